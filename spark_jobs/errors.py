@@ -1,0 +1,27 @@
+"""Exceptions of this project: each says what was found, what was expected, where, and what to do."""
+
+from __future__ import annotations
+
+
+class QuotaAuditError(Exception):
+    """Base of every error this project raises on purpose; its text is shown to the user as is."""
+
+    exit_code = 2
+
+
+class BadInputError(QuotaAuditError):
+    """An archive, option, snapshot or configuration that cannot be used as given (exit code 2)."""
+
+
+class AuditFailedError(QuotaAuditError):
+    """The audit itself did not hold: conservation, a lost table, a step that broke (exit code 1)."""
+
+    exit_code = 1
+
+
+class DataQualityError(AuditFailedError):
+    """A critical expectation failed on a table: the data is bad; nothing is published (exit code 1)."""
+
+
+class CheckBrokenError(AuditFailedError):
+    """An expectation could not be evaluated: the check is broken, the data unknown (exit code 1)."""

@@ -1,0 +1,106 @@
+"""Writing tables: whole partitions, replaced or left alone, never half."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.tables import TABLES, partition_columns
+
+
+def write_partitions(
+    rows: DataFrame, table: str, warehouse: Path, cluster: str, days: Sequence[dt.date]
+) -> None:
+    """Replace the partitions of ``days`` (and only those) of one cluster by ``rows``.
+
+    ``rows`` has the contract's columns and, for a dated table, ``date`` as yyyy-MM-dd text. Spark
+    stages the files and moves whole partitions into place when the job commits; a day that has no
+    rows any more loses its partition.
+    """
+    dated = "date" in partition_columns(table)
+    target = warehouse / table
+    columns = [F.col(f.name) for f in TABLES[table]]
+    columns.append(F.lit(cluster).alias("cluster"))
+    if dated:
+        columns.append(F.col("date"))
+    (
+        rows.select(*columns)
+        .write.mode("overwrite")
+        .partitionBy(*partition_columns(table))
+        .parquet(str(target))
+    )
+    _drop_emptied(rows.sparkSession, rows if dated else None, target, cluster, days)
+
+
+def write_arrow(
+    spark: SparkSession,
+    rows: pa.Table,
+    table: str,
+    warehouse: Path,
+    cluster: str,
+    day: dt.date | None,
+) -> None:
+    """Replace one partition by an Arrow table that is small enough for the driver."""
+    frame = spark.createDataFrame(
+        rows.cast(TABLES[table]), schema=from_arrow_schema(_nullable(TABLES[table]))
+    ).coalesce(1)
+    days = [] if day is None else [day]
+    dated = frame if day is None else frame.withColumn("date", F.lit(str(day)))
+    write_partitions(dated, table, warehouse, cluster, days)
+
+
+def empty_frame(spark: SparkSession, table: str) -> DataFrame:
+    """Return a frame of ``table``'s columns without rows."""
+    return spark.createDataFrame([], schema=from_arrow_schema(_nullable(TABLES[table])))
+
+
+def read_partitions(
+    spark: SparkSession, table: str, warehouse: Path, cluster: str, day: dt.date
+) -> DataFrame:
+    """Return the rows of one day of one cluster; no rows where the partition does not exist."""
+    folder = warehouse / table / f"cluster={cluster}" / f"date={day}"
+    if not _exists(spark, folder):
+        return empty_frame(spark, table)
+    schema = from_arrow_schema(_nullable(TABLES[table]))
+    return spark.read.schema(schema).parquet(str(folder))
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    # Parquet read back by Spark is nullable anyway; the suites check the required columns.
+    return pa.schema([f.with_nullable(True) for f in schema])
+
+
+def _drop_emptied(
+    spark: SparkSession,
+    rows: DataFrame | None,
+    target: Path,
+    cluster: str,
+    days: Sequence[dt.date],
+) -> None:
+    if rows is None:
+        return
+    written = {r["date"] for r in rows.select("date").distinct().collect()}
+    for day in days:
+        if str(day) not in written:
+            _delete(spark, target / f"cluster={cluster}" / f"date={day}")
+
+
+def _hadoop_path(spark: SparkSession, folder: Path) -> tuple[object, object]:
+    path = spark._jvm.org.apache.hadoop.fs.Path(str(folder))
+    return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
+
+
+def _exists(spark: SparkSession, folder: Path) -> bool:
+    filesystem, path = _hadoop_path(spark, folder)
+    return bool(filesystem.exists(path))  # type: ignore[attr-defined]
+
+
+def _delete(spark: SparkSession, folder: Path) -> None:
+    filesystem, path = _hadoop_path(spark, folder)
+    filesystem.delete(path, True)  # type: ignore[attr-defined]

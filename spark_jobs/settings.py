@@ -1,0 +1,51 @@
+"""Frozen settings: options that steps share, with their defaults and environment names."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class SparkSettings(BaseSettings):
+    """How a step starts Spark; read from ``QUOTA_AUDIT_SPARK_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SPARK_", frozen=True)
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    shuffle_partitions: int = Field(default=8, ge=1)
+
+
+class JudgeSettings(BaseSettings):
+    """When a difference between log and replay is a fault; read from ``QUOTA_AUDIT_JUDGE_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_JUDGE_", frozen=True)
+
+    tolerance_ms: int = Field(default=5, ge=0)
+    # After a first quota, a restart or the log's start the sensor's past is unknown this long.
+    warm_up_windows: int = Field(default=13, ge=0)
+    finding_min_decisions: int = Field(default=10, ge=1)
+
+
+class RecommendSettings(BaseSettings):
+    """What a recommendation needs and may do; read from ``QUOTA_AUDIT_RECOMMEND_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_RECOMMEND_", frozen=True)
+
+    min_requests: int = Field(default=200, ge=1)
+    min_seconds: int = Field(default=30, ge=1)
+    headroom: float = Field(default=1.2, gt=1.0)
+    near_limit: float = Field(default=0.8, gt=0.0, le=1.0)
+    far_below: float = Field(default=0.25, gt=0.0, lt=1.0)
+    min_change: float = Field(default=0.1, ge=0.0)
+    max_raise: float = Field(default=4.0, gt=1.0)
+    max_lower: float = Field(default=0.5, gt=0.0, lt=1.0)
+
+
+class ValidateSettings(BaseSettings):
+    """How tables are validated; read from ``QUOTA_AUDIT_VALIDATE_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_VALIDATE_", frozen=True)
+
+    # Up to this many rows a table is validated in memory, above it by Spark.
+    in_memory_rows_max: int = Field(default=2_000_000, ge=0)

@@ -1,0 +1,323 @@
+"""Every table's pyarrow schema: the contract of names, types and units.
+
+All times are epoch milliseconds UTC (int64). Tables are Parquet under ``<warehouse>/<table>/``,
+Hive-partitioned by ``cluster`` and, unless in :data:`PARTITIONED_BY_CLUSTER_ONLY`, ``date`` (UTC
+date of the log line's time). Partition columns are not part of the schemas below.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+DEFAULT = "<default>"
+"""How Kafka's tools print the default entity; null means the entity has no such part."""
+
+I16, I32, I64, F64, STR, BOOL = (
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float64(),
+    pa.string(),
+    pa.bool_(),
+)
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+# The sensor's key as the broker keeps it: ("alice", ""), ("", "clientA"), ("alice", "clientA").
+SENSOR_KEY = [
+    _required("quota_type", STR),
+    _required("quota_user", STR),
+    _required("quota_client_id", STR),
+]
+# The configured entity: null = no such part, "<default>" = the default.
+ENTITY_KEY = [
+    _required("quota_type", STR),
+    pa.field("quota_user", STR),
+    pa.field("quota_client_id", STR),
+]
+
+MUTATION = pa.struct(
+    [
+        pa.field("topic", STR),
+        # CreateTopics: partitions of the topic; CreatePartitions: the new total; DeleteTopics: null.
+        pa.field("partitions", I32),
+        pa.field("error_code", I16),
+    ]
+)
+TOPIC_BYTES = pa.struct([pa.field("topic", STR), pa.field("records_bytes", I64)])
+QUOTA_ALTERATION = pa.struct(
+    [
+        pa.field("quota_type", STR),
+        pa.field("quota_user", STR),
+        pa.field("quota_client_id", STR),
+        pa.field("bound", F64),  # null: the value was removed
+    ]
+)
+SAMPLE = pa.struct(
+    [pa.field("start_ms", I64), pa.field("last_event_ms", I64), pa.field("value", F64)]
+)
+
+REQUESTS = pa.schema(
+    [
+        _required("broker_id", I32),
+        _required("log_time_ms", I64),
+        _required("recorded_earliest_ms", I64),
+        _required("recorded_latest_ms", I64),
+        # Point estimate of the record time, microseconds since the epoch: the replay's order.
+        _required("recorded_estimate_us", I64),
+        _required("connection", STR),
+        _required("correlation_id", I32),
+        _required("api_key", I16),
+        _required("api_name", STR),
+        _required("api_version", I16),
+        _required("principal", STR),
+        _required("user", STR),
+        pa.field("client_id", STR),
+        _required("listener", STR),
+        _required("is_forwarded", BOOL),
+        pa.field("acks", I16),
+        # A fetch by a follower or controller replica: exempt from client quotas.
+        _required("is_replica", BOOL),
+        pa.field("fetch_max_bytes", I64),
+        pa.field("request_bytes", I64),
+        _required("request_bytes_known", BOOL),
+        pa.field("response_bytes", I64),
+        _required("total_time_us", I64),
+        _required("request_queue_time_us", I64),
+        _required("handler_time_us", I64),
+        _required("remote_time_us", I64),
+        _required("response_queue_time_us", I64),
+        _required("send_time_us", I64),
+        _required("throttle_time_ms", I32),
+        pa.field("software_name", STR),
+        pa.field("software_version", STR),
+        pa.field("error_codes", pa.list_(I16)),
+        pa.field("topics", pa.list_(TOPIC_BYTES)),
+        pa.field("mutations", pa.list_(MUTATION)),
+        pa.field("validate_only", BOOL),
+        pa.field("quota_alterations", pa.list_(QUOTA_ALTERATION)),
+        _required("source_file", STR),
+        _required("source_line", I64),
+    ]
+)
+
+QUARANTINE = pa.schema(
+    [
+        pa.field("broker_id", I32),
+        pa.field("log_time_ms", I64),
+        _required("source_file", STR),
+        _required("source_line", I64),
+        _required("reason", STR),
+        _required("text", STR),
+    ]
+)
+
+FILES = pa.schema(
+    [
+        _required("source_file", STR),
+        pa.field("broker_id", I32),
+        _required("bytes_read", I64),
+        _required("lines_read", I64),
+        _required("requests", I64),
+        _required("quarantined", I64),
+        _required("other", I64),
+        # Lines of the file that belong to another day than the one audited.
+        _required("other_days", I64),
+    ]
+)
+
+BROKERS = pa.schema(
+    [
+        _required("broker_id", I32),
+        pa.field("version", STR),
+        _required("version_source", STR),  # option, archive, detected, unknown
+        pa.field("rate_profile", STR),
+        _required("samples", I32),
+        _required("window_ms", I64),
+        _required("controller_samples", I32),
+        _required("controller_window_ms", I64),
+    ]
+)
+
+QUOTA_EVENTS = pa.schema(
+    [
+        *ENTITY_KEY,
+        pa.field("bound", F64),  # null: the value was removed
+        pa.field("broker_id", I32),  # null: every broker
+        # The moment it took effect lies in [earliest_ms, latest_ms].
+        _required("earliest_ms", I64),
+        _required("latest_ms", I64),
+        _required("source", STR),  # log, server_log, snapshot, static, journal
+        pa.field("source_file", STR),
+        pa.field("source_line", I64),
+    ]
+)
+
+QUOTA_CHANGES = pa.schema(
+    [
+        *ENTITY_KEY,
+        _required("bound", F64),
+        pa.field("broker_id", I32),
+        _required("valid_from_ms", I64),
+        pa.field("valid_until_ms", I64),
+        _required("source", STR),
+        pa.field("source_file", STR),
+        pa.field("source_line", I64),
+    ]
+)
+
+DECISIONS = pa.schema(
+    [
+        _required("broker_id", I32),
+        _required("connection", STR),
+        _required("correlation_id", I32),
+        _required("api_name", STR),
+        _required("api_version", I16),
+        _required("user", STR),
+        pa.field("client_id", STR),
+        *SENSOR_KEY,
+        pa.field("quota_level", STR),
+        pa.field("resource", STR),
+        _required("sensor_epoch", I32),
+        _required("sensor_seq", I64),
+        _required("log_time_ms", I64),
+        _required("recorded_at_ms", I64),
+        pa.field("amount", F64),
+        # True where the broker took the amount back at the same time (a throttled fetch).
+        _required("is_unrecorded", BOOL),
+        pa.field("bound", F64),
+        pa.field("rate", F64),
+        pa.field("window_size_ms", I64),
+        pa.field("tokens", F64),
+        _required("logged_throttle_time_ms", I32),
+        pa.field("replayed_throttle_time_ms", I32),
+        _required("logged_admitted", BOOL),
+        pa.field("replayed_admitted", BOOL),
+        _required("verdict", STR),
+        pa.field("reason", STR),
+        _required("source_file", STR),
+        _required("source_line", I64),
+    ]
+)
+
+RATES = pa.schema(
+    [
+        _required("broker_id", I32),
+        *SENSOR_KEY,
+        _required("second_ms", I64),
+        _required("amount", F64),
+        pa.field("rate", F64),
+        pa.field("tokens", F64),
+        pa.field("bound", F64),
+        _required("throttled_requests", I64),
+        _required("throttle_time_ms", I64),
+    ]
+)
+
+QUOTA_STATE = pa.schema(
+    [
+        _required("broker_id", I32),
+        *SENSOR_KEY,
+        _required("sensor_epoch", I32),
+        _required("sensor_seq", I64),
+        _required("sample_index", I32),
+        _required("samples", pa.list_(SAMPLE)),
+        pa.field("tokens", F64),
+        pa.field("last_update_ms", I64),
+    ]
+)
+
+TOPIC_INVENTORY = pa.schema([_required("topic", STR), _required("partitions", I32)])
+
+FINDINGS = pa.schema(
+    [
+        _required("finding_id", STR),
+        pa.field("broker_id", I32),
+        *SENSOR_KEY,
+        _required("kind", STR),
+        _required("from_ms", I64),
+        _required("until_ms", I64),
+        _required("decisions", I64),
+        _required("severity", STR),  # critical, warning, info
+        _required("explanation", STR),
+        _required("evidence", STR),  # JSON object
+    ]
+)
+
+RECOMMENDATIONS = pa.schema(
+    [
+        *ENTITY_KEY,
+        _required("status", STR),  # proposed, keep, not_enough_data
+        pa.field("current", F64),
+        pa.field("proposed", F64),
+        pa.field("lower", F64),
+        pa.field("upper", F64),
+        _required("reason", STR),
+        _required("confidence", STR),  # high, medium, low
+        pa.field("clamped_by", STR),
+        _required("hottest_broker_id", I32),
+        pa.field("throttle_time_ms_before", I64),
+        pa.field("throttle_time_ms_after", I64),
+        _required("evidence", STR),  # JSON object
+    ]
+)
+
+TABLES: dict[str, pa.Schema] = {
+    "requests": REQUESTS,
+    "quarantine": QUARANTINE,
+    "files": FILES,
+    "brokers": BROKERS,
+    "quota_events": QUOTA_EVENTS,
+    "quota_changes": QUOTA_CHANGES,
+    "decisions": DECISIONS,
+    "rates": RATES,
+    "quota_state": QUOTA_STATE,
+    "topic_inventory": TOPIC_INVENTORY,
+    "findings": FINDINGS,
+    "recommendations": RECOMMENDATIONS,
+}
+
+PARTITIONED_BY_CLUSTER_ONLY = frozenset({"quota_changes"})
+
+QUOTA_TYPES = (
+    "producer_byte_rate",
+    "consumer_byte_rate",
+    "request_percentage",
+    "controller_mutation_rate",
+)
+QUOTA_LEVELS = (
+    "user+client-id",
+    "user+default-client-id",
+    "user",
+    "default-user+client-id",
+    "default-user+default-client-id",
+    "default-user",
+    "client-id",
+    "default-client-id",
+)
+VERDICTS = (
+    "agree",
+    "under_throttled",
+    "over_throttled",
+    "wrongly_admitted",
+    "wrongly_refused",
+    "indeterminate",
+    "no_quota",
+)
+WRONG_VERDICTS = ("under_throttled", "over_throttled", "wrongly_admitted", "wrongly_refused")
+FINDING_KINDS = (
+    "not_enforced",
+    "under_throttled",
+    "over_throttled",
+    "wrongly_admitted",
+    "wrongly_refused",
+)
+SEVERITIES = ("critical", "warning", "info")
+
+
+def partition_columns(table: str) -> tuple[str, ...]:
+    """Return the Hive partition columns of ``table``, outermost first."""
+    return ("cluster",) if table in PARTITIONED_BY_CLUSTER_ONLY else ("cluster", "date")

@@ -1,0 +1,48 @@
+"""Reading published tables without Spark, and where everything of a run lives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from spark_jobs.tables import TABLES, partition_columns
+
+
+@dataclass(frozen=True, slots=True)
+class RunScope:
+    """One audited day of one cluster in a warehouse: what every step after ingest works on."""
+
+    warehouse: Path
+    cluster: str
+    day: dt.date
+
+    def partition_dir(self, table: str) -> Path:
+        """Return the folder that holds this scope's rows of ``table``."""
+        folder = self.warehouse / table / f"cluster={self.cluster}"
+        return folder / f"date={self.day}" if "date" in partition_columns(table) else folder
+
+    def output_dir(self, kind: str) -> Path:
+        """Return the folder of files for people (``reports``, ``data_quality``, ``data_docs``)."""
+        return self.warehouse / kind / f"cluster={self.cluster}" / f"date={self.day}"
+
+
+def read_table(scope: RunScope, table: str, columns: list[str] | None = None) -> pa.Table:
+    """Return this scope's rows of ``table`` with the contract's schema; no rows if none exist."""
+    schema = TABLES[table]
+    wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+    folder = scope.partition_dir(table)
+    if not folder.is_dir():
+        return wanted.empty_table()
+    data = ds.dataset(folder, schema=schema, format="parquet", exclude_invalid_files=False)
+    return data.to_table(columns=wanted.names).cast(wanted)
+
+
+def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date]:
+    """Return the days of ``cluster`` that ``table`` has a partition for, in order."""
+    folder = warehouse / table / f"cluster={cluster}"
+    names = (p.name.partition("=")[2] for p in folder.glob("date=*") if p.is_dir())
+    return sorted(dt.date.fromisoformat(n) for n in names)
