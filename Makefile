@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 UV_VERSION := 0.13.8
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 export GX_ANALYTICS_ENABLED := false
 
@@ -29,3 +29,51 @@ $(CURDIR)/.uv/bin/uv:
 .venv/.ready-dev: .venv/.ready requirements-dev.txt
 	$(UV) pip install --quiet --python .venv/bin/python --no-deps -r requirements-dev.txt
 	@touch $@
+
+##@ Use
+.PHONY: audit serve capture
+ARCHIVE ?= examples/capture
+WAREHOUSE ?= artifacts/warehouse
+audit: setup ## run the daily audit DAG over the bundled capture and say where the report is
+	.venv/bin/python -m spark_jobs.airflow_local audit --archive $(ARCHIVE) --warehouse $(WAREHOUSE)
+
+serve: setup ## start Airflow on 127.0.0.1 (PORT=8080); Ctrl-C stops all of it
+	.venv/bin/python -m spark_jobs.serve
+
+KAFKA_VERSION ?= 4.1.0
+SCENARIO ?= tests/oracle/scenarios/small.txt
+CAPTURE ?= artifacts/capture
+capture: setup ## record a capture of two real brokers (needs Maven) into CAPTURE=artifacts/capture
+	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
+
+##@ Develop
+.PHONY: test check format bench lock package clean
+test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
+	.venv/bin/pytest
+
+check: setup-dev ## format, lint, types, coverage of the pure core, locks
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	NUMBA_DISABLE_JIT=1 .venv/bin/coverage run -m pytest -q tests/spark_jobs/quota tests/spark_jobs/request_log -m "not jvm"
+	.venv/bin/coverage report --fail-under=90
+	.venv/bin/pytest -q tests/test_lock.py
+
+format: setup-dev ## format and fix what can be fixed
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+bench: setup-dev ## ratios against named peers: kernels beside the JVM's Rate, ingest in MB/s
+	.venv/bin/python benchmarks/replay_kernel.py
+	.venv/bin/python benchmarks/ingest.py
+
+lock: $(UV) ## write requirements*.txt from requirements*.in
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements.in -o requirements.txt
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements-dev.in -o requirements-dev.txt
+
+package: setup ## build the wheel and dist/spark_jobs.zip for spark-submit --py-files
+	$(UV) build --quiet --wheel --out-dir dist
+	cp dist/quota_audit-*.whl dist/spark_jobs.zip
+
+clean: ## remove what runs leave behind, keep the environment
+	rm -rf artifacts .airflow dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

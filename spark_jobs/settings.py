@@ -24,6 +24,8 @@ class JudgeSettings(BaseSettings):
     tolerance_ms: int = Field(default=5, ge=0)
     # After a first quota, a restart or the log's start the sensor's past is unknown this long.
     warm_up_windows: int = Field(default=13, ge=0)
+    # How long a quota change may take to reach every broker.
+    change_ms: int = Field(default=1000, ge=0)
     finding_min_decisions: int = Field(default=10, ge=1)
 
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 DEFAULT = "<default>"
 """How Kafka's tools print the default entity; null means the entity has no such part."""
 
-I16, I32, I64, F64, STR, BOOL = (
+I8, I16, I32, I64, F64, STR, BOOL = (
+    pa.int8(),
     pa.int16(),
     pa.int32(),
     pa.int64(),

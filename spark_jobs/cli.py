@@ -1,0 +1,302 @@
+"""The command line ``quota-audit``: the audit as one command, and each step on its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_jobs.errors import QuotaAuditError
+from spark_jobs.warehouse import RunScope
+
+app = typer.Typer(
+    name="quota-audit",
+    help="Replays Apache Kafka client quotas from archived request logs and judges the brokers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+Warehouse = Annotated[
+    Path, typer.Option("--warehouse", "-w", help="Folder of the tables; made when missing.")
+]
+ArchiveFolder = Annotated[
+    Path,
+    typer.Argument(
+        help="Archive folder: [cluster=<name>/]broker=<id>/…/kafka-request.log* "
+        "(plain, .gz or .zst).",
+        metavar="ARCHIVE",
+    ),
+]
+Cluster = Annotated[str | None, typer.Option("--cluster", help="Cluster name [default: default].")]
+ClusterName = Annotated[str, typer.Option("--cluster", help="Cluster name.")]
+Day = Annotated[
+    dt.datetime,
+    typer.Option("--day", formats=["%Y-%m-%d"], help="UTC day to work on.", metavar="YYYY-MM-DD"),
+]
+OptionalDay = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--day",
+        formats=["%Y-%m-%d"],
+        help="UTC day to audit [default: every day in the archive].",
+        metavar="YYYY-MM-DD",
+    ),
+]
+BrokerVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--broker-version",
+        help="Kafka version of the brokers: 4.1.0 for all, or 1=3.7.2,2=4.1.0 "
+        "[default: kafka-version.txt in the archive, else detected].",
+    ),
+]
+Timezone = Annotated[
+    str, typer.Option("--timezone", help="Time zone of the log lines, as in Europe/Berlin.")
+]
+Listener = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--listener",
+        help="Broker of a listener address, host:port=<id>, for archives without broker=<id> "
+        "folders. Repeatable.",
+    ),
+]
+Prefix = Annotated[
+    str | None,
+    typer.Option("--prefix", help="Regular expression of what stands before each log line."),
+]
+Snapshot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--snapshot",
+        help="Quotas in force before the log starts: output of kafka-configs.sh --describe, "
+        "or JSON. Repeatable.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+IgnoreServerLogs = Annotated[
+    bool, typer.Option("--ignore-server-logs", help="Do not read server.log* beside the requests.")
+]
+IgnoreProperties = Annotated[
+    bool,
+    typer.Option("--ignore-server-properties", help="Do not read server.properties."),
+]
+
+
+def _scope(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
+    return RunScope(warehouse=warehouse.absolute(), cluster=cluster, day=day.date())
+
+
+@app.command()
+def run(
+    archive: ArchiveFolder,
+    warehouse: Warehouse,
+    cluster: Cluster = None,
+    day: OptionalDay = None,
+    timezone: Timezone = "UTC",
+    broker_version: BrokerVersion = None,
+    listener: Listener = None,
+    prefix: Prefix = None,
+    snapshot: Snapshot = None,
+    ignore_server_logs: IgnoreServerLogs = False,
+    ignore_server_properties: IgnoreProperties = False,
+) -> None:
+    """Audit an archive from end to end: ingest, replay, judge, validate, recommend, report."""
+    from spark_jobs.jobs.run_audit import run_audit
+
+    options = _ingest_options(
+        timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
+        ignore_server_properties,
+    )  # fmt: skip
+    run_audit(archive, warehouse.absolute(), cluster, day.date() if day else None, options)
+
+
+@app.command()
+def ingest(
+    archive: ArchiveFolder,
+    warehouse: Warehouse,
+    cluster: Cluster = None,
+    day: OptionalDay = None,
+    timezone: Timezone = "UTC",
+    broker_version: BrokerVersion = None,
+    listener: Listener = None,
+    prefix: Prefix = None,
+    snapshot: Snapshot = None,
+    ignore_server_logs: IgnoreServerLogs = False,
+    ignore_server_properties: IgnoreProperties = False,
+) -> None:
+    """Read request logs into the tables requests, quota_events, brokers, files, quarantine."""
+    from spark_jobs.jobs.archive import choose_cluster, find_archive
+    from spark_jobs.jobs.ingest_requests import ingest_requests
+    from spark_jobs.jobs.spark_session import spark_session
+
+    options = _ingest_options(
+        timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
+        ignore_server_properties,
+    )  # fmt: skip
+    found = find_archive(archive, choose_cluster(archive, cluster))
+    with spark_session("ingest") as spark:
+        report = ingest_requests(
+            spark, found, warehouse.absolute(), day.date() if day else None, options
+        )
+    typer.echo(report.sentence())
+
+
+@app.command()
+def resolve(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+    """Turn quota events into the timeline quota_changes: which value held from when to when."""
+    from spark_jobs.jobs.resolve_quotas import resolve_quotas
+
+    typer.echo(resolve_quotas(_scope(warehouse, cluster, day)))
+
+
+@app.command()
+def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+    """Replay every decision of a day into decisions, rates and quota_state."""
+    from spark_jobs.jobs.replay_quotas import replay_quotas
+    from spark_jobs.jobs.spark_session import spark_session
+
+    with spark_session("replay") as spark:
+        typer.echo(replay_quotas(spark, _scope(warehouse, cluster, day)))
+
+
+@app.command()
+def judge(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+    """Gather wrong decisions into findings that a person can act on."""
+    from spark_jobs.jobs.judge_decisions import judge_decisions
+    from spark_jobs.jobs.spark_session import spark_session
+
+    with spark_session("judge") as spark:
+        typer.echo(judge_decisions(spark, _scope(warehouse, cluster, day)))
+
+
+@app.command()
+def recommend(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+    """Propose quota overrides, each with its evidence and a backtest."""
+    from spark_jobs.jobs.recommend_quotas import recommend_quotas
+
+    typer.echo(recommend_quotas(_scope(warehouse, cluster, day)))
+
+
+@app.command()
+def validate(
+    stage: Annotated[str, typer.Argument(help="ingested, replayed or judged.")],
+    warehouse: Warehouse,
+    day: Day,
+    cluster: ClusterName = "default",
+) -> None:
+    """Check the tables of a stage with Great Expectations; a critical failure exits with 1."""
+    from spark_jobs.jobs.validate_tables import validate_stage
+
+    typer.echo(validate_stage(_scope(warehouse, cluster, day), stage))
+
+
+@app.command()
+def publish(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+    """Write the report page, the recommendations as CSV, and scripts to apply and roll back."""
+    from spark_jobs.jobs.publish_report import publish_run
+
+    typer.echo(publish_run(_scope(warehouse, cluster, day)))
+
+
+@app.command()
+def summary(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+    """Print the summary of an audited day."""
+    from spark_jobs.jobs.publish_report import print_summary
+
+    print_summary(_scope(warehouse, cluster, day))
+
+
+@app.command()
+def days(
+    archive: ArchiveFolder,
+    cluster: Cluster = None,
+    timezone: Timezone = "UTC",
+    prefix: Prefix = None,
+) -> None:
+    """Print the UTC days an archive's request logs cover, one a line."""
+    from spark_jobs.jobs.archive import choose_cluster, find_archive
+    from spark_jobs.jobs.archive_days import archive_days
+
+    for found in archive_days(
+        find_archive(archive, choose_cluster(archive, cluster)), timezone, prefix
+    ):
+        typer.echo(found.isoformat())
+
+
+@app.command("which-quota")
+def which_quota(
+    warehouse: Warehouse,
+    user: Annotated[str, typer.Option("--user", help="Principal's name, as ANONYMOUS.")],
+    client_id: Annotated[str, typer.Option("--client-id", help="Client id; may be empty.")] = "",
+    broker: Annotated[int, typer.Option("--broker", help="Broker id.")] = 0,
+    at: Annotated[
+        str, typer.Option("--at", help="UTC moment, as 2026-11-21T02:41:00 [default: the end].")
+    ] = "",
+    cluster: ClusterName = "default",
+) -> None:
+    """Answer which quota values held for a client, at which level, and since when."""
+    from spark_jobs.jobs.which_quota import print_which_quota
+
+    print_which_quota(warehouse.absolute(), cluster, user, client_id, broker, at)
+
+
+@app.command("detect-profile")
+def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+    """Say which rate profile (broker generation) explains a day's throttles best."""
+    from spark_jobs.jobs.detect_profile import print_profiles
+    from spark_jobs.jobs.spark_session import spark_session
+
+    with spark_session("detect-profile") as spark:
+        print_profiles(spark, _scope(warehouse, cluster, day))
+
+
+@app.command()
+def digest(
+    warehouse: Warehouse, day: OptionalDay = None, cluster: ClusterName = "default"
+) -> None:
+    """Print a digest of each table's rows in total order: equal tables, equal digests."""
+    from spark_jobs.jobs.digest_tables import print_digests
+
+    print_digests(warehouse.absolute(), cluster, day.date() if day else None)
+
+
+def _ingest_options(
+    timezone: str,
+    broker_version: str | None,
+    listener: list[str] | None,
+    prefix: str | None,
+    snapshot: list[Path] | None,
+    ignore_server_logs: bool,
+    ignore_server_properties: bool,
+) -> IngestOptions:  # noqa: F821
+    from spark_jobs.jobs.ingest_options import IngestOptions
+
+    return IngestOptions.of(
+        timezone=timezone,
+        broker_version=broker_version,
+        listeners=listener or [],
+        prefix=prefix,
+        snapshots=tuple(snapshot or ()),
+        use_server_logs=not ignore_server_logs,
+        use_server_properties=not ignore_server_properties,
+    )
+
+
+def main() -> None:
+    """Run the command line; exit 0 audited, 1 data quality or audit failed, 2 bad usage or input."""
+    try:
+        app()
+    except QuotaAuditError as error:
+        typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

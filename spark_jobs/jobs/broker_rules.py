@@ -1,0 +1,131 @@
+"""Which rate profile each broker follows: as given, or the one that explains its log best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.jobs.local_table import write_local
+from spark_jobs.judge.verdicts import Tolerances
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.tables import BROKERS
+from spark_jobs.transforms.sensor_replay import (
+    DECISION,
+    REPLAYED,
+    BrokerRules,
+    replay_sensors,
+)
+from spark_jobs.warehouse import RunScope, read_table
+
+# What current brokers follow: used where a log has no throttle that could tell.
+NEWEST_PROFILE = RateProfile.RATE_3_8
+_NO_TOLERANCE = Tolerances(throttle_ms=0, warm_up_ms=0, change_ms=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileScore:
+    """How well one profile explains one broker's logged produce throttles."""
+
+    broker_id: int
+    profile: RateProfile
+    decisions: int
+    agreeing: int
+    throttled: int
+    within_1ms: int
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Return what a better profile has more of: exact throttles, then equal decisions."""
+        return (
+            self.within_1ms / self.throttled if self.throttled else 0.0,
+            self.agreeing / self.decisions if self.decisions else 0.0,
+        )
+
+
+def rules_of(scope: RunScope, assumed: Mapping[int, RateProfile]) -> dict[int, BrokerRules]:
+    """Return each broker's rules; ``assumed`` is used where the table knows no profile."""
+    rules = {}
+    for row in read_table(scope, "brokers").to_pylist():
+        profile = assumed.get(row["broker_id"]) or row["rate_profile"]
+        rules[row["broker_id"]] = BrokerRules(
+            profile=RateProfile(profile),
+            samples=row["samples"],
+            window_ms=row["window_ms"],
+            controller_samples=row["controller_samples"],
+            controller_window_ms=row["controller_window_ms"],
+        )
+    return rules
+
+
+def profiled_brokers(scope: RunScope, amounts: DataFrame) -> dict[int, BrokerRules]:
+    """Return every broker's rules, detecting the profiles that neither user nor archive named.
+
+    What was detected is written into the ``brokers`` table.
+    """
+    unknown = {
+        r["broker_id"] for r in read_table(scope, "brokers").to_pylist() if not r["rate_profile"]
+    }
+    if not unknown:
+        return rules_of(scope, {})
+    best = best_profiles(profile_scores(scope, amounts))
+    assumed = {broker: best.get(broker, NEWEST_PROFILE) for broker in unknown}
+    rules = rules_of(scope, assumed)
+    _record(scope, assumed, detected=set(best))
+    return rules
+
+
+def best_profiles(scores: list[ProfileScore]) -> dict[int, RateProfile]:
+    """Return the best profile of each broker whose log has throttles to tell by."""
+    best: dict[int, ProfileScore] = {}
+    for score in scores:
+        leader = best.get(score.broker_id)
+        if score.throttled and (leader is None or score.rank > leader.rank):
+            best[score.broker_id] = score
+    return {broker: score.profile for broker, score in best.items()}
+
+
+def profile_scores(scope: RunScope, amounts: DataFrame) -> list[ProfileScore]:
+    """Return how each profile explains each broker's produce throttles, by three plain replays."""
+    producers = amounts.where(
+        (F.col("quota_type") == "producer_byte_rate") & ~F.col("has_request_bound")
+    ).persist()
+    try:
+        return [score for p in RateProfile for score in _scores(scope, producers, p)]
+    finally:
+        producers.unpersist()
+
+
+def _scores(scope: RunScope, amounts: DataFrame, profile: RateProfile) -> list[ProfileScore]:
+    brokers = read_table(scope, "brokers")["broker_id"].to_pylist()
+    rules = rules_of(scope, dict.fromkeys(brokers, profile))
+    replayed = amounts.mapInArrow(
+        replay_sensors(rules, {}, _NO_TOLERANCE), from_arrow_schema(REPLAYED)
+    )
+    logged, ours = F.col("logged_throttle_time_ms"), F.col("replayed_throttle_time_ms")
+    throttled = (logged > 0) | (ours > 0)
+    rows = (
+        replayed.where((F.col("row_kind") == DECISION) & F.col("bound").isNotNull())
+        .groupBy("broker_id")
+        .agg(
+            F.count("*").alias("decisions"),
+            F.count_if((logged > 0) == (ours > 0)).alias("agreeing"),
+            F.count_if(throttled).alias("throttled"),
+            F.count_if(throttled & (F.abs(logged - ours) <= 1)).alias("within_1ms"),
+        )
+        .collect()
+    )
+    return [ProfileScore(profile=profile, **row.asDict()) for row in rows]
+
+
+def _record(scope: RunScope, assumed: Mapping[int, RateProfile], detected: set[int]) -> None:
+    rows = read_table(scope, "brokers").to_pylist()
+    for row in rows:
+        if row["broker_id"] in assumed:
+            row["rate_profile"] = str(assumed[row["broker_id"]])
+            row["version_source"] = "detected" if row["broker_id"] in detected else "unknown"
+    write_local(pa.Table.from_pylist(rows, schema=BROKERS), "brokers", scope)

@@ -1,0 +1,46 @@
+"""Answering which rate profile explains a log best."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.broker_rules import best_profiles, profile_scores
+from spark_jobs.jobs.replay_quotas import has_state, read_inventory
+from spark_jobs.jobs.resolve_quotas import read_timeline
+from spark_jobs.jobs.sorted_amounts import sorted_amounts
+from spark_jobs.warehouse import RunScope
+
+
+def print_profiles(spark: SparkSession, scope: RunScope) -> None:
+    """Print how each profile explains each broker's throttles, and the best one a broker."""
+    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    amounts = sorted_amounts(
+        spark, scope, read_timeline(scope), read_inventory(before), log_starts=not has_state(before)
+    )
+    scores = profile_scores(scope, amounts)
+    best = best_profiles(scores)
+    if not best:
+        raise BadInputError(
+            f"{scope.cluster} {scope.day}: no produce was throttled by a bandwidth quota alone, "
+            "so nothing in the log tells the profiles apart. Give --broker-version instead."
+        )
+    table = Table("broker", "profile", "decisions agree", "throttles within 1 ms", "")
+    for score in sorted(scores, key=lambda s: (s.broker_id, s.profile)):
+        within, agreeing = score.rank
+        is_best = best.get(score.broker_id) == score.profile
+        table.add_row(
+            str(score.broker_id),
+            str(score.profile),
+            f"{agreeing:.4f}",
+            f"{within:.4f}",
+            "best" if is_best else "",
+        )
+    console = Console(soft_wrap=True)
+    console.print(table)
+    answers = ", ".join(f"broker {b} follows {p}" for b, p in sorted(best.items()))
+    console.print(answers, highlight=False)

@@ -1,0 +1,23 @@
+"""Step publish_report: tables → the files and sentences people read."""
+
+from __future__ import annotations
+
+from spark_jobs.recommend.recommend import write_files
+from spark_jobs.report.publish import publish_report
+from spark_jobs.report.summary import summarize
+from spark_jobs.report.terminal import print_summary as print_to_terminal
+from spark_jobs.warehouse import RunScope, read_table
+
+
+def publish_run(scope: RunScope) -> str:
+    """Write the report page and the recommendation files of a day; return where they are."""
+    folder = scope.output_dir("reports")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_files(read_table(scope, "recommendations"), folder)
+    published = publish_report(scope)
+    return f"report: {published.report}"
+
+
+def print_summary(scope: RunScope) -> None:
+    """Print the summary of an audited day to the terminal."""
+    print_to_terminal(summarize(scope))

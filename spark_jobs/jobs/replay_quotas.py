@@ -1,0 +1,124 @@
+"""Step replay_quotas: requests and the quota timeline → decisions, rates, quota_state."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.jobs.broker_rules import profiled_brokers
+from spark_jobs.jobs.publish_table import read_partitions, write_arrow, write_partitions
+from spark_jobs.jobs.resolve_quotas import read_timeline
+from spark_jobs.jobs.sorted_amounts import sorted_amounts
+from spark_jobs.quota.partition_inventory import PartitionInventory
+from spark_jobs.settings import JudgeSettings
+from spark_jobs.tables import DECISIONS, QUOTA_STATE, TOPIC_INVENTORY
+from spark_jobs.judge.verdicts import Tolerances
+from spark_jobs.transforms.sensor_replay import (
+    DECISION,
+    REPLAYED,
+    STATE,
+    CarriedState,
+    SensorKey,
+    replay_sensors,
+)
+from spark_jobs.transforms.sensor_seconds import rates_per_second
+from spark_jobs.warehouse import RunScope, read_table
+
+
+def replay_quotas(
+    spark: SparkSession, scope: RunScope, settings: JudgeSettings | None = None
+) -> str:
+    """Write decisions, rates, quota_state and topic_inventory of a day; return what was decided.
+
+    The state of the day before is taken over where it was audited, so a day replays as if the log
+    had never been cut at midnight.
+    """
+    settings = settings or JudgeSettings()
+    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    inventory = read_inventory(before)
+    timeline = read_timeline(scope)
+    amounts = sorted_amounts(spark, scope, timeline, inventory, log_starts=not has_state(before))
+    rules = profiled_brokers(scope, amounts)
+    replayed = (
+        amounts.mapInArrow(
+            replay_sensors(rules, carried_states(before), tolerances(settings)),
+            from_arrow_schema(REPLAYED),
+        )
+        .withColumn("date", F.lit(str(scope.day)))
+        .persist()
+    )
+    try:
+        _write(spark, scope, replayed)
+        counts = _verdict_counts(replayed)
+    finally:
+        replayed.unpersist()
+    _write_inventory(spark, scope, inventory)
+    total = sum(counts.values())
+    parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(counts.items()))
+    return f"replayed {total:,} decisions ({parts or 'no quota was ever set'})"
+
+
+def tolerances(settings: JudgeSettings) -> Tolerances:
+    """Return the judge's tolerances in milliseconds."""
+    return Tolerances(
+        throttle_ms=settings.tolerance_ms,
+        warm_up_ms=settings.warm_up_windows * 1000,
+        change_ms=settings.change_ms,
+    )
+
+
+def has_state(scope: RunScope) -> bool:
+    """Return whether a day was replayed, so that its sensors' states are known."""
+    return scope.partition_dir("quota_state").is_dir()
+
+
+def carried_states(scope: RunScope) -> dict[SensorKey, CarriedState]:
+    """Return the sensors' states at the end of a day; none where it was not replayed."""
+    states = {}
+    for row in read_table(scope, "quota_state").to_pylist():
+        key = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
+        states[key] = CarriedState(
+            sensor_epoch=row["sensor_epoch"],
+            sensor_seq=row["sensor_seq"],
+            sample_index=row["sample_index"],
+            samples=tuple((s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"]),
+            tokens=row["tokens"],
+            last_update_ms=row["last_update_ms"],
+        )
+    return states
+
+
+def read_inventory(scope: RunScope) -> PartitionInventory:
+    """Return the partitions per topic as known at the end of a day."""
+    rows = read_table(scope, "topic_inventory").to_pylist()
+    return PartitionInventory({row["topic"]: row["partitions"] for row in rows})
+
+
+def _write(spark: SparkSession, scope: RunScope, replayed: DataFrame) -> None:
+    decisions = replayed.where(F.col("row_kind") == DECISION).select("date", *DECISIONS.names)
+    states = replayed.where(F.col("row_kind") == STATE).select("date", *QUOTA_STATE.names)
+    days = [scope.day]
+    write_partitions(decisions, "decisions", scope.warehouse, scope.cluster, days)
+    write_partitions(states, "quota_state", scope.warehouse, scope.cluster, days)
+    written = read_partitions(spark, "decisions", scope.warehouse, scope.cluster, scope.day)
+    rates = rates_per_second(written.withColumn("date", F.lit(str(scope.day))))
+    write_partitions(rates, "rates", scope.warehouse, scope.cluster, days)
+
+
+def _verdict_counts(replayed: DataFrame) -> Mapping[str, int]:
+    rows = replayed.where(F.col("row_kind") == DECISION).groupBy("verdict").count().collect()
+    return {row["verdict"]: row["count"] for row in rows}
+
+
+def _write_inventory(spark: SparkSession, scope: RunScope, inventory: PartitionInventory) -> None:
+    rows = [
+        {"topic": topic, "partitions": partitions}
+        for topic, partitions in sorted(inventory.partitions.items())
+    ]
+    table = pa.Table.from_pylist(rows, schema=TOPIC_INVENTORY)
+    write_arrow(spark, table, "topic_inventory", scope.warehouse, scope.cluster, scope.day)

@@ -1,0 +1,88 @@
+"""The whole audit in one process: every step, in order, for every day asked for."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from spark_jobs.jobs.archive import choose_cluster, clusters_of, find_archive
+from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.jobs.judge_decisions import judge_decisions
+from spark_jobs.jobs.publish_report import print_summary, publish_run
+from spark_jobs.jobs.recommend_quotas import recommend_quotas
+from spark_jobs.jobs.replay_quotas import replay_quotas
+from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.jobs.spark_session import spark_session
+from spark_jobs.jobs.validate_tables import validate_stage
+from spark_jobs.warehouse import RunScope
+
+Step = tuple[str, Callable[[], str]]
+
+
+def run_audit(
+    archive: Path,
+    warehouse: Path,
+    cluster: str | None,
+    day: dt.date | None,
+    options: IngestOptions,
+) -> None:
+    """Audit ``archive`` into ``warehouse``: all its clusters and days unless told otherwise.
+
+    Raises what the failing step raises; later steps do not run then.
+    """
+    clusters = (cluster,) if cluster else clusters_of(archive) or (choose_cluster(archive, None),)
+    archives = [find_archive(archive, name) for name in clusters]
+    scopes: list[RunScope] = []
+    progress = _progress()
+    with progress, spark_session("run") as spark:
+        for found in archives:
+            report = ingest_requests(spark, found, warehouse, day, options)
+            progress.console.print(report.sentence(), highlight=False)
+            for audited in report.days:
+                scope = RunScope(warehouse, found.cluster, audited)
+                _run_steps(_steps(spark, scope), scope, progress)
+                scopes.append(scope)
+    for scope in scopes:
+        print_summary(scope)
+    plural = "" if len(scopes) == 1 else "s"
+    Console(soft_wrap=True).print(
+        f"audited {len(scopes)} day{plural} of {', '.join(clusters)} into {warehouse}",
+        highlight=False,
+    )
+
+
+def _steps(spark: SparkSession, scope: RunScope) -> list[Step]:
+    return [
+        ("validate_ingested", lambda: validate_stage(scope, "ingested", spark)),
+        ("resolve_quotas", lambda: resolve_quotas(scope)),
+        ("replay_quotas", lambda: replay_quotas(spark, scope)),
+        ("validate_replayed", lambda: validate_stage(scope, "replayed", spark)),
+        ("judge_decisions", lambda: judge_decisions(spark, scope)),
+        ("recommend_quotas", lambda: recommend_quotas(scope)),
+        ("validate_judged", lambda: validate_stage(scope, "judged", spark)),
+        ("publish_report", lambda: publish_run(scope)),
+    ]
+
+
+def _run_steps(steps: list[Step], scope: RunScope, progress: Progress) -> None:
+    for name, step in steps:
+        task = progress.add_task(f"{scope.day} {name}", total=None)
+        sentence = step()
+        progress.remove_task(task)
+        progress.console.print(sentence, highlight=False)
+
+
+def _progress() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True, soft_wrap=True),
+        transient=True,
+    )

@@ -1,0 +1,59 @@
+"""A day's amounts, sensor by sensor in recording order: what every replay starts from."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.jobs.publish_table import read_partitions
+from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInventory
+from spark_jobs.timeline.resolution import QuotaTimeline
+from spark_jobs.transforms.amounts import AMOUNTS, RECORD_ORDER, SENSOR_COLUMNS, expand_amounts
+from spark_jobs.transforms.mutations import MUTATION_COLUMNS, expand_mutations
+from spark_jobs.transforms.resolution_table import ResolutionTable
+from spark_jobs.warehouse import RunScope
+
+# Requests that only controllers serve; the listener they arrive on is no client's.
+CONTROLLER_APIS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION")
+
+
+def sorted_amounts(
+    spark: SparkSession,
+    scope: RunScope,
+    timeline: QuotaTimeline,
+    inventory: PartitionInventory,
+    *,
+    log_starts: bool,
+) -> DataFrame:
+    """Return the day's amounts, partitioned by sensor and sorted by it and RECORD_ORDER.
+
+    ``inventory`` is carried forward through the day's mutations. ``log_starts`` says that nothing
+    is known of the sensors before the first line.
+    """
+    requests = read_partitions(spark, "requests", scope.warehouse, scope.cluster, scope.day)
+    known_from_ms = _log_starts(requests) if log_starts else {}
+    resolutions = ResolutionTable(timeline, known_from_ms)
+    amounts = requests.mapInArrow(
+        expand_amounts(resolutions, _controller_listeners(requests)), from_arrow_schema(AMOUNTS)
+    )
+    mutations = expand_mutations(_mutations(requests), inventory, resolutions)
+    if mutations.num_rows:
+        frame = spark.createDataFrame(mutations, schema=from_arrow_schema(AMOUNTS))
+        amounts = amounts.unionByName(frame)
+    return amounts.repartition(*SENSOR_COLUMNS).sortWithinPartitions(*SENSOR_COLUMNS, *RECORD_ORDER)
+
+
+def _log_starts(requests: DataFrame) -> dict[int, int]:
+    rows = requests.groupBy("broker_id").agg(F.min("recorded_earliest_ms").alias("first")).collect()
+    return {row["broker_id"]: row["first"] for row in rows}
+
+
+def _controller_listeners(requests: DataFrame) -> frozenset[str]:
+    serving = requests.where(F.col("is_forwarded") | F.col("api_name").isin(*CONTROLLER_APIS))
+    return frozenset(row["listener"] for row in serving.select("listener").distinct().collect())
+
+
+def _mutations(requests: DataFrame):  # noqa: ANN202
+    rows = requests.where(F.col("api_name").isin(*MUTATION_APIS)).select(*MUTATION_COLUMNS)
+    return rows.toArrow()

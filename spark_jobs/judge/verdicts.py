@@ -1,0 +1,148 @@
+"""One verdict per decision: what the log says against what the rule says.
+
+The record time of a request is known to an interval only, and a sample starts at the event that
+opened it. So a throttle may differ from the replayed one by as much as the sample boundaries can
+move, and such a difference accuses nobody: it is ``indeterminate`` with reason ``sample_timing``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SIZE_NOT_LOGGED = "size_not_logged"
+PARTITIONS_UNKNOWN = "partitions_unknown"
+REQUEST_QUOTA_INTERVAL = "request_quota_interval"
+STATE_UNKNOWN = "state_unknown"
+QUOTA_CHANGE_IN_FLIGHT = "quota_change_in_flight"
+SAMPLE_TIMING = "sample_timing"
+ATTEMPT_NOT_LOGGED = "attempt_not_logged"
+THROTTLED_WITHOUT_QUOTA = "throttled_without_quota"
+
+# The request quota never throttles longer than one window (ClientRequestQuotaManager).
+REQUEST_THROTTLE_MAX_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """How far log and replay may differ before somebody is blamed; milliseconds."""
+
+    throttle_ms: int
+    warm_up_ms: int
+    # A change is in force on a broker some ms after the controller's answer, unknown how many.
+    change_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateRows:
+    """Windowed-rate decisions as arrays of one length."""
+
+    bound: np.ndarray  # NaN: none in force
+    amount_known: np.ndarray  # bool
+    attempt_plausible: np.ndarray  # bool, for un-recorded amounts: could the fetch have been that
+    is_unrecorded: np.ndarray  # bool
+    is_request_quota: np.ndarray  # bool
+    has_request_bound: np.ndarray  # bool
+    logged_ms: np.ndarray
+    replayed_ms: np.ndarray
+    boundary_amount: np.ndarray  # value of the oldest live sample: may have been in or out
+    window_ms: np.ndarray
+    known_for_ms: np.ndarray
+    change_distance_ms: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class MutationRows:
+    """Token-bucket decisions as arrays of one length."""
+
+    bound: np.ndarray
+    amount_known: np.ndarray
+    is_state_known: np.ndarray
+    logged_admitted: np.ndarray
+    replayed_admitted: np.ndarray
+    tokens_before: np.ndarray
+    interval_ms: np.ndarray
+    known_for_ms: np.ndarray
+    change_distance_ms: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Verdict and reason (None where there is none) per row; object arrays of text."""
+
+    verdict: np.ndarray
+    reason: np.ndarray
+
+
+def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
+    """Return the verdicts of windowed-rate decisions (producer, consumer, request time).
+
+    Checks run from the most to the least certain; the first that applies decides.
+    """
+    no_bound = np.isnan(rows.bound)
+    difference = rows.logged_ms - rows.replayed_ms
+    same_decision = (rows.logged_ms > 0) == (rows.replayed_ms > 0)
+    agrees = same_decision & (np.abs(difference) <= tolerances.throttle_ms)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
+    explained_by_timing = np.abs(difference) <= slack_ms + tolerances.throttle_ms
+    by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
+        ((difference > 0) & (rows.logged_ms <= REQUEST_THROTTLE_MAX_MS)) | rows.is_request_quota
+    )
+    unexplained_throttle = no_bound & ~rows.has_request_bound & ~rows.is_request_quota
+    return _first(
+        len(rows.bound),
+        (unexplained_throttle & (rows.logged_ms > 0), "no_quota", THROTTLED_WITHOUT_QUOTA),
+        (no_bound, "no_quota", None),
+        (~rows.amount_known & ~rows.is_unrecorded, "indeterminate", SIZE_NOT_LOGGED),
+        (rows.is_unrecorded & rows.has_request_bound, "indeterminate", REQUEST_QUOTA_INTERVAL),
+        (rows.is_unrecorded & rows.attempt_plausible, "agree", None),
+        (rows.is_unrecorded, "indeterminate", ATTEMPT_NOT_LOGGED),
+        (agrees, "agree", None),
+        (by_request_quota, "indeterminate", REQUEST_QUOTA_INTERVAL),
+        (rows.known_for_ms < tolerances.warm_up_ms, "indeterminate", STATE_UNKNOWN),
+        (
+            rows.change_distance_ms < tolerances.change_ms,
+            "indeterminate",
+            QUOTA_CHANGE_IN_FLIGHT,
+        ),
+        (explained_by_timing, "indeterminate", SAMPLE_TIMING),
+        (difference < 0, "under_throttled", None),
+        (np.ones(len(rows.bound), bool), "over_throttled", None),
+    )
+
+
+def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
+    """Return the verdicts of controller-mutation decisions (admitted or refused per topic)."""
+    agrees = rows.logged_admitted == rows.replayed_admitted
+    # Tokens refill at the bound per second: the record time's interval moves them this much.
+    moved_tokens = rows.bound * (rows.interval_ms + tolerances.throttle_ms) / 1000.0
+    return _first(
+        len(rows.bound),
+        (np.isnan(rows.bound), "no_quota", None),
+        (~rows.is_state_known, "indeterminate", STATE_UNKNOWN),
+        (agrees & rows.amount_known, "agree", None),
+        (~rows.amount_known, "indeterminate", PARTITIONS_UNKNOWN),
+        (
+            rows.change_distance_ms < tolerances.change_ms,
+            "indeterminate",
+            QUOTA_CHANGE_IN_FLIGHT,
+        ),
+        (np.abs(rows.tokens_before) <= moved_tokens, "indeterminate", SAMPLE_TIMING),
+        (rows.logged_admitted, "wrongly_admitted", None),
+        (np.ones(len(rows.bound), bool), "wrongly_refused", None),
+    )
+
+
+def _first(n: int, *rules: tuple[np.ndarray, str, str | None]) -> Verdicts:
+    verdict = np.full(n, None, object)
+    reason = np.full(n, None, object)
+    open_rows = np.ones(n, bool)
+    for applies, name, why in rules:
+        now = open_rows & applies
+        verdict[now] = name
+        reason[now] = why
+        open_rows &= ~now
+    assert not open_rows.any(), "the last rule of a verdict must apply to every row"
+    return Verdicts(verdict, reason)

@@ -1,0 +1,54 @@
+"""How many partitions each topic has, followed through the mutations in the log.
+
+CreateTopics spends the partitions of the topic, CreatePartitions the added ones, DeleteTopics the
+topic's (Kafka: ``ReplicationControlManager.createTopic``/``createPartitions``,
+``ControllerApis.deleteTopics`` through ``ControllerMutationQuota.record``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+CREATE_TOPICS = "CREATE_TOPICS"
+CREATE_PARTITIONS = "CREATE_PARTITIONS"
+DELETE_TOPICS = "DELETE_TOPICS"
+MUTATION_APIS = (CREATE_TOPICS, CREATE_PARTITIONS, DELETE_TOPICS)
+
+THROTTLING_QUOTA_EXCEEDED = 89
+STRICT_SINCE = {CREATE_TOPICS: 6, CREATE_PARTITIONS: 3, DELETE_TOPICS: 5}
+
+
+def is_strict(api_name: str, api_version: int) -> bool:
+    """Return whether this request version is refused, not muted, when over the quota (KIP-599).
+
+    >>> is_strict("CREATE_TOPICS", 5), is_strict("CREATE_TOPICS", 6)
+    (False, True)
+    """
+    return api_version >= STRICT_SINCE[api_name]
+
+
+@dataclass(slots=True)
+class PartitionInventory:
+    """Partitions per topic as the controller knows them at the replayed moment."""
+
+    partitions: dict[str, int] = field(default_factory=dict)
+
+    def cost(self, api_name: str, topic: str, stated_partitions: int | None) -> int | None:
+        """Return the partitions a mutation spends, or None where the log cannot tell.
+
+        ``stated_partitions`` is the topic's count in CreateTopics, the new total in
+        CreatePartitions, and absent in DeleteTopics.
+        """
+        if api_name == CREATE_TOPICS:
+            return stated_partitions
+        held = self.partitions.get(topic)
+        if api_name == DELETE_TOPICS or held is None or stated_partitions is None:
+            return held if api_name == DELETE_TOPICS else None
+        return stated_partitions - held
+
+    def apply(self, api_name: str, topic: str, stated_partitions: int | None) -> None:
+        """Take over a mutation the controller carried out."""
+        if api_name == DELETE_TOPICS:
+            self.partitions.pop(topic, None)
+        elif stated_partitions is not None:
+            self.partitions[topic] = stated_partitions

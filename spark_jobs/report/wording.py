@@ -1,0 +1,116 @@
+"""Names and codes of the tables in words: clients, quota levels, verdicts, reasons, sources."""
+
+from __future__ import annotations
+
+from spark_jobs.tables import DEFAULT
+
+NAME_LENGTH_MAX = 120
+
+VERDICTS = {
+    "agree": "as configured",
+    "under_throttled": "throttled too little",
+    "over_throttled": "throttled too much",
+    "wrongly_admitted": "wrongly admitted",
+    "wrongly_refused": "wrongly refused",
+    "indeterminate": "cannot be decided",
+    "no_quota": "no quota in force",
+}
+FINDING_KINDS = VERDICTS | {"not_enforced": "not enforced"}
+
+REASONS = {
+    "size_not_logged": "the log does not hold the size of the request",
+    "request_quota_interval": "a request quota was in force too, and the log does not say which "
+    "of the two throttled",
+    "log_gap": "log lines are missing just before",
+    "state_unknown": "what the broker had already counted when the log began is not known",
+    "partitions_unknown": "the number of partitions of the topic is not known",
+    "quota_change_in_flight": "the quota was being changed at that moment",
+    "sample_timing": "a millisecond in the record time, which the log does not give, decides it",
+    "attempt_not_logged": "the size of the fetch that was throttled is not in the log",
+}
+
+QUARANTINE_REASONS = {
+    "cut_line": "the line is cut",
+    "interleaved": "two lines are mixed",
+}
+
+SOURCES = {
+    "log": "request log",
+    "server_log": "server log",
+    "snapshot": "snapshot",
+    "static": "server.properties",
+    "journal": "journal of changes",
+}
+
+VERSION_SOURCES = {
+    "option": "given by option",
+    "archive": "from the archive's kafka-version.txt",
+    "detected": "detected from the log",
+    "unknown": "unknown",
+}
+
+RATE_PROFILES = {
+    "rate_3_8": "the rate of Kafka 3.8 and later",
+    "rate_3_3": "the rate of Kafka 3.3 to 3.7",
+    "rate_0_9": "the rate of Kafka before 3.3",
+}
+
+
+def in_words(code: str, words: dict[str, str]) -> str:
+    """Return the words for ``code``; a code nobody described is shown with spaces."""
+    return words.get(code) or code.replace("_", " ")
+
+
+def visible(text: str) -> str:
+    r"""Return ``text`` with control, invisible and direction-changing characters spelled out.
+
+    Client ids come from clients: one may hold characters that make it look like another.
+
+    >>> visible("safe name"), visible("a\u202eb\n")
+    ('safe name', 'a\\u202eb\\n')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened(text: str, length_max: int = NAME_LENGTH_MAX) -> str:
+    """Return ``text``, cut in the middle where it is longer than ``length_max`` characters."""
+    if len(text) <= length_max:
+        return text
+    head = length_max * 2 // 3
+    return f"{text[:head]}…{text[-(length_max - head - 1) :]}"
+
+
+def entity_name(quota_user: str | None, quota_client_id: str | None) -> str:
+    """Return a sensor's key or a configured entity as people say it.
+
+    In sensor keys an empty part means the level has none; in entities null does.
+
+    >>> entity_name("alice", ""), entity_name("alice", "etl")
+    ("user 'alice'", "user 'alice', client-id 'etl'")
+    >>> entity_name(None, "<default>"), entity_name("", "")
+    ('every client-id by default', 'clients without a client-id')
+    """
+    parts = [
+        _part("user", quota_user),
+        _part("client-id", quota_client_id),
+    ]
+    return ", ".join(p for p in parts if p) or "clients without a client-id"
+
+
+def _part(kind: str, value: str | None) -> str:
+    if not value:
+        return ""
+    if value == DEFAULT:
+        return f"every {kind} by default"
+    return f"{kind} '{shortened(visible(value))}'"
+
+
+def plural(number: int, singular: str, several: str | None = None) -> str:
+    """Return the noun that fits ``number``.
+
+    >>> plural(1, "decision"), plural(2, "decision"), plural(0, "entity", "entities")
+    ('decision', 'decisions', 'entities')
+    """
+    return singular if number == 1 else several or f"{singular}s"

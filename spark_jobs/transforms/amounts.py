@@ -1,0 +1,181 @@
+"""Requests → the amounts their brokers recorded, each on the sensor it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.tables import F64, I8, I16, I32, I64, STR, BOOL
+from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable, ResolvedRows
+
+RECORD = 0
+RECORD_AND_UNRECORD = 1
+
+AMOUNTS = pa.schema(
+    [
+        ("broker_id", I32),
+        ("quota_type", STR),
+        ("quota_user", STR),
+        ("quota_client_id", STR),
+        ("order_us", I64),
+        ("source_file", STR),
+        ("source_line", I64),
+        ("resource_index", I32),
+        ("resource", STR),
+        ("connection", STR),
+        ("correlation_id", I32),
+        ("api_name", STR),
+        ("api_version", I16),
+        ("user", STR),
+        ("client_id", STR),
+        ("quota_level", STR),
+        ("log_time_ms", I64),
+        ("recorded_at_ms", I64),
+        ("interval_ms", I64),  # width of the request's admissible record times
+        ("amount", F64),
+        ("behaviour", I8),
+        ("is_strict", BOOL),
+        ("bound", F64),
+        ("known_for_ms", I64),
+        ("change_distance_ms", I64),
+        ("has_request_bound", BOOL),
+        ("logged_throttle_time_ms", I32),
+        ("logged_admitted", BOOL),
+    ]
+)
+# Amounts of a sensor are recorded in this order; the rest of the key makes it total.
+RECORD_ORDER = ("order_us", "source_file", "source_line", "resource_index")
+SENSOR_COLUMNS = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+
+_REQUEST_COLUMNS = (
+    "broker_id", "source_file", "source_line", "connection", "correlation_id", "api_name",
+    "api_version", "user", "client_id", "log_time_ms",
+)  # fmt: skip
+
+# Requests between brokers are exempt from the request quota (KafkaApis: authorizeClusterOperation
+# followed by sendResponseExemptThrottle).
+EXEMPT_APIS = (
+    "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN",
+    "WRITE_TXN_MARKERS", "ALTER_PARTITION", "ALLOCATE_PRODUCER_IDS", "BROKER_HEARTBEAT",
+    "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION", "UNREGISTER_BROKER", "ENVELOPE", "VOTE",
+    "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "FETCH_SNAPSHOT", "UPDATE_RAFT_VOTER",
+)  # fmt: skip
+
+AmountBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def expand_amounts(
+    resolutions: ResolutionTable, controller_listeners: frozenset[str]
+) -> AmountBatches:
+    """Return the ``mapInArrow`` function that turns request batches into amounts.
+
+    Bandwidth and request-time amounts only: mutations need the topics' partitions in the
+    controller's order and are expanded by :func:`spark_jobs.transforms.mutations`.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from _expand(batch, resolutions, controller_listeners)
+
+    return run
+
+
+def _expand(
+    batch: pa.RecordBatch, resolutions: ResolutionTable, controller_listeners: frozenset[str]
+) -> Iterator[pa.RecordBatch]:
+    index = ClientIndex.of(batch)
+    at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
+    on_client_listener = ~np.isin(
+        np.asarray(batch["listener"].to_pylist(), object), list(controller_listeners)
+    )
+    from_client = on_client_listener & ~_bools(batch["is_replica"]) & ~_bools(batch["is_forwarded"])
+    request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
+    has_request_bound = ~np.isnan(request.bound) & request.is_enabled
+    api_name = np.asarray(batch["api_name"].to_pylist(), object)
+    throttled = batch["throttle_time_ms"].to_numpy() > 0
+
+    produce = resolutions.resolve(QuotaType.PRODUCER_BYTE_RATE, index, at_ms)
+    yield _amounts(
+        batch, QuotaType.PRODUCER_BYTE_RATE, produce,
+        rows=from_client & (api_name == "PRODUCE") & produce.is_enabled,
+        amount=_floats(batch["request_bytes"]),
+        behaviour=np.full(len(batch), RECORD, np.int8),
+        has_request_bound=has_request_bound,
+    )  # fmt: skip
+    fetch = resolutions.resolve(QuotaType.CONSUMER_BYTE_RATE, index, at_ms)
+    yield _amounts(
+        batch, QuotaType.CONSUMER_BYTE_RATE, fetch,
+        rows=from_client & np.isin(api_name, ["FETCH", "SHARE_FETCH"]) & fetch.is_enabled,
+        # A throttled fetch was answered with nothing: what it tried to read is not in the log.
+        amount=np.where(throttled, np.nan, _floats(batch["response_bytes"])),
+        behaviour=np.where(throttled, RECORD_AND_UNRECORD, RECORD).astype(np.int8),
+        has_request_bound=has_request_bound,
+    )  # fmt: skip
+    without_response = (api_name == "PRODUCE") & (_floats(batch["acks"]) == 0)
+    yield _amounts(
+        batch, QuotaType.REQUEST_PERCENTAGE, request,
+        rows=from_client & ~np.isin(api_name, EXEMPT_APIS) & ~without_response & request.is_enabled,
+        # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).
+        amount=batch["handler_time_us"].to_numpy() * 1000 * 1e-7,
+        behaviour=np.full(len(batch), RECORD, np.int8),
+        has_request_bound=has_request_bound,
+    )  # fmt: skip
+
+
+def _amounts(
+    batch: pa.RecordBatch,
+    quota_type: QuotaType,
+    resolved: ResolvedRows,
+    *,
+    rows: np.ndarray,
+    amount: np.ndarray,
+    behaviour: np.ndarray,
+    has_request_bound: np.ndarray,
+) -> pa.RecordBatch:
+    at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
+    n = len(batch)
+    columns: dict[str, object] = {name: batch[name] for name in _REQUEST_COLUMNS}
+    columns |= {
+        "quota_type": pa.array([str(quota_type)] * n, STR) if n else pa.array([], STR),
+        "quota_user": resolved.quota_user,
+        "quota_client_id": resolved.quota_client_id,
+        "quota_level": resolved.quota_level,
+        "order_us": batch["recorded_estimate_us"],
+        "resource_index": np.zeros(n, np.int32),
+        "resource": pa.nulls(n, STR),
+        "recorded_at_ms": at_ms,
+        "interval_ms": batch["recorded_latest_ms"].to_numpy()
+        - batch["recorded_earliest_ms"].to_numpy(),
+        "amount": amount,
+        "behaviour": behaviour,
+        "is_strict": np.zeros(n, bool),
+        "bound": resolved.bound,
+        "known_for_ms": at_ms - resolved.known_from_ms,
+        "change_distance_ms": np.minimum(
+            at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
+        ),
+        "has_request_bound": has_request_bound,
+        "logged_throttle_time_ms": batch["throttle_time_ms"],
+        "logged_admitted": np.ones(n, bool),
+    }
+    full = pa.RecordBatch.from_arrays(
+        [as_column(columns[f.name], f.type) for f in AMOUNTS], schema=AMOUNTS
+    )
+    return full.filter(pa.array(rows))
+
+
+def as_column(values: object, kind: pa.DataType) -> pa.Array:
+    """Return ``values`` (an Arrow array or anything ``pa.array`` takes) as an array of ``kind``."""
+    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def _bools(column: pa.Array) -> np.ndarray:
+    return column.to_numpy(zero_copy_only=False).astype(bool)
+
+
+def _floats(column: pa.Array) -> np.ndarray:
+    return pc.cast(column, F64).to_numpy(zero_copy_only=False)

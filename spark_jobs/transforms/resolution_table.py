@@ -1,0 +1,118 @@
+"""The quota timeline as arrays, so that a batch of requests is resolved in one search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.timeline.resolution import QuotaTimeline, Resolution
+
+# A row's place in the table is (client << 42 | time): 42 bits hold milliseconds until 2109.
+_TIME_BITS = 42
+_TIME_MAX = (1 << _TIME_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRows:
+    """What one quota type says about each row of a batch; arrays of the batch's length."""
+
+    is_enabled: np.ndarray
+    quota_user: pa.Array
+    quota_client_id: pa.Array
+    quota_level: pa.Array
+    bound: np.ndarray  # NaN: no bound in force
+    known_from_ms: np.ndarray  # since when the client's amounts go to this sensor
+    changed_at_ms: np.ndarray  # when the bound in force was set
+    changes_at_ms: np.ndarray  # when the next one is
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIndex:
+    """The distinct (broker, user, client-id) of a batch and each row's index into them."""
+
+    code: np.ndarray
+    clients: Sequence[tuple[int, str, str]]
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> ClientIndex:
+        """Return the index of ``batch``, which has broker_id, user and client_id."""
+        # Kafka treats a null client-id as the empty one (ClientQuotaManager, ``clientId``).
+        client_id = pc.fill_null(batch["client_id"], "")
+        key = pc.binary_join_element_wise(
+            batch["broker_id"].cast(pa.string()), batch["user"], client_id, "\x00"
+        ).dictionary_encode()
+        clients = []
+        for text in key.dictionary.to_pylist():
+            broker, user, client = text.split("\x00", 2)
+            clients.append((int(broker), user, client))
+        return cls(key.indices.to_numpy().astype(np.int64), clients)
+
+
+class ResolutionTable:
+    """Looks up quotas for batches; remembers every client it has met."""
+
+    def __init__(self, timeline: QuotaTimeline, known_from_ms: Mapping[int, int]) -> None:
+        self._timeline = timeline
+        self._known_from_ms = known_from_ms
+        self._cache: dict[tuple[str, int, str, str], tuple[tuple[Resolution, int], ...]] = {}
+
+    def resolve(self, quota_type: str, index: ClientIndex, at_ms: np.ndarray) -> ResolvedRows:
+        """Return what holds for each row of ``index`` at its time."""
+        segments: list[tuple[Resolution, int]] = []
+        starts: list[int] = []
+        for code, client in enumerate(index.clients):
+            for resolution, known_from_ms in self._segments(quota_type, *client):
+                segments.append((resolution, known_from_ms))
+                starts.append(code << _TIME_BITS | _clip(resolution.valid_from_ms))
+        place = index.code << _TIME_BITS | np.clip(at_ms, 0, _TIME_MAX)
+        row = np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
+        found = [s for s, _ in segments]
+        take = pa.array(row)
+        return ResolvedRows(
+            is_enabled=np.array([s.is_enabled for s in found], bool)[row],
+            quota_user=pa.array([s.quota_user for s in found], pa.string()).take(take),
+            quota_client_id=pa.array([s.quota_client_id for s in found], pa.string()).take(take),
+            quota_level=pa.array([s.quota_level for s in found], pa.string()).take(take),
+            bound=np.array([np.nan if s.bound is None else s.bound for s in found])[row],
+            known_from_ms=np.array([k for _, k in segments], np.int64)[row],
+            changed_at_ms=np.array([_clip(s.valid_from_ms) for s in found], np.int64)[row],
+            changes_at_ms=np.array([_clip(s.valid_until_ms) for s in found], np.int64)[row],
+        )
+
+    def _segments(
+        self, quota_type: str, broker_id: int, user: str, client_id: str
+    ) -> tuple[tuple[Resolution, int], ...]:
+        key = (quota_type, broker_id, user, client_id)
+        if key not in self._cache:
+            resolutions = self._timeline.resolve(quota_type, user, client_id, broker_id)
+            self._cache[key] = tuple(self._with_known_from(resolutions, broker_id))
+        return self._cache[key]
+
+    def _with_known_from(
+        self, resolutions: Sequence[Resolution], broker_id: int
+    ) -> list[tuple[Resolution, int]]:
+        """Pair each stretch with the moment since when all its sensor's amounts are known."""
+        log_start_ms = self._known_from_ms.get(broker_id, 0)
+        paired: list[tuple[Resolution, int]] = []
+        for resolution in resolutions:
+            known_from_ms = max(_clip(resolution.valid_from_ms), log_start_ms)
+            if paired and _same_sensor(paired[-1][0], resolution):
+                known_from_ms = paired[-1][1]
+            paired.append((resolution, known_from_ms))
+        return paired
+
+
+def _same_sensor(before: Resolution, after: Resolution) -> bool:
+    return (before.is_enabled, before.quota_user, before.quota_client_id) == (
+        after.is_enabled,
+        after.quota_user,
+        after.quota_client_id,
+    )
+
+
+def _clip(at_ms: int | None) -> int:
+    return _TIME_MAX if at_ms is None else min(max(at_ms, 0), _TIME_MAX)

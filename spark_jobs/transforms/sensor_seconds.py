@@ -1,0 +1,80 @@
+"""Decisions → what each sensor did per second, for the findings and the rates table."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
+from spark_jobs.tables import RATES, WRONG_VERDICTS
+
+SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+
+
+def rates_per_second(decisions: DataFrame) -> DataFrame:
+    """Return the rows of the ``rates`` table (with ``date``): one sensor in one second."""
+    last = F.struct("sensor_epoch", "sensor_seq")
+    second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
+    return (
+        decisions.withColumn("second_ms", second)
+        .groupBy("date", *SENSOR, "second_ms")
+        .agg(
+            F.sum(F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0))
+            .alias("amount"),
+            F.max_by("rate", last).alias("rate"),
+            F.max_by("tokens", last).alias("tokens"),
+            F.max_by("bound", last).alias("bound"),
+            F.count_if((F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted"))
+            .alias("throttled_requests"),
+            F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
+        )
+        .select("date", *RATES.names)
+    )
+
+
+def seconds_of_suspects(decisions: DataFrame) -> DataFrame:
+    """Return per-second counts (SensorSecond's fields) of the sensors with any wrong decision."""
+    suspects = decisions.where(_is_suspect()).select(*SENSOR).distinct()
+    return (
+        decisions.join(F.broadcast(suspects), on=list(SENSOR), how="left_semi")
+        .withColumn("second_ms", (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long"))
+        .groupBy(*SENSOR, "second_ms")
+        .agg(
+            F.count_if(F.col("bound").isNotNull()).alias("decisions"),
+            F.count_if(_is_due()).alias("due"),
+            F.count_if(_is_due() & _is_enforced()).alias("enforced"),
+            *[F.count_if(F.col("verdict") == v).alias(v) for v in WRONG_VERDICTS],
+            F.count_if(_is_unbound_throttled()).alias("unbound_throttled"),
+            F.min("bound").alias("bound_min"),
+            F.max("bound").alias("bound_max"),
+            F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("logged_throttle_time_ms"),
+            F.sum(F.coalesce("replayed_throttle_time_ms", F.lit(0)).cast("long"))
+            .alias("replayed_throttle_time_ms"),
+            F.max(F.when(F.col("verdict").isin(*WRONG_VERDICTS), _difference()).otherwise(0))
+            .alias("difference_max_ms"),
+        )
+    )  # fmt: skip
+
+
+def _is_unbound_throttled() -> Column:
+    return F.coalesce(F.col("reason") == THROTTLED_WITHOUT_QUOTA, F.lit(False))
+
+
+def _is_suspect() -> Column:
+    return F.col("verdict").isin(*WRONG_VERDICTS) | _is_unbound_throttled()
+
+
+def _is_due() -> Column:
+    refused = ~F.coalesce("replayed_admitted", F.lit(True))
+    throttled = F.coalesce("replayed_throttle_time_ms", F.lit(0)) > 0
+    by_throttle = throttled & (F.col("quota_type") != "controller_mutation_rate")
+    return F.col("bound").isNotNull() & (refused | by_throttle)
+
+
+def _is_enforced() -> Column:
+    return (F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted")
+
+
+def _difference() -> Column:
+    replayed = F.coalesce("replayed_throttle_time_ms", F.lit(0))
+    return F.abs(F.col("logged_throttle_time_ms") - replayed)

@@ -1,0 +1,239 @@
+"""Valid rows of every table, and a way to write them: the synthetic warehouse of tests.
+
+``row("decisions", amount=10.0)`` is one valid row with the named columns replaced;
+``write_rows(scope, "decisions", [...])`` writes this scope's partition of the table;
+``write_day(scope)`` writes a small valid day of every table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.tables import TABLES
+from spark_jobs.warehouse import RunScope
+
+Row = dict[str, Any]
+
+DAY = dt.date(2026, 11, 10)
+NOON_MS = 1_794_312_000_000
+"""2026-11-10 12:00:00 UTC, the moment around which every default row happens."""
+
+_LOG_FILE = "broker=1/kafka-request.log"
+_CONNECTION = "127.0.0.1:9092-127.0.0.1:50000-0"
+_ENTITY = {
+    "quota_type": "producer_byte_rate",
+    "quota_user": "alice",
+    "quota_client_id": None,
+}
+_SENSOR = {"quota_type": "producer_byte_rate", "quota_user": "alice", "quota_client_id": ""}
+
+_DEFAULTS: dict[str, Row] = {
+    "requests": {
+        "broker_id": 1,
+        "log_time_ms": NOON_MS + 5,
+        "recorded_earliest_ms": NOON_MS,
+        "recorded_latest_ms": NOON_MS + 4,
+        "recorded_estimate_us": (NOON_MS + 2) * 1000,
+        "connection": _CONNECTION,
+        "correlation_id": 7,
+        "api_key": 0,
+        "api_name": "PRODUCE",
+        "api_version": 11,
+        "principal": "User:alice",
+        "user": "alice",
+        "client_id": "app",
+        "listener": "PLAINTEXT",
+        "is_forwarded": False,
+        "acks": -1,
+        "is_replica": False,
+        "fetch_max_bytes": None,
+        "request_bytes": 100_000,
+        "request_bytes_known": True,
+        "response_bytes": 60,
+        "total_time_us": 5_000,
+        "request_queue_time_us": 100,
+        "handler_time_us": 1_000,
+        "remote_time_us": 3_000,
+        "response_queue_time_us": 100,
+        "send_time_us": 800,
+        "throttle_time_ms": 0,
+        "software_name": "apache-kafka-java",
+        "software_version": "4.1.0",
+        "error_codes": [0],
+        "topics": [{"topic": "orders", "records_bytes": 99_900}],
+        "mutations": None,
+        "validate_only": None,
+        "quota_alterations": None,
+        "source_file": _LOG_FILE,
+        "source_line": 1,
+    },
+    "quarantine": {
+        "broker_id": 1,
+        "log_time_ms": NOON_MS + 5,
+        "source_file": _LOG_FILE,
+        "source_line": 2,
+        "reason": "cut_line",
+        "text": '[2026-11-10 12:00:00,005] DEBUG Completed request:{"isForw',
+    },
+    "files": {
+        "source_file": _LOG_FILE,
+        "broker_id": 1,
+        "bytes_read": 120_000,
+        "lines_read": 100,
+        "requests": 99,
+        "quarantined": 0,
+        "other": 1,
+        "other_days": 0,
+    },
+    "brokers": {
+        "broker_id": 1,
+        "version": "4.1.0",
+        "version_source": "option",
+        "rate_profile": "rate_3_8",
+        "samples": 11,
+        "window_ms": 1000,
+        "controller_samples": 11,
+        "controller_window_ms": 1000,
+    },
+    "quota_events": {
+        **_ENTITY,
+        "bound": 50_000.0,
+        "broker_id": None,
+        "earliest_ms": NOON_MS - 60_000,
+        "latest_ms": NOON_MS - 59_900,
+        "source": "log",
+        "source_file": _LOG_FILE,
+        "source_line": 1,
+    },
+    "quota_changes": {
+        **_ENTITY,
+        "bound": 50_000.0,
+        "broker_id": None,
+        "valid_from_ms": NOON_MS - 60_000,
+        "valid_until_ms": None,
+        "source": "log",
+        "source_file": _LOG_FILE,
+        "source_line": 1,
+    },
+    "decisions": {
+        "broker_id": 1,
+        "connection": _CONNECTION,
+        "correlation_id": 7,
+        "api_name": "PRODUCE",
+        "api_version": 11,
+        "user": "alice",
+        "client_id": "app",
+        **_SENSOR,
+        "quota_level": "user",
+        "resource": None,
+        "sensor_epoch": 0,
+        "sensor_seq": 0,
+        "log_time_ms": NOON_MS + 5,
+        "recorded_at_ms": NOON_MS + 2,
+        "amount": 100_000.0,
+        "is_unrecorded": False,
+        "bound": 50_000.0,
+        "rate": 10_000.0,
+        "window_size_ms": 10_000,
+        "tokens": None,
+        "logged_throttle_time_ms": 0,
+        "replayed_throttle_time_ms": 0,
+        "logged_admitted": True,
+        "replayed_admitted": True,
+        "verdict": "agree",
+        "reason": None,
+        "source_file": _LOG_FILE,
+        "source_line": 1,
+    },
+    "rates": {
+        "broker_id": 1,
+        **_SENSOR,
+        "second_ms": NOON_MS,
+        "amount": 100_000.0,
+        "rate": 10_000.0,
+        "tokens": None,
+        "bound": 50_000.0,
+        "throttled_requests": 0,
+        "throttle_time_ms": 0,
+    },
+    "quota_state": {
+        "broker_id": 1,
+        **_SENSOR,
+        "sensor_epoch": 0,
+        "sensor_seq": 0,
+        "sample_index": 0,
+        "samples": [
+            {"start_ms": NOON_MS + 2, "last_event_ms": NOON_MS + 2, "value": 100_000.0},
+        ],
+        "tokens": None,
+        "last_update_ms": None,
+    },
+    "topic_inventory": {"topic": "orders", "partitions": 6},
+    "findings": {
+        "finding_id": "f-0123456789ab",
+        "broker_id": 1,
+        **_SENSOR,
+        "kind": "under_throttled",
+        "from_ms": NOON_MS,
+        "until_ms": NOON_MS + 60_000,
+        "decisions": 12,
+        "severity": "warning",
+        "explanation": "Broker 1 throttled alice's produce requests too little for a minute.",
+        "evidence": json.dumps({"decisions_checked": 40}),
+    },
+    "recommendations": {
+        **_ENTITY,
+        "status": "proposed",
+        "current": 50_000.0,
+        "proposed": 100_000.0,
+        "lower": 80_000.0,
+        "upper": 120_000.0,
+        "reason": "Throttled for 40 s; the demand was 83 000 B/s.",
+        "confidence": "high",
+        "clamped_by": None,
+        "hottest_broker_id": 1,
+        "throttle_time_ms_before": 40_000,
+        "throttle_time_ms_after": 0,
+        "evidence": json.dumps({"requests": 1200}),
+    },
+}
+
+
+def row(table: str, **overrides: Any) -> Row:
+    """Return one valid row of ``table`` with the named columns replaced."""
+    unknown = sorted(set(overrides) - set(_DEFAULTS[table]))
+    if unknown:
+        raise KeyError(f"{table} has no column {', '.join(unknown)}")
+    return _DEFAULTS[table] | overrides
+
+
+def table_of(table: str, rows: list[Row]) -> pa.Table:
+    """Return ``rows`` with the contract's names and types of ``table``, nullable as Spark writes."""
+    fields = (field.with_nullable(True) for field in TABLES[table])
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def write_rows(scope: RunScope, table: str, rows: list[Row]) -> Path:
+    """Replace this scope's partition of ``table`` by ``rows``; return its folder."""
+    folder = scope.partition_dir(table)
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table_of(table, rows), folder / "part-0.parquet")
+    return folder
+
+
+def write_day(scope: RunScope) -> RunScope:
+    """Write one valid row of every table, no quarantine, and return ``scope``."""
+    for table in TABLES:
+        write_rows(scope, table, [] if table == "quarantine" else [row(table)])
+    return scope
+
+
+def scope_in(warehouse: Path) -> RunScope:
+    """Return the scope of the default rows' day in ``warehouse``, cluster ``default``."""
+    return RunScope(warehouse=warehouse, cluster="default", day=DAY)

@@ -1,0 +1,109 @@
+"""Which room may import which: read from the sources, so that a wrong import fails by name."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CLOCKS_AND_CHANCE = {"time", "random", "logging", "secrets"}
+HEAVY = {"pyspark", "airflow", "great_expectations", "pandas"}
+
+# room: the rooms of this project it may import, and outside packages it must not.
+ROOMS = {
+    "spark_jobs/quota": (set(), HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/request_log": ({"spark_jobs.tables", "spark_jobs.errors"}, HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/timeline": ({"spark_jobs.tables", "spark_jobs.errors"}, HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/judge": (set(), HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/recommend": (
+        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.quota"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
+    "spark_jobs/report": (
+        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.warehouse"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
+    "spark_jobs/transforms": (
+        {
+            "spark_jobs.tables",
+            "spark_jobs.errors",
+            "spark_jobs.quota",
+            "spark_jobs.request_log",
+            "spark_jobs.timeline",
+            "spark_jobs.judge",
+        },
+        {"airflow", "great_expectations", "pandas"} | CLOCKS_AND_CHANCE,
+    ),
+    "expectations": (
+        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.warehouse"},
+        {"airflow"},
+    ),
+    "dags": (
+        {"spark_jobs.settings", "spark_jobs.submit"},
+        {"pyspark", "great_expectations", "pandas", "numba", "pyarrow"},
+    ),
+    "plugins": (
+        {"spark_jobs.settings", "spark_jobs.warehouse", "spark_jobs.report"},
+        {"pyspark", "great_expectations", "pandas", "numba"},
+    ),
+}
+FORBIDDEN_EVERYWHERE = ("dags", "plugins", "tests", "benchmarks")
+
+
+def imports(path: Path) -> set[str]:
+    """Return the modules a file imports, `from a.b import c` as a.b."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import; write it absolute"
+            found.add(node.module or "")
+    return found
+
+
+def sources(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
+    allowed, banned = ROOMS[room]
+    own = room.replace("/", ".")
+    for path in sources(room):
+        for module in sorted(imports(path)):
+            where = f"{path.relative_to(ROOT)} imports {module}"
+            assert module.split(".")[0] not in banned, f"{where}: {room} must not know it"
+            if module.startswith(("spark_jobs", "expectations")):
+                fits = is_within(module, own) or any(is_within(module, a) for a in allowed)
+                assert fits, f"{where}: {room} may import {sorted(allowed) or 'no other room'}"
+
+
+def test_nobody_imports_jobs_but_the_command_line_and_jobs() -> None:
+    for path in sources("spark_jobs") + sources("expectations") + sources("dags"):
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.startswith("spark_jobs/jobs/") or relative == "spark_jobs/cli.py":
+            continue
+        for module in imports(path):
+            assert not is_within(module, "spark_jobs.jobs"), f"{relative} imports {module}"
+
+
+def test_nobody_imports_dags_plugins_tests_or_benchmarks() -> None:
+    for path in sources("spark_jobs") + sources("expectations"):
+        for module in imports(path):
+            assert module.split(".")[0] not in FORBIDDEN_EVERYWHERE, f"{path} imports {module}"
+
+
+@pytest.mark.parametrize("package", ["spark_jobs", "spark_jobs.quota", "spark_jobs.settings"])
+def test_importing_the_package_costs_no_spark(package: str) -> None:
+    code = f"import sys, {package}; print('pyspark' in sys.modules or 'airflow' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
