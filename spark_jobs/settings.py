@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pathlib import Path
+
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -51,3 +53,39 @@ class ValidateSettings(BaseSettings):
 
     # Up to this many rows a table is validated in memory, above it by Spark.
     in_memory_rows_max: int = Field(default=2_000_000, ge=0)
+
+
+class DailyAuditSettings(BaseSettings):
+    """What the daily DAG audits unless a run says otherwise; read from ``QUOTA_AUDIT_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_", frozen=True)
+
+    archive: Path = Field(default=Path("examples/capture"), validate_default=True)
+    warehouse: Path = Field(default=Path("artifacts/warehouse"), validate_default=True)
+    cluster: str = "default"
+    timezone: str = "UTC"
+    # "" = kafka-version.txt of the archive, else detected.
+    broker_version: str = ""
+    # What runs a step, as a JSON list; empty = this interpreter with -m spark_jobs.cli. Set it
+    # where Airflow and the jobs live in different environments.
+    launcher: tuple[str, ...] = ()
+
+    @field_validator("archive", "warehouse")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        # A task does not run in the folder the setting was written in.
+        return path.absolute()
+
+
+class ServeSettings(BaseSettings):
+    """Where and for whom ``make serve`` shows Airflow; read from ``QUOTA_AUDIT_SERVE_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SERVE_", frozen=True)
+
+    port: int = Field(default=8080, ge=1, le=65535)
+    user: str = Field(default="admin", pattern=r"^[A-Za-z0-9._-]+$")
+    # None = one is made up and kept in the home's passwords file.
+    password: SecretStr | None = None
+    # How long a component may take to end by itself before it is killed.
+    grace_s: float = Field(default=15.0, gt=0.0)
+    healthy_within_s: float = Field(default=180.0, gt=0.0)

@@ -214,7 +214,7 @@ def row(table: str, **overrides: Any) -> Row:
 
 
 def table_of(table: str, rows: list[Row]) -> pa.Table:
-    """Return ``rows`` with the contract's names and types of ``table``, nullable as Spark writes."""
+    """Return ``rows`` with the contract's names and types, nullable as Spark writes them."""
     fields = (field.with_nullable(True) for field in TABLES[table])
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
