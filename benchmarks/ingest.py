@@ -59,11 +59,7 @@ PEER_SCHEMA = T.StructType(
                                         "partitionData",
                                         T.ArrayType(
                                             T.StructType(
-                                                [
-                                                    T.StructField(
-                                                        "recordsSizeInBytes", T.LongType()
-                                                    )
-                                                ]
+                                                [T.StructField("recordsSizeInBytes", T.LongType())]
                                             )
                                         ),
                                     )

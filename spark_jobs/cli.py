@@ -235,7 +235,9 @@ def which_quota(
     warehouse: Warehouse,
     user: Annotated[str, typer.Option("--user", help="Principal's name, as ANONYMOUS.")],
     client_id: Annotated[str, typer.Option("--client-id", help="Client id; may be empty.")] = "",
-    broker: Annotated[int, typer.Option("--broker", help="Broker id.")] = 0,
+    broker: Annotated[
+        int | None, typer.Option("--broker", help="Broker id; may be left out where one is known.")
+    ] = None,
     at: Annotated[
         str, typer.Option("--at", help="UTC moment, as 2026-11-21T02:41:00 [default: the end].")
     ] = "",
@@ -258,9 +260,7 @@ def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "defau
 
 
 @app.command()
-def digest(
-    warehouse: Warehouse, day: OptionalDay = None, cluster: ClusterName = "default"
-) -> None:
+def digest(warehouse: Warehouse, day: OptionalDay = None, cluster: ClusterName = "default") -> None:
     """Print a digest of each table's rows in total order: equal tables, equal digests."""
     from spark_jobs.jobs.digest_tables import print_digests
 

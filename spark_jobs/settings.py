@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -36,14 +37,28 @@ class RecommendSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_RECOMMEND_", frozen=True)
 
+    # Under these there is "not enough data", never a number.
     min_requests: int = Field(default=200, ge=1)
+    min_mutations: int = Field(default=20, ge=1)
     min_seconds: int = Field(default=30, ge=1)
+    # A day with less throttling than this is left alone.
+    min_throttle_ms: int = Field(default=1000, ge=0)
     headroom: float = Field(default=1.2, gt=1.0)
     near_limit: float = Field(default=0.8, gt=0.0, le=1.0)
     far_below: float = Field(default=0.25, gt=0.0, lt=1.0)
     min_change: float = Field(default=0.1, ge=0.0)
     max_raise: float = Field(default=4.0, gt=1.0)
     max_lower: float = Field(default=0.5, gt=0.0, lt=1.0)
+
+
+class ReportSettings(BaseSettings):
+    """How much a report shows; read from ``QUOTA_AUDIT_REPORT_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_REPORT_", frozen=True)
+
+    # The page stays readable and under 3 MB: it says how much it leaves out.
+    pictures_max: int = Field(default=12, ge=0, le=60)
+    table_rows_max: int = Field(default=200, ge=1, le=1000)
 
 
 class ValidateSettings(BaseSettings):
@@ -83,6 +98,8 @@ class ServeSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SERVE_", frozen=True)
 
     port: int = Field(default=8080, ge=1, le=65535)
+    # 0.0.0.0 only in a container, whose port is then published on the host's 127.0.0.1.
+    host: Literal["127.0.0.1", "0.0.0.0"] = "127.0.0.1"
     user: str = Field(default="admin", pattern=r"^[A-Za-z0-9._-]+$")
     # None = one is made up and kept in the home's passwords file.
     password: SecretStr | None = None

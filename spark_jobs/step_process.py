@@ -22,10 +22,11 @@ import psutil
 
 # Airflow's supervisor sends SIGKILL 5 s after SIGTERM; the session must be gone by then.
 GRACE_S = 3.0
+_POLL_S = 0.02
 
 
 class TerminatedError(RuntimeError):
-    """This process was asked to end (SIGTERM) while its command ran; the command was ended."""
+    """Raised when SIGTERM came while a command ran; the command has been ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ def run_process(
 
     Whatever ends the wait early (an exception of ``on_line``, a timeout raised by a signal
     handler, Ctrl-C, SIGTERM to this process) ends the command's whole session first: SIGTERM,
-    then SIGKILL after ``grace_s``. Raises TerminatedError on SIGTERM, FileNotFoundError where
-    there is no such command.
+    then SIGKILL after ``grace_s``. So does the command's own end for what it left behind. Raises
+    TerminatedError on SIGTERM, FileNotFoundError where there is no such command.
     """
     started = time.monotonic()
     last_line = ""
@@ -67,27 +68,44 @@ def run_process(
             cwd=cwd,
             start_new_session=True,
         )
+        assert process.stdout is not None
+        sweeper = threading.Thread(target=_sweep_after, args=(process.pid, grace_s), daemon=True)
         try:
-            assert process.stdout is not None
+            sweeper.start()
             for line in process.stdout:
                 text = line.rstrip()
                 last_line = text or last_line
                 on_line(text)
-            exit_code = process.wait()
+            sweeper.join()
         finally:
             end_session(process.pid, grace_s)
-            process.communicate()
+            exit_code = process.wait()
+            process.stdout.close()
     return ProcessResult(exit_code, last_line, time.monotonic() - started)
 
 
+def _sweep_after(pid: int, grace_s: float) -> None:
+    """End what a command leaves behind: it may hold the output open, and the reader with it."""
+    with suppress(ChildProcessError):
+        # Waiting without reaping keeps the id ours until the session is empty.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    end_session(pid, grace_s)
+
+
 def session_members(session_id: int) -> list[psutil.Process]:
-    """Return the living processes of a session, however far they are from its first one."""
-    members = []
+    """Return the living processes of a session and all their descendants.
+
+    A descendant may lead a session of its own: a step that was started by a running task.
+    """
+    members: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         with suppress(OSError, psutil.Error):
-            if os.getsid(process.pid) == session_id and process.status() != psutil.STATUS_ZOMBIE:
-                members.append(process)
-    return members
+            if os.getsid(process.pid) == session_id and _is_alive(process):
+                members[process.pid] = process
+    for process in list(members.values()):
+        with suppress(psutil.Error):
+            members |= {child.pid: child for child in process.children(recursive=True)}
+    return list(members.values())
 
 
 def end_session(session_id: int, grace_s: float = GRACE_S) -> None:
@@ -104,12 +122,34 @@ def end_processes(processes: Sequence[psutil.Process], grace_s: float) -> list[p
         for process in processes:
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
-    _, alive = psutil.wait_procs(processes, timeout=grace_s)
+    alive = _still_alive(processes, grace_s)
     for process in alive:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(alive, timeout=GRACE_S)
+    _still_alive(alive, GRACE_S)
     return alive
+
+
+def _still_alive(processes: Sequence[psutil.Process], within_s: float) -> list[psutil.Process]:
+    """Wait until all have ended; return those that have not ``within_s``.
+
+    Not ``psutil.wait_procs``: it waits for a dead orphan until the machine's first process has
+    reaped it, which in a container may be never, and it takes a child's exit code from its Popen.
+    """
+    deadline = time.monotonic() + within_s
+    alive = list(processes)
+    while alive := [process for process in alive if _is_alive(process)]:
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_S)
+    return alive
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        # is_running() compares start times: a reused id is another process.
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 @contextmanager

@@ -27,7 +27,18 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Task id → what follows ``quota-audit``, in the order the tasks run."""
 
+ASSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "replay_quotas": ("quota_decisions", "decisions"),
+        "judge_decisions": ("quota_findings", "findings"),
+        "recommend_quotas": ("quota_recommendations", "recommendations"),
+        "publish_report": ("quota_report", "reports"),
+    }
+)
+"""Task id → the asset it renews: Airflow's name of it, and its folder in the warehouse."""
+
 CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+TIMEZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
 VERSION_PATTERN = r"^(\d+(\.\d+){1,3}|\d+=\d+(\.\d+){1,3}(,\d+=\d+(\.\d+){1,3})*)?$"
 
 # Exit codes of the command line that another attempt cannot change: the audit or the data

@@ -135,6 +135,8 @@ BROKERS = pa.schema(
         _required("broker_id", I32),
         pa.field("version", STR),
         _required("version_source", STR),  # option, archive, detected, unknown
+        # With ZooKeeper a quota of one type enables its level for the other types too.
+        _required("uses_zookeeper", BOOL),
         pa.field("rate_profile", STR),
         _required("samples", I32),
         _required("window_ms", I64),

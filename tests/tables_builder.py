@@ -95,6 +95,7 @@ _DEFAULTS: dict[str, Row] = {
         "broker_id": 1,
         "version": "4.1.0",
         "version_source": "option",
+        "uses_zookeeper": False,
         "rate_profile": "rate_3_8",
         "samples": 11,
         "window_ms": 1000,

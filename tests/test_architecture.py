@@ -16,7 +16,10 @@ HEAVY = {"pyspark", "airflow", "great_expectations", "pandas"}
 # room: the rooms of this project it may import, and outside packages it must not.
 ROOMS = {
     "spark_jobs/quota": (set(), HEAVY | CLOCKS_AND_CHANCE),
-    "spark_jobs/request_log": ({"spark_jobs.tables", "spark_jobs.errors"}, HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/request_log": (
+        {"spark_jobs.tables", "spark_jobs.errors"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/timeline": ({"spark_jobs.tables", "spark_jobs.errors"}, HEAVY | CLOCKS_AND_CHANCE),
     "spark_jobs/judge": (set(), HEAVY | CLOCKS_AND_CHANCE),
     "spark_jobs/recommend": (

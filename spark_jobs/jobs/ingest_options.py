@@ -70,7 +70,10 @@ def parse_versions(text: str) -> dict[int | None, str]:
                 f"--broker-version {text!r}: {part!r} is neither a version like 4.1.0 nor "
                 "<broker id>=<version> like 2=3.7.2."
             )
-        profile_of_version(version)
+        try:
+            profile_of_version(version)
+        except ValueError as error:
+            raise BadInputError(f"--broker-version {text!r}: {error}.") from error
         versions[int(broker) if separator else ANY_BROKER] = version
     return versions
 

@@ -18,14 +18,21 @@ from spark_jobs.jobs.broker_facts import broker_facts
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.publish_table import write_arrow, write_partitions
 from spark_jobs.jobs.quota_sources import quota_events
-from spark_jobs.jobs.read_logs import FILE, INGESTED, LOG_FILES, QUARANTINED, REQUEST, read_log_files
+from spark_jobs.jobs.read_logs import (
+    FILE,
+    INGESTED,
+    LOG_FILES,
+    QUARANTINED,
+    REQUEST,
+    read_log_files,
+)
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.tables import BROKERS, FILES, QUARANTINE, QUOTA_EVENTS, REQUESTS
 
 ALTERATION_COLUMNS = (
-    "broker_id", "log_time_ms", "recorded_earliest_ms", "recorded_latest_ms",
-    "recorded_estimate_us", "client_id", "correlation_id", "is_forwarded", "quota_alterations",
-    "remote_time_us", "source_file", "source_line",
+    "broker_id", "log_time_ms", "client_id", "correlation_id", "is_forwarded",
+    "quota_alterations", "validate_only", "error_codes", "remote_time_us",
+    "response_queue_time_us", "send_time_us", "source_file", "source_line",
 )  # fmt: skip
 
 
@@ -67,10 +74,11 @@ def ingest_requests(
         _write_lines(lines, archive, warehouse, days)
         files = _check_conservation(spark, lines, warehouse, archive.cluster, days)
         alterations = _alterations(lines)
+        broker_ids = _broker_ids(lines)
     finally:
         lines.unpersist()
-    facts = broker_facts(archive, options, sorted({f["broker_id"] for f in _brokers_of(files)}))
-    events = quota_events(archive, options, alterations, [f["broker_id"] for f in facts])
+    facts = broker_facts(archive, options, broker_ids)
+    events = quota_events(archive, options, alterations, broker_ids)
     for one_day in days:
         end_ms = _day_ms(one_day) + 86_400_000
         table = pa.Table.from_pylist([e for e in events if e["earliest_ms"] < end_ms], QUOTA_EVENTS)
@@ -111,13 +119,16 @@ def _read(spark: SparkSession, archive: Archive, options: IngestOptions) -> Data
         listener_brokers=dict(options.listener_brokers),
     )
     return named.mapInArrow(read_log_files(log_options), from_arrow_schema(INGESTED)).withColumn(
-        "date", F.date_format(F.date_add(F.lit("1970-01-01").cast("date"), F.col("day")), "yyyy-MM-dd")
+        "date",
+        F.date_format(F.date_add(F.lit("1970-01-01").cast("date"), F.col("day")), "yyyy-MM-dd"),
     )
 
 
 def _audited_days(lines: DataFrame, archive: Archive, day: dt.date | None) -> list[dt.date]:
     requests = lines.where(F.col("row_kind") == REQUEST)
-    found = {r["date"]: r["n"] for r in requests.groupBy("date").agg(F.count("*").alias("n")).collect()}
+    found = {
+        r["date"]: r["n"] for r in requests.groupBy("date").agg(F.count("*").alias("n")).collect()
+    }
     if not found:
         reasons = lines.where(F.col("row_kind") == QUARANTINED).groupBy("reason").count().collect()
         seen = ", ".join(f"{r['count']} {r['reason']}" for r in reasons) or "empty files"
@@ -200,8 +211,10 @@ def _alterations(lines: DataFrame) -> list[dict[str, object]]:
     return [r.asDict(recursive=True) for r in rows.select(*ALTERATION_COLUMNS).collect()]
 
 
-def _brokers_of(files: list[dict[str, object]]) -> list[dict[str, object]]:
-    return [f for f in files if f["broker_id"] is not None]
+def _broker_ids(lines: DataFrame) -> list[int]:
+    """Return every broker that logged a request, on whatever day."""
+    rows = lines.where(F.col("row_kind") == REQUEST).select("broker_id").distinct().collect()
+    return sorted(row["broker_id"] for row in rows)
 
 
 def _day_ms(day: dt.date) -> int:

@@ -33,6 +33,8 @@ def judge_decisions(
     )
     rows = pa.Table.from_pylist(findings, schema=FINDINGS)
     write_arrow(spark, rows, "findings", scope.warehouse, scope.cluster, scope.day)
-    by_severity = {s: sum(f["severity"] == s for f in findings) for s in ("critical", "warning", "info")}
+    by_severity = {
+        s: sum(f["severity"] == s for f in findings) for s in ("critical", "warning", "info")
+    }
     counts = ", ".join(f"{n} {severity}" for severity, n in by_severity.items())
     return f"findings: {len(findings)} ({counts})"

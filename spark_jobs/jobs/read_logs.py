@@ -131,9 +131,7 @@ def _days(rows: pa.RecordBatch, fallback_ms: int) -> np.ndarray:
     return pc.fill_null(rows["log_time_ms"], fallback_ms).to_numpy() // DAY_MS
 
 
-def _file_rows(
-    row: dict[str, object], counts: _Counts, last_ms: int
-) -> Iterator[pa.RecordBatch]:
+def _file_rows(row: dict[str, object], counts: _Counts, last_ms: int) -> Iterator[pa.RecordBatch]:
     days = sorted({*counts.requests, *counts.quarantined}) or [last_ms // DAY_MS]
     total = sum(counts.requests.values()) + sum(counts.quarantined.values())
     rows = []
@@ -155,7 +153,10 @@ def _file_rows(
 
 
 def _tagged(rows: pa.RecordBatch, row_kind: str, days: np.ndarray) -> pa.RecordBatch:
-    own = {"row_kind": pa.array([row_kind] * len(rows), pa.string()), "day": pa.array(days, pa.int32())}
+    own = {
+        "row_kind": pa.array([row_kind] * len(rows), pa.string()),
+        "day": pa.array(days, pa.int32()),
+    }
     columns = [
         own[f.name] if f.name in own
         else rows[f.name].cast(f.type) if f.name in rows.schema.names

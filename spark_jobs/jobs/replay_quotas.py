@@ -14,10 +14,10 @@ from spark_jobs.jobs.broker_rules import profiled_brokers
 from spark_jobs.jobs.publish_table import read_partitions, write_arrow, write_partitions
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.sorted_amounts import sorted_amounts
+from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.tables import DECISIONS, QUOTA_STATE, TOPIC_INVENTORY
-from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     REPLAYED,

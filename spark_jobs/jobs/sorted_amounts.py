@@ -54,6 +54,6 @@ def _controller_listeners(requests: DataFrame) -> frozenset[str]:
     return frozenset(row["listener"] for row in serving.select("listener").distinct().collect())
 
 
-def _mutations(requests: DataFrame):  # noqa: ANN202
+def _mutations(requests: DataFrame):
     rows = requests.where(F.col("api_name").isin(*MUTATION_APIS)).select(*MUTATION_COLUMNS)
     return rows.toArrow()

@@ -89,14 +89,14 @@ def find(
     for second in seconds:
         by_sensor[second.key].append(second)
     rows: list[dict[str, Any]] = []
-    for key in sorted(by_sensor, key=lambda k: (k.quota_type, k.quota_user, k.quota_client_id, k.broker_id)):
+    for key in sorted(
+        by_sensor, key=lambda k: (k.quota_type, k.quota_user, k.quota_client_id, k.broker_id)
+    ):
         history = sorted(by_sensor[key], key=lambda s: s.second_ms)
         ordinal: dict[str, int] = defaultdict(int)
         for interval in _intervals(history):
             ordinal[interval.kind] += 1
-            rows.append(
-                _row(interval, ordinal[interval.kind], cluster, versions, min_decisions)
-            )
+            rows.append(_row(interval, ordinal[interval.kind], cluster, versions, min_decisions))
     order = {"critical": 0, "warning": 1, "info": 2}
     rows.sort(key=lambda r: (order[r["severity"]], -r["decisions"], r["finding_id"]))
     return rows

@@ -124,6 +124,7 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
         (~rows.is_state_known, "indeterminate", STATE_UNKNOWN),
         (agrees & rows.amount_known, "agree", None),
         (~rows.amount_known, "indeterminate", PARTITIONS_UNKNOWN),
+        (rows.known_for_ms < tolerances.warm_up_ms, "indeterminate", STATE_UNKNOWN),
         (
             rows.change_distance_ms < tolerances.change_ms,
             "indeterminate",

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.tables import F64, I8, I16, I32, I64, STR, BOOL
+from spark_jobs.tables import BOOL, F64, I8, I16, I32, I64, STR
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable, ResolvedRows
 
 RECORD = 0

@@ -94,5 +94,7 @@ def _resolve(amounts: Iterable[dict[str, Any]], resolutions: ResolutionTable) ->
         ),
     }
     columns = [resolved[f.name] if f.name in resolved else batch[f.name] for f in AMOUNTS]
-    full = pa.Table.from_arrays([c.cast(f.type) for c, f in zip(columns, AMOUNTS, strict=True)], schema=AMOUNTS)
+    full = pa.Table.from_arrays(
+        [c.cast(f.type) for c, f in zip(columns, AMOUNTS, strict=True)], schema=AMOUNTS
+    )
     return full.filter(pa.array(found.is_enabled))

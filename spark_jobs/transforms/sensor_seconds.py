@@ -19,13 +19,15 @@ def rates_per_second(decisions: DataFrame) -> DataFrame:
         decisions.withColumn("second_ms", second)
         .groupBy("date", *SENSOR, "second_ms")
         .agg(
-            F.sum(F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0))
-            .alias("amount"),
+            F.sum(
+                F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0)
+            ).alias("amount"),
             F.max_by("rate", last).alias("rate"),
             F.max_by("tokens", last).alias("tokens"),
             F.max_by("bound", last).alias("bound"),
-            F.count_if((F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted"))
-            .alias("throttled_requests"),
+            F.count_if((F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted")).alias(
+                "throttled_requests"
+            ),
             F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
         )
         .select("date", *RATES.names)

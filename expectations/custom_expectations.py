@@ -2,14 +2,14 @@
 
 A rule that compares columns of one row, or a row with its neighbours, is a multi-column map
 expectation: the rows that break it are counted and named like those of the built-in ones. No
-condition is ever null: a comparison with a missing value is decided here, not by the engine.
+condition is ever null: a comparison with a missing value is decided here, not by the engine. That a
+required value is missing breaks the rule that demands it, and no other: one defect, one rule.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import great_expectations.expectations as gxe
 from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
 from great_expectations.execution_engine import PandasExecutionEngine, SparkDFExecutionEngine
 from great_expectations.expectations.expectation import (
@@ -57,16 +57,16 @@ class _SumOfTheRest(MulticolumnMapMetricProvider):
     @multicolumn_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_list: Any, **_: Any) -> Any:
         total, *parts = (column_list[name] for name in column_list.columns)
-        return (sum(parts[1:], start=parts[0]) == total).fillna(False)
+        return (sum(parts[1:], start=parts[0]) == total).fillna(True)
 
     @multicolumn_condition_partial(engine=SparkDFExecutionEngine)
     def _spark(cls, column_list: DataFrame, **_: Any) -> Column:
         total, *parts = (F.col(name) for name in column_list.columns)
-        return _decided(sum(parts[1:], start=parts[0]) == total)
+        return _decided(sum(parts[1:], start=parts[0]) == total, missing=True)
 
 
 class ExpectFirstColumnToBeSumOfTheRest(MulticolumnMapExpectation):
-    """Expect the first of ``column_list`` to equal the sum of the others in every row."""
+    """Expect the first of ``column_list`` to equal the sum of the others, where all have a value."""
 
     map_metric: ClassVar[str] = "multicolumn_values.first_is_sum_of_the_rest"
 
@@ -80,20 +80,21 @@ class _InOrder(MulticolumnMapMetricProvider):
     def _pandas(cls, column_list: Any, middle_units: int, slack: int, **_: Any) -> Any:
         low, middle, high = (column_list[name] for name in column_list.columns)
         middle = middle // middle_units
-        return ((low <= middle) & (middle <= high + slack)).fillna(False)
+        return (low <= middle).fillna(True) & (middle <= high + slack).fillna(True)
 
     @multicolumn_condition_partial(engine=SparkDFExecutionEngine)
     def _spark(cls, column_list: DataFrame, middle_units: int, slack: int, **_: Any) -> Column:
         low, middle, high = (F.col(name) for name in column_list.columns)
         middle = F.floor(middle / F.lit(middle_units))
-        return _decided((low <= middle) & (middle <= high + F.lit(slack)))
+        above = _decided(low <= middle, missing=True)
+        return above & _decided(middle <= high + F.lit(slack), missing=True)
 
 
 class ExpectMiddleColumnToLieBetween(MulticolumnMapExpectation):
     """Expect the second of three columns to lie between the first and the third, both included.
 
     The second is divided by ``middle_units`` first (1000: microseconds against milliseconds), and
-    may exceed the third by ``slack``. A missing value breaks the rule.
+    may exceed the third by ``slack``. A missing end bounds nothing.
     """
 
     middle_units: int = 1
@@ -112,27 +113,29 @@ class _NotBeforePrevious(MulticolumnMapMetricProvider):
         cls, column_list: Any, order_by: str, starts: str, previous_ends: str, **_: Any
     ) -> Any:
         group = _group(list(column_list.columns), order_by, starts, previous_ends)
-        rows = column_list.sort_values([*group, order_by], kind="stable")
+        rows = column_list.sort_values([*group, order_by], kind="stable", na_position="last")
         earlier = rows.groupby(group, dropna=False, sort=False)
-        is_first = earlier.cumcount() == 0
+        is_free = (earlier.cumcount() == 0) | rows[starts].isna()
         follows = (rows[starts] >= earlier[previous_ends].shift()).fillna(False)
-        return (is_first | follows).reindex(column_list.index)
+        return (is_free | follows).reindex(column_list.index)
 
     @multicolumn_condition_partial(engine=SparkDFExecutionEngine, partial_fn_type=_WINDOW)
     def _spark(
         cls, column_list: DataFrame, order_by: str, starts: str, previous_ends: str, **_: Any
     ) -> Column:
         group = _group(column_list.columns, order_by, starts, previous_ends)
-        earlier = Window.partitionBy(*group).orderBy(order_by)
-        is_first = F.row_number().over(earlier) == 1
-        return is_first | _decided(F.col(starts) >= F.lag(previous_ends).over(earlier))
+        earlier = Window.partitionBy(*group).orderBy(F.col(order_by).asc_nulls_last())
+        is_free = (F.row_number().over(earlier) == 1) | F.isnull(starts)
+        follows = F.col(starts) >= F.lag(previous_ends).over(earlier)
+        return is_free | _decided(follows, missing=False)
 
 
 class ExpectRowNotToStartBeforePrevious(MulticolumnMapExpectation):
     """Expect ``starts`` of a row to be at or after ``previous_ends`` of the row before it.
 
     Rows are compared within groups of equal values of the other columns of ``column_list`` (missing
-    values are equal), in order of ``order_by``. A missing end reaches into eternity.
+    values are equal), in order of ``order_by``. A missing end reaches into eternity; a row without
+    a start is not compared.
     """
 
     order_by: str
@@ -150,14 +153,14 @@ class _ShareOfSums(MulticolumnMapMetricProvider):
     @multicolumn_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_list: Any, share_max: float, **_: Any) -> Any:
         part, whole = (column_list[name] for name in column_list.columns)
-        return (part == 0).fillna(False) | bool(part.sum() <= share_max * whole.sum())
+        return (part <= 0).fillna(True) | bool(part.sum() <= share_max * whole.sum())
 
     @multicolumn_condition_partial(engine=SparkDFExecutionEngine, partial_fn_type=_WINDOW)
     def _spark(cls, column_list: DataFrame, share_max: float, **_: Any) -> Column:
         part, whole = (F.col(name) for name in column_list.columns)
         everything = Window.partitionBy(F.lit(0))
         within = F.sum(part).over(everything) <= F.lit(share_max) * F.sum(whole).over(everything)
-        return _decided(part == 0) | _decided(within)
+        return _decided(part <= 0, missing=True) | _decided(within, missing=True)
 
 
 class ExpectShareOfSumsToBeAtMost(MulticolumnMapExpectation):
@@ -171,23 +174,9 @@ class ExpectShareOfSumsToBeAtMost(MulticolumnMapExpectation):
     success_keys: ClassVar[tuple[str, ...]] = ("share_max", "mostly")
 
 
-def rule(
-    kind: type[gxe.Expectation],
-    name: str,
-    sentence: str,
-    severity: str = "critical",
-    **arguments: Any,
-) -> gxe.Expectation:
-    """Return an expectation that carries its ``name``, a sentence for people and a severity.
-
-    ``severity`` is critical (nothing is published), warning (shown) or info.
-    """
-    return kind(description=sentence, severity=severity, meta={"rule": name}, **arguments)
-
-
 def _group(columns: list[str], *compared: str) -> list[str]:
     return [name for name in columns if name not in compared]
 
 
-def _decided(condition: Column) -> Column:
-    return F.coalesce(condition, F.lit(False))
+def _decided(condition: Column, *, missing: bool) -> Column:
+    return F.coalesce(condition, F.lit(missing))

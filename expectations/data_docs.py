@@ -1,0 +1,261 @@
+"""Data Docs of one stage: Great Expectations writes the pages, and here they are made safe.
+
+Its pages load styles, scripts and a logo from the network and do not escape the values they show,
+so a client-id that reads like HTML would run in the reader's browser. Here values are escaped
+before the pages are written, and what is published is rebuilt from a list of permitted tags and
+attributes, carries its own style, and forbids the browser to load or run anything.
+"""
+
+from __future__ import annotations
+
+import copy
+import html
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from great_expectations.checkpoint import CheckpointResult
+from great_expectations.core import ExpectationSuiteValidationResult
+from great_expectations.data_context import EphemeralDataContext
+
+from expectations.results import TableResult, ValidationReport
+from spark_jobs.warehouse import RunScope
+
+_SITE = "quota_audit"
+# fmt: off
+_TAGS = frozenset({
+    "html", "head", "title", "body", "nav", "div", "ol", "ul", "li", "a", "h4", "h5", "h6", "p",
+    "span", "strong", "i", "br", "table", "thead", "tbody", "tr", "th", "td",
+})
+_SILENT = frozenset({"script", "style", "footer", "label", "button", "select", "textarea", "svg"})
+# fmt: on
+_INDENT = re.compile(r"\s*\n\s*")
+_SECTION = re.compile(r"#?section-\d+")
+_POLICY = (
+    '<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
+    "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+)
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; background: #fff; margin: 0 auto;
+  max-width: 78rem; padding: 0 1.5rem 3rem; }
+a { color: #0b5cad; text-decoration: none; } a:hover { text-decoration: underline; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } h4, h5, h6 { margin: 0; }
+nav.navbar { border-bottom: 1px solid #d5dce3; padding: .6rem 0; margin-bottom: 1rem; }
+.sticky > .card:first-child, .navbar-brand, .collapse, p.lead { display: none; }
+a:not([href]) { color: inherit; } h6 { font-size: .9rem; }
+ol.breadcrumb, ul.nav { list-style: none; display: flex; gap: .5rem; margin: 0; padding: 0; }
+ol.breadcrumb li + li::before { content: "/ "; color: #8494a3; }
+.container-fluid > .row { display: flex; gap: 2rem; }
+.container-fluid > .row > .col-lg-2 { flex: 0 0 14rem; }
+.container-fluid > .row > .col-lg-10 { flex: 1; min-width: 0; }
+.sticky { position: sticky; top: 1rem; max-height: 90vh; overflow: auto; font-size: .85rem; }
+.sticky ul.nav { display: block; } .sticky nav { border: 0; padding: 0; }
+.ge-section .row { display: block; } .ge-section { margin-bottom: 1.2rem; }
+.alert { background: #eef2f6; border-left: 4px solid #8494a3; padding: .3rem .7rem; }
+table { border-collapse: collapse; width: 100%; margin: .3rem 0; }
+th, td { border-bottom: 1px solid #e1e7ec; padding: .25rem .6rem; text-align: left;
+  vertical-align: top; overflow-wrap: anywhere; }
+th { font-weight: 600; color: #51606e; white-space: nowrap; } td.number { text-align: right; }
+td table { width: auto; background: #fbf4f3; }
+.fa-check-circle::before { content: "✓"; } .fa-times::before { content: "✗"; }
+.fa-exclamation-triangle::before { content: "!"; } i { font-style: normal; font-weight: 700; }
+.text-success, .passed { color: #1a7f37; } .text-danger, .failed, .broken { color: #b42318; }
+.text-warning, .warnings { color: #9a6700; }
+"""
+_TEMPLATES = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+_OVERVIEW = _TEMPLATES.from_string("""<!DOCTYPE html>
+<html lang="en"><head>{{ policy|safe }}<title>Data quality</title><style>{{ style|safe }}</style>
+</head><body><h1>Data quality</h1>
+<table><thead><tr><th>Cluster</th><th>Day</th><th>Stages</th></tr></thead><tbody>
+{% for (cluster, day), stages in days.items() %}
+<tr><td>{{ cluster }}</td><td>{{ day }}</td><td>
+{% for stage, href in stages %}<a href="{{ href }}">{{ stage }}</a> {% endfor %}</td></tr>
+{% endfor %}
+</tbody></table></body></html>
+""")
+_INDEX = _TEMPLATES.from_string(
+    """<!DOCTYPE html>
+<html lang="en"><head>{{ policy|safe }}<title>Data quality {{ report.date }} {{ report.stage }}
+</title><style>{{ style|safe }}</style></head><body>
+<h1>Data quality: {{ report.stage }}, cluster {{ report.cluster }}, {{ report.date }}</h1>
+<p>Outcome: <strong class="{{ report.outcome }}">{{ report.outcome }}</strong></p>
+<table><thead><tr><th>Table</th><th>Rows</th><th>Rules</th><th>Do not hold</th><th>Checked by</th>
+</tr></thead><tbody>
+{% for table in report.tables %}
+<tr><td><a href="{{ table.table }}.html">{{ table.table }}</a></td>
+<td class="number">{{ "{:,}".format(table.rows).replace(",", " ") }}</td>
+<td class="number">{{ table.rules|length }}</td>
+<td>{{ not_holding(table) }}</td><td>{{ table.engine }}</td></tr>
+{% endfor %}
+</tbody></table>
+{% for table in report.tables %}{% for rule in table.rules if rule.error or not rule.success %}
+<h2>{{ table.table }}: {{ rule.rule }} ({{ "check broken" if rule.error else rule.severity }})</h2>
+<p>{{ rule.description }}
+{% if rule.error %}It could not be evaluated: {{ rule.error }}
+{% elif rule.found is not none %}Found: {{ rule.found }}.
+{% else %}{{ rule.failed_rows }} of {{ table.rows }} rows break it.{% endif %}</p>
+{% if rule.sample %}
+<table><thead><tr>{% for name in rule.sample[0] %}<th>{{ name }}</th>{% endfor %}</tr></thead>
+<tbody>{% for row in rule.sample %}
+<tr>{% for value in row.values() %}<td>{{ "" if value is none else value }}</td>{% endfor %}</tr>
+{% endfor %}</tbody></table>
+{% endif %}
+{% endfor %}{% endfor %}
+</body></html>
+"""
+)
+
+
+def stage_folder(scope: RunScope, stage: str) -> Path:
+    """Return the folder of a stage's pages; ``index.html`` in it is the one to open."""
+    return scope.output_dir("data_docs") / stage
+
+
+def add_site(context: EphemeralDataContext, pages: Path) -> None:
+    """Let :func:`draft_pages` write the pages of validated tables below ``pages``."""
+    context.add_data_docs_site(
+        _SITE,
+        {
+            "class_name": "SiteBuilder",
+            "store_backend": {
+                "class_name": "TupleFilesystemStoreBackend",
+                "base_directory": str(pages),
+            },
+            # The page of a validated table has all rules of its suite: no pages of suites alone.
+            "site_section_builders": {"expectations": "None"},
+        },
+    )
+
+
+def draft_pages(context: EphemeralDataContext, result: CheckpointResult) -> None:
+    """Write the pages of a checkpoint's results below the site's folder, values escaped.
+
+    This is what ``UpdateDataDocsAction`` does, with a step before it: the action would render the
+    results as they are stored, values unescaped and with the time of loading.
+    """
+    for key, validation in result.run_results.items():
+        context.validation_results_store.set(key, _showable(validation))
+    context.build_data_docs(
+        site_names=[_SITE], resource_identifiers=list(result.run_results), build_index=False
+    )
+
+
+def publish(pages: Path, scope: RunScope, report: ValidationReport) -> None:
+    """Replace the stage's folder by the cleaned pages of its tables and an index."""
+    folder = stage_folder(scope, report.stage)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for table in report.tables:
+        (written,) = (pages / "validations" / table.table).rglob("*.html")
+        (folder / f"{table.table}.html").write_text(offline(written.read_text("utf-8")), "utf-8")
+    index = _INDEX.render(report=report, policy=_POLICY, style=_STYLE, not_holding=_not_holding)
+    (folder / "index.html").write_text(index, "utf-8")
+    _write_overview(scope.warehouse / "data_docs")
+
+
+def _showable(validation: ExpectationSuiteValidationResult) -> ExpectationSuiteValidationResult:
+    shown = copy.deepcopy(validation)
+    for volatile in ("batch_markers", "batch_parameters", "batch_spec"):
+        shown.meta.pop(volatile, None)
+    for result in shown.results:
+        config: Any = result.expectation_config
+        config.description = (
+            f"{config.meta['rule']} ({config.severity.value}): {config.description}"
+        )
+        found: dict[str, Any] = result.result
+        if "partial_unexpected_list" in found:
+            found["partial_unexpected_list"] = [
+                _as_text(value) for value in found["partial_unexpected_list"]
+            ]
+        for counted in found.get("partial_unexpected_counts", []):
+            if "value" in counted:
+                counted["value"] = _as_text(counted["value"])
+    return shown
+
+
+def _as_text(value: Any) -> str:
+    """Return one unexpected value, or the values of several columns, as escaped text."""
+    if isinstance(value, dict):
+        value = ", ".join(f"{name} {one}" for name, one in value.items())
+    elif isinstance(value, (list, tuple)):
+        value = ", ".join(str(one) for one in value)
+    return html.escape(str(value))
+
+
+def offline(page: str) -> str:
+    """Return a Data Docs page that loads nothing, runs nothing and brings its own style."""
+    cleaner = _Cleaner()
+    cleaner.feed(page)
+    cleaner.close()
+    return "<!DOCTYPE html>\n" + "".join(cleaner.parts)
+
+
+class _Cleaner(HTMLParser):
+    """Copies permitted tags and attributes and all text but that of what is never shown."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Copy a permitted tag."""
+        if tag in _SILENT:
+            self._silent += 1
+        elif tag in _TAGS and not self._silent:
+            kept = "".join(_attribute(name, value or "") for name, value in attrs)
+            self.parts.append(f"<{tag}{kept}>")
+            if tag == "head":
+                self.parts.append(f"{_POLICY}<style>{_STYLE}</style>")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Copy a permitted tag without content."""
+        if tag not in _SILENT:
+            self.handle_starttag(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Copy the end of a permitted tag."""
+        if tag in _SILENT:
+            self._silent = max(0, self._silent - 1)
+        elif tag in _TAGS and tag != "br" and not self._silent:
+            self.parts.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        """Copy text, blanks of the template's indentation taken together."""
+        if not self._silent:
+            self.parts.append(html.escape(_INDENT.sub("\n", data), quote=False))
+
+
+def _attribute(name: str, value: str) -> str:
+    if name == "href" and value.endswith("/index.html") and ":" not in value:
+        value = "index.html"
+    elif name == "href" or name == "id":
+        # Only sections are linked to; other ids are random.
+        value = value if _SECTION.fullmatch(value) else ""
+    elif name != "class":
+        value = ""
+    return f' {name}="{html.escape(value)}"' if value else ""
+
+
+def _write_overview(root: Path) -> None:
+    days: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    # Steps of a day in their order in time, not by name.
+    written = sorted(root.glob("cluster=*/date=*/*/index.html"), key=lambda p: p.stat().st_mtime_ns)
+    for index in sorted(written, key=lambda path: path.relative_to(root).parts[:2]):
+        cluster, day, stage = index.relative_to(root).parts[:3]
+        href = quote(index.relative_to(root).as_posix())
+        days.setdefault((cluster.partition("=")[2], day.partition("=")[2]), []).append(
+            (stage, href)
+        )
+    page = _OVERVIEW.render(days=days, policy=_POLICY, style=_STYLE)
+    (root / "index.html").write_text(page, "utf-8")
+
+
+def _not_holding(table: TableResult) -> str:
+    kinds = ["broken" if r.error else r.severity for r in table.rules if r.error or not r.success]
+    found = (k for k in ("broken", "critical", "warning", "info") if k in kinds)
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in found)

@@ -1,0 +1,244 @@
+"""Rules of ``decisions``: one amount recorded on a sensor, or refused, a row.
+
+That a broker decided wrongly is a finding, not bad data: no rule here looks at how many decisions
+agree. What is checked is that a row says one consistent thing about one logged request.
+"""
+
+from __future__ import annotations
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+from great_expectations.expectations.row_conditions import Column
+
+from expectations.custom_expectations import (
+    ExpectMiddleColumnToLieBetween,
+    ExpectRowNotToStartBeforePrevious,
+)
+from expectations.rules import (
+    at_least,
+    is_other_than,
+    known_quota_type,
+    known_values,
+    not_negative,
+    once,
+    rule,
+    suite_of,
+    within_the_day,
+)
+from spark_jobs.tables import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
+
+KEY = (
+    "source_file",
+    "source_line",
+    "broker_id",
+    "quota_type",
+    "quota_user",
+    "quota_client_id",
+    "resource",
+)
+
+_SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+_IS_MUTATION = Column("quota_type") == "controller_mutation_rate"
+_IS_RATE = is_other_than("quota_type", "controller_mutation_rate")
+_HAS_LINE = Column("source_file").is_not_null() & Column("source_line").is_not_null()
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``decisions``, with the interval of the request joined to it."""
+    return suite_of(
+        "decisions", *_identity(), *_times(), *_numbers(), *_verdicts(), *_verdict_against_log()
+    )
+
+
+def _identity() -> list[gxe.Expectation]:
+    return [
+        known_quota_type(),
+        known_values("known_quota_level", "quota_level", QUOTA_LEVELS),
+        known_values("known_verdict", "verdict", VERDICTS),
+        once(
+            "one_decision_per_line",
+            "A line decides once per quota type and topic.",
+            "source_file",
+            "source_line",
+            "quota_type",
+            "resource",
+        ),
+        once(
+            "one_decision_per_request",
+            "A request is decided once per quota type and topic, wherever its line was found.",
+            "broker_id",
+            "connection",
+            "correlation_id",
+            "quota_type",
+            "resource",
+            "log_time_ms",
+        ),
+        once(
+            "one_place_in_the_sensor",
+            "No two amounts have the same place in the order of their sensor.",
+            *_SENSOR,
+            "sensor_epoch",
+            "sensor_seq",
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "has_its_request",
+            "Every decision is one about a row of requests (same source_file and source_line).",
+            column="request_recorded_latest_ms",
+            row_condition=_HAS_LINE,
+        ),
+    ]
+
+
+def _times() -> list[gxe.Expectation]:
+    return [
+        within_the_day("log_time_ms"),
+        rule(
+            ExpectMiddleColumnToLieBetween,
+            "recorded_in_logged_phases",
+            "recorded_at_ms lies in the request's [recorded_earliest_ms, recorded_latest_ms].",
+            column_list=[
+                "request_recorded_earliest_ms",
+                "recorded_at_ms",
+                "request_recorded_latest_ms",
+            ],
+        ),
+        rule(
+            ExpectRowNotToStartBeforePrevious,
+            "sensor_time_not_backwards",
+            "In the order of a sensor, recorded_at_ms does not go back.",
+            severity="warning",
+            column_list=[*_SENSOR, "sensor_epoch", "sensor_seq", "recorded_at_ms"],
+            order_by="sensor_seq",
+            starts="recorded_at_ms",
+            previous_ends="recorded_at_ms",
+        ),
+    ]
+
+
+def _numbers() -> list[gxe.Expectation]:
+    return [
+        not_negative("amount_not_negative", "amount", "A recorded amount is not below 0."),
+        not_negative("bound_not_negative", "bound", "A quota's bound is a number of at least 0."),
+        at_least("window_positive", "window_size_ms", 1, "A rate's window is at least 1 ms."),
+        at_least(
+            "logged_throttle_not_negative",
+            "logged_throttle_time_ms",
+            0,
+            "The logged throttle time is not negative.",
+        ),
+        at_least(
+            "replayed_throttle_not_negative",
+            "replayed_throttle_time_ms",
+            0,
+            "The replayed throttle time is not negative.",
+        ),
+        at_least("sensor_epoch_not_negative", "sensor_epoch", 0, "Sensor epochs count from 0."),
+        at_least("sensor_seq_not_negative", "sensor_seq", 0, "Places in a sensor count from 0."),
+        rule(
+            gxe.ExpectColumnValuesToBeInSet,
+            "logged_refusals_are_mutations",
+            "Only controller_mutation_rate refuses requests; other quotas throttle.",
+            column="logged_admitted",
+            value_set=[True],
+            row_condition=_IS_RATE,
+        ),
+        rule(
+            gxe.ExpectColumnValuesToBeInSet,
+            "replayed_refusals_are_mutations",
+            "The replay, too, refuses by controller_mutation_rate only.",
+            column="replayed_admitted",
+            value_set=[True],
+            row_condition=_IS_RATE,
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "mutations_name_their_topic",
+            "A controller mutation is decided per topic, so resource names one.",
+            column="resource",
+            row_condition=_IS_MUTATION,
+        ),
+    ]
+
+
+def _verdicts() -> list[gxe.Expectation]:
+    return [
+        rule(
+            gxe.ExpectColumnValuesToBeNull,
+            "no_quota_has_no_bound",
+            "Where the verdict is no_quota, no bound was in force.",
+            column="bound",
+            row_condition=Column("verdict") == "no_quota",
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "judged_has_bound",
+            "Where the verdict is another than no_quota, a bound was in force.",
+            column="bound",
+            row_condition=is_other_than("verdict", "no_quota"),
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "judged_has_level",
+            "Where a bound was in force, quota_level says which level it came from.",
+            column="quota_level",
+            row_condition=Column("bound").is_not_null(),
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "indeterminate_has_reason",
+            "Where the log cannot decide, reason says why.",
+            column="reason",
+            row_condition=Column("verdict") == "indeterminate",
+        ),
+    ]
+
+
+def _verdict_against_log() -> list[gxe.Expectation]:
+    """Return the rules that a blaming verdict follows from the row's own two sides."""
+    blamed = Column("verdict").is_in(WRONG_VERDICTS)
+    sides = (
+        ("wrongly_admitted", "logged_admitted", True),
+        ("wrongly_admitted", "replayed_admitted", False),
+        ("wrongly_refused", "logged_admitted", False),
+        ("wrongly_refused", "replayed_admitted", True),
+    )
+    throttled = (
+        ("under_throttled", "replayed_throttle_time_ms", "logged_throttle_time_ms", "less"),
+        ("over_throttled", "logged_throttle_time_ms", "replayed_throttle_time_ms", "more"),
+    )
+    return [
+        *(
+            rule(
+                gxe.ExpectColumnValuesToNotBeNull,
+                f"blame_has_{column}",
+                f"A verdict that blames the broker rests on a replay: {column} has a value.",
+                column=column,
+                row_condition=blamed,
+            )
+            for column in ("replayed_throttle_time_ms", "replayed_admitted")
+        ),
+        *(
+            rule(
+                gxe.ExpectColumnValuesToBeInSet,
+                f"{verdict}_by_{column}",
+                f"Where the verdict is {verdict}, {column} is {str(value).lower()}.",
+                column=column,
+                value_set=[value],
+                row_condition=Column("verdict") == verdict,
+            )
+            for verdict, column, value in sides
+        ),
+        *(
+            rule(
+                gxe.ExpectColumnPairValuesAToBeGreaterThanB,
+                f"{verdict}_by_throttle",
+                f"Where the verdict is {verdict}, the broker throttled {word} than the replay.",
+                column_A=more,
+                column_B=less,
+                ignore_row_if="either_value_is_missing",
+                row_condition=Column("verdict") == verdict,
+            )
+            for verdict, more, less, word in throttled
+        ),
+    ]

@@ -1,0 +1,58 @@
+"""Rules of ``files``: one file read a row; here lines are conserved."""
+
+from __future__ import annotations
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+
+from expectations.custom_expectations import (
+    ExpectFirstColumnToBeSumOfTheRest,
+    ExpectShareOfSumsToBeAtMost,
+)
+from expectations.rules import at_least, not_empty, once, rule, suite_of
+
+KEY = ("source_file",)
+
+# lines_read is the sum of the others, which a rule of its own says.
+_COUNTS = ("bytes_read", "requests", "quarantined", "other", "other_days")
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``files``."""
+    counts = [
+        at_least(f"{name}_not_negative", name, 0, f"{name} counts, so it is not negative.")
+        for name in _COUNTS
+    ]
+    return suite_of(
+        "files",
+        rule(
+            gxe.ExpectTableRowCountToBeBetween,
+            "has_files",
+            "At least one file was read.",
+            min_value=1,
+        ),
+        once("one_row_per_file", "A file is read once.", "source_file"),
+        not_empty("source_file"),
+        *counts,
+        rule(
+            ExpectFirstColumnToBeSumOfTheRest,
+            "lines_are_conserved",
+            "Lines read = requests + quarantined + other + lines of other days, in every file.",
+            column_list=["lines_read", "requests", "quarantined", "other", "other_days"],
+        ),
+        rule(
+            ExpectShareOfSumsToBeAtMost,
+            "half_of_the_lines_readable",
+            "At most 50 % of all lines are in quarantine; above, these are not request logs.",
+            column_list=["quarantined", "lines_read"],
+            share_max=0.5,
+        ),
+        rule(
+            ExpectShareOfSumsToBeAtMost,
+            "few_lines_in_quarantine",
+            "At most 1 % of all lines are in quarantine.",
+            severity="warning",
+            column_list=["quarantined", "lines_read"],
+            share_max=0.01,
+        ),
+    )

@@ -1,0 +1,46 @@
+"""Rules of ``findings``: one thing a person should act on a row."""
+
+from __future__ import annotations
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+
+from expectations.rules import (
+    at_least,
+    known_quota_type,
+    known_values,
+    not_after,
+    not_empty,
+    once,
+    rule,
+    suite_of,
+)
+from spark_jobs.tables import FINDING_KINDS, SEVERITIES
+
+KEY = ("finding_id",)
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``findings``."""
+    return suite_of(
+        "findings",
+        once("one_row_per_finding", "finding_id names one finding.", "finding_id"),
+        not_empty("finding_id"),
+        known_quota_type(),
+        known_values("known_kind", "kind", FINDING_KINDS),
+        known_values("known_severity", "severity", SEVERITIES),
+        not_empty("explanation"),
+        rule(
+            gxe.ExpectColumnValuesToBeJsonParseable,
+            "evidence_is_json",
+            "The numbers behind a finding are JSON.",
+            column="evidence",
+        ),
+        not_after(
+            "interval_in_order",
+            "from_ms",
+            "until_ms",
+            "A finding's interval does not end before it begins.",
+        ),
+        at_least("has_decisions", "decisions", 1, "A finding rests on at least one decision."),
+    )

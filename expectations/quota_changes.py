@@ -1,0 +1,54 @@
+"""Rules of ``quota_changes``: one interval a row in which one quota value held."""
+
+from __future__ import annotations
+
+import great_expectations as gx
+
+from expectations.custom_expectations import ExpectRowNotToStartBeforePrevious
+from expectations.rules import (
+    EVENT_SOURCES,
+    entity_has_a_part,
+    known_quota_type,
+    known_values,
+    not_after,
+    not_negative,
+    rule,
+    suite_of,
+)
+
+KEY = ("quota_type", "quota_user", "quota_client_id", "broker_id", "valid_from_ms")
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``quota_changes``."""
+    return suite_of(
+        "quota_changes",
+        known_quota_type(),
+        entity_has_a_part(),
+        known_values("known_source", "source", EVENT_SOURCES),
+        not_negative("bound_not_negative", "bound", "A quota's bound is a number of at least 0."),
+        not_after(
+            "interval_not_empty",
+            "valid_from_ms",
+            "valid_until_ms",
+            "An interval ends after it begins: valid_from_ms < valid_until_ms.",
+            strictly=True,
+        ),
+        rule(
+            ExpectRowNotToStartBeforePrevious,
+            "intervals_do_not_overlap",
+            "An entity has one value of a quota type at a time on a broker: its intervals do not "
+            "overlap.",
+            column_list=[
+                "quota_type",
+                "quota_user",
+                "quota_client_id",
+                "broker_id",
+                "valid_from_ms",
+                "valid_until_ms",
+            ],
+            order_by="valid_from_ms",
+            starts="valid_from_ms",
+            previous_ends="valid_until_ms",
+        ),
+    )

@@ -1,0 +1,118 @@
+"""Rules of ``requests``: one logged request a row."""
+
+from __future__ import annotations
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+from great_expectations.expectations.row_conditions import Column
+
+from expectations.custom_expectations import ExpectMiddleColumnToLieBetween
+from expectations.rules import (
+    at_least,
+    not_empty,
+    once,
+    rows_as_counted,
+    rule,
+    suite_of,
+    within_the_day,
+)
+
+KEY = ("source_file", "source_line", "broker_id")
+
+_PHASES = (
+    "total_time_us",
+    "request_queue_time_us",
+    "handler_time_us",
+    "remote_time_us",
+    "response_queue_time_us",
+    "send_time_us",
+)
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``requests``."""
+    phases = [
+        at_least(f"{name}_not_negative", name, 0, f"{name} is not negative: phases take time.")
+        for name in _PHASES
+    ]
+    return suite_of(
+        "requests",
+        rule(
+            gxe.ExpectTableRowCountToBeBetween,
+            "has_requests",
+            "There is at least one request: an empty archive is an error, not an empty report.",
+            min_value=1,
+        ),
+        rows_as_counted(
+            "requests_in_files",
+            "As many rows as files says were read: no request was lost on the way.",
+        ),
+        once(
+            "one_row_per_line",
+            "A line of a file is one request.",
+            "source_file",
+            "source_line",
+        ),
+        once(
+            "no_line_read_twice",
+            "No logged request is there twice, as when a rotated file was archived under two "
+            "names: its amounts would be counted twice.",
+            "broker_id",
+            "connection",
+            "correlation_id",
+            "api_key",
+            "log_time_ms",
+            "total_time_us",
+            "request_queue_time_us",
+        ),
+        within_the_day("log_time_ms"),
+        rule(
+            ExpectMiddleColumnToLieBetween,
+            "estimate_in_recorded_interval",
+            "The estimate of the record time lies in [recorded_earliest_ms, recorded_latest_ms].",
+            column_list=["recorded_earliest_ms", "recorded_estimate_us", "recorded_latest_ms"],
+            middle_units=1000,
+        ),
+        rule(
+            ExpectMiddleColumnToLieBetween,
+            "recorded_before_logged",
+            "Recording ends when the line was logged at the latest (its time is cut to ms).",
+            column_list=["recorded_earliest_ms", "recorded_latest_ms", "log_time_ms"],
+            slack=1,
+        ),
+        not_empty("connection"),
+        not_empty("principal"),
+        not_empty("source_file"),
+        at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
+        at_least("api_version_not_negative", "api_version", 0, "api_version is not negative."),
+        at_least(
+            "throttle_not_negative", "throttle_time_ms", 0, "throttle_time_ms is not negative."
+        ),
+        at_least("request_bytes_positive", "request_bytes", 1, "A request has at least a byte."),
+        at_least("response_bytes_not_negative", "response_bytes", 0, "No response is below empty."),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "known_bytes_are_there",
+            "Where request_bytes_known is true, request_bytes has a value.",
+            column="request_bytes",
+            row_condition=Column("request_bytes_known") == True,  # noqa: E712
+        ),
+        *phases,
+        rule(
+            gxe.ExpectColumnValuesToBeInSet,
+            "most_sizes_known",
+            "The size of at least 95 % of the requests could be computed from the log.",
+            severity="warning",
+            column="request_bytes_known",
+            value_set=[True],
+            mostly=0.95,
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "most_client_software_known",
+            "At least 90 % of the requests say which client library sent them.",
+            severity="info",
+            column="software_name",
+            mostly=0.9,
+        ),
+    )

@@ -1,0 +1,208 @@
+"""`make audit`: the daily DAG over an archive with `airflow dags test`, no server needed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from spark_jobs.airflow_home import (
+    DAG_ID,
+    airflow_command,
+    airflow_environment,
+    find_project,
+    prepare_home,
+)
+from spark_jobs.audit_progress import AuditProgress
+from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
+from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.step_process import run_process
+from spark_jobs.submit import (
+    CLUSTER_PATTERN,
+    TIMEZONE_PATTERN,
+    VERSION_PATTERN,
+    DailyAudit,
+    default_launcher,
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+_CONSOLE = Console(soft_wrap=True, highlight=False)
+_DAY = re.compile(r"^\d{4}-\d{2}-\d{2}$")
+# Longer than the grace of the step inside it, or Airflow is killed before it has ended the step.
+_DAG_RUN_GRACE_S = 10.0
+
+
+@app.callback()
+def local() -> None:
+    """Run the daily audit's DAG without an Airflow server."""
+
+
+@app.command()
+def audit(
+    archive: Annotated[
+        Path | None, typer.Option(help="Archive folder [default: examples/capture].")
+    ] = None,
+    warehouse: Annotated[
+        Path | None, typer.Option(help="Folder of the tables [default: artifacts/warehouse].")
+    ] = None,
+    cluster: Annotated[str | None, typer.Option(help="Cluster name [default: default].")] = None,
+    day: Annotated[
+        dt.datetime | None,
+        typer.Option(formats=["%Y-%m-%d"], help="Day [default: every day in the archive]."),
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="Time zone of the log lines [default: UTC].")
+    ] = None,
+    broker_version: Annotated[
+        str | None, typer.Option(help="As 4.1.0 or 1=3.7.2,2=4.1.0 [default: found out].")
+    ] = None,
+    home: Annotated[Path, typer.Option(help="Airflow's folder.")] = Path(".airflow"),
+    project: Annotated[Path, typer.Option(help="Folder with dags/ and plugins/.")] = Path("."),
+) -> None:
+    """Audit every day of an archive by the daily DAG; exit code of the step that failed."""
+    given = {
+        "archive": archive,
+        "warehouse": warehouse,
+        "cluster": cluster,
+        "timezone": timezone,
+        "broker_version": broker_version,
+    }
+    settings = DailyAuditSettings(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
+    check_wording(settings)
+    env = airflow_environment(home, find_project(project))
+    env["QUOTA_AUDIT_WAREHOUSE"] = str(settings.warehouse)
+    # Reading the archive's days takes as long as migrating the database: do both at once.
+    with ThreadPoolExecutor(1) as background:
+        migration = background.submit(prepare_home, home, env)
+        with _CONSOLE.status("preparing Airflow and reading the archive's days"):
+            days = [day.date()] if day else archive_days(settings)
+            migration.result()
+    audits = [audit_of_day(settings, found) for found in days]
+    for one in audits:
+        audit_day(one, env, home)
+    for one in audits:
+        show_result(one, settings.launcher)
+
+
+def check_wording(settings: DailyAuditSettings) -> None:
+    """Raise BadInputError for what the DAG's form would refuse, before Airflow is started."""
+    for name, value, pattern, example in (
+        ("cluster", settings.cluster, CLUSTER_PATTERN, "east-1"),
+        ("timezone", settings.timezone, TIMEZONE_PATTERN, "Europe/Berlin"),
+        ("broker_version", settings.broker_version, VERSION_PATTERN, "4.1.0 or 1=3.7.2,2=4.1.0"),
+    ):
+        if not re.search(pattern, value):
+            raise BadInputError(f"{name} {value!r} does not read like {example}")
+
+
+def audit_of_day(settings: DailyAuditSettings, day: dt.date) -> DailyAudit:
+    """Return what a run of the DAG for ``day`` has to audit."""
+    return DailyAudit(
+        archive=str(settings.archive),
+        warehouse=str(settings.warehouse),
+        cluster=settings.cluster,
+        day=day,
+        timezone=settings.timezone,
+        broker_version=settings.broker_version or None,
+    )
+
+
+def archive_days(settings: DailyAuditSettings) -> list[dt.date]:
+    """Return the UTC days of an archive's log lines, in order.
+
+    Raises BadInputError where the archive cannot be used, AuditFailedError where reading broke.
+    """
+    launcher = settings.launcher or default_launcher()
+    scope = ["--cluster", settings.cluster, "--timezone", settings.timezone]
+    lines: list[str] = []
+    result = run_process([*launcher, "days", str(settings.archive), *scope], lines.append)
+    if result.exit_code != 0:
+        raise _error(result.exit_code)(result.last_line.removeprefix("error: "))
+    days = [dt.date.fromisoformat(line) for line in lines if _DAY.match(line)]
+    if not days:
+        raise BadInputError(
+            f"{settings.archive} holds no line of a request log with a time: expected "
+            "broker=<id>/…/kafka-request.log* with lines like `[2026-11-21 02:40:01,123] DEBUG …`."
+        )
+    return days
+
+
+def dags_test_command(audit: DailyAudit) -> list[str]:
+    """Return the command that runs the DAG for one day.
+
+    ``airflow dags test`` takes the interval that *ends* at its date, hence the day after; the
+    param ``day`` says the same without arithmetic, and wins.
+    """
+    conf = {
+        "day": audit.day.isoformat(),
+        "archive": audit.archive,
+        "warehouse": audit.warehouse,
+        "cluster": audit.cluster,
+        "timezone": audit.timezone,
+        "broker_version": audit.broker_version,
+    }
+    logical_date = audit.day + dt.timedelta(days=1)
+    return airflow_command("dags", "test", DAG_ID, str(logical_date), "-c", json.dumps(conf))
+
+
+def audit_day(audit: DailyAudit, env: dict[str, str], home: Path) -> None:
+    """Run the DAG for one day, showing its steps; raises AuditFailedError or BadInputError."""
+    log = home / f"audit-{audit.cluster}-{audit.day}.log"
+    _CONSOLE.print(f"[bold]auditing {audit.day} of {audit.cluster}[/bold] (log: {log})")
+    with log.open("w", encoding="utf-8") as out, AuditProgress(_CONSOLE) as progress:
+
+        def on_line(line: str) -> None:
+            print(line, file=out, flush=True)
+            progress.read(line)
+
+        result = run_process(dags_test_command(audit), on_line, env, grace_s=_DAG_RUN_GRACE_S)
+    if result.exit_code == 0:
+        return
+    _CONSOLE.print("\n".join(progress.recent_lines()), markup=False, style="dim")
+    where = f"step {progress.failed_step}" if progress.failed_step else "the DAG run"
+    raise _error(progress.failed_exit_code)(
+        f"{where} failed on {audit.day} of {audit.cluster}: {progress.last_sentence}. "
+        f"The whole log is {log}."
+    )
+
+
+def show_result(audit: DailyAudit, launcher: Sequence[str] = ()) -> None:
+    """Print the summary of an audited day and where its report is.
+
+    Raises AuditFailedError where the summary cannot be made or the report is missing.
+    """
+    command = [*(launcher or default_launcher()), "summary", *audit.scope_arguments()]
+    result = run_process(command, print)
+    if result.exit_code != 0:
+        raise _error(result.exit_code)(f"no summary of {audit.day}: {result.last_line}")
+    folder = Path(audit.warehouse, "reports", f"cluster={audit.cluster}", f"date={audit.day}")
+    report = folder / "report.html"
+    if not report.is_file():
+        raise AuditFailedError(f"the audit of {audit.day} left no report at {report}")
+    _CONSOLE.print(f"report: {report}")
+
+
+def _error(exit_code: int | None) -> type[QuotaAuditError]:
+    return BadInputError if exit_code == BadInputError.exit_code else AuditFailedError
+
+
+def main() -> None:
+    """Run the command line; exit codes as those of ``quota-audit``."""
+    try:
+        app()
+    except (QuotaAuditError, ValidationError) as error:
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="red", markup=False)
+        sys.exit(getattr(error, "exit_code", BadInputError.exit_code))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Step resolve_quotas: quota_events of every ingested day → the timeline ``quota_changes``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.jobs.local_table import write_local
+from spark_jobs.tables import QUOTA_CHANGES
+from spark_jobs.timeline.enabled_levels import LevelRule
+from spark_jobs.timeline.events import QuotaEvent
+from spark_jobs.timeline.intervals import quota_intervals
+from spark_jobs.timeline.resolution import QuotaTimeline
+from spark_jobs.warehouse import RunScope, days_of, read_table
+
+
+def resolve_quotas(scope: RunScope) -> str:
+    """Write the cluster's whole timeline from what every ingested day knows; say what it holds.
+
+    A later day's log may tell of a change better than an earlier one's, so the timeline is made
+    from all of them each time. It does not depend on the day of ``scope``.
+    """
+    events: set[QuotaEvent] = set()
+    brokers: set[int] = set()
+    for scope_of_day in _ingested(scope):
+        events |= {
+            QuotaEvent.of_row(r) for r in read_table(scope_of_day, "quota_events").to_pylist()
+        }
+        brokers |= set(read_table(scope_of_day, "brokers")["broker_id"].to_pylist())
+    rows = quota_intervals(events, brokers)
+    write_local(pa.Table.from_pylist(rows, QUOTA_CHANGES), "quota_changes", scope)
+    entities = {(r["quota_type"], r["quota_user"], r["quota_client_id"]) for r in rows}
+    return (
+        f"resolved {len(events):,} quota events into {len(rows):,} intervals "
+        f"of {len(entities):,} quotas"
+    )
+
+
+def read_timeline(scope: RunScope) -> QuotaTimeline:
+    """Return the cluster's timeline, with the rules its brokers' versions keep levels by."""
+    rules = {row["broker_id"]: _level_rule(row) for row in read_table(scope, "brokers").to_pylist()}
+    return QuotaTimeline.of_rows(read_table(scope, "quota_changes").to_pylist(), rules)
+
+
+def _ingested(scope: RunScope) -> list[RunScope]:
+    days = days_of(scope.warehouse, scope.cluster)
+    return [RunScope(scope.warehouse, scope.cluster, day) for day in days]
+
+
+def _level_rule(broker: dict[str, Any]) -> LevelRule:
+    return LevelRule.of_broker(broker["version"], uses_zookeeper=broker["uses_zookeeper"])

@@ -1,0 +1,114 @@
+"""Answering which quota values held for a client, at which level, and since when."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.resolve_quotas import read_timeline
+from spark_jobs.tables import QUOTA_TYPES
+from spark_jobs.timeline.enabled_levels import BEGINNING_MS
+from spark_jobs.timeline.resolution import QuotaInForce, QuotaTimeline, which_quota
+from spark_jobs.warehouse import RunScope, days_of, read_table
+
+_UNITS = {
+    "producer_byte_rate": "bytes/s",
+    "consumer_byte_rate": "bytes/s",
+    "request_percentage": "% of a thread",
+    "controller_mutation_rate": "partitions/s",
+}
+
+
+def print_which_quota(
+    warehouse: Path, cluster: str, user: str, client_id: str, broker_id: int | None, at: str
+) -> None:
+    """Print one line a quota type: value, level, since when and which source says so.
+
+    ``at`` is an ISO moment, UTC where it names no zone; empty is the end of the last audited day.
+    Raises BadInputError where the warehouse knows nothing of the cluster, the broker or the time.
+    """
+    days = days_of(warehouse, cluster)
+    if not days:
+        raise BadInputError(
+            f"{warehouse} holds no audited day of the cluster {cluster!r}. Run "
+            "'quota-audit ingest' and 'quota-audit resolve' first, or name another --cluster."
+        )
+    at_ms = _at_ms(at, days[-1])
+    scope = RunScope(warehouse, cluster, _nearest_day(days, at_ms))
+    broker_id = _broker(scope, broker_id)
+    timeline = read_timeline(scope)
+    who = f"user {user!r}, client-id {client_id!r}, broker {broker_id}, {_moment(at_ms)}"
+    console = Console(soft_wrap=True)
+    console.print(_table(timeline, user, client_id, broker_id, at_ms, who))
+
+
+def _table(
+    timeline: QuotaTimeline, user: str, client_id: str, broker_id: int, at_ms: int, who: str
+) -> Table:
+    table = Table("quota type", "value", "level", "entity", "since", "source", title=who)
+    for quota_type in QUOTA_TYPES:
+        held = which_quota(timeline, quota_type, user, client_id, broker_id, at_ms)
+        table.add_row(quota_type, *_cells(quota_type, held))
+    return table
+
+
+def _cells(quota_type: str, held: QuotaInForce) -> tuple[str, str, str, str, str]:
+    found = held.resolution
+    if held.entity is None or found.bound is None:
+        return ("no limit", "", "", "", "")
+    user, client_id = held.entity
+    entity = ", ".join(
+        f"{kind} {name}" for kind, name in (("user", user), ("client-id", client_id)) if name
+    )
+    since = found.set_at_ms
+    line = f":{held.source_line}" if held.source_line is not None else ""
+    return (
+        f"{found.bound:,.10g} {_UNITS[quota_type]}",
+        found.quota_level or "",
+        entity,
+        "before the log" if since is None or since <= BEGINNING_MS else _moment(since),
+        f"{held.source} {held.source_file or ''}{line}".strip(),
+    )
+
+
+def _broker(scope: RunScope, broker_id: int | None) -> int:
+    brokers = sorted(read_table(scope, "brokers", ["broker_id"])["broker_id"].to_pylist())
+    if broker_id is None and len(brokers) == 1:
+        return int(brokers[0])
+    if broker_id not in brokers:
+        found = "none was given" if broker_id is None else f"{broker_id} is not one of them"
+        raise BadInputError(
+            f"--broker: the cluster {scope.cluster!r} has the brokers "
+            f"{', '.join(map(str, brokers))}; {found}."
+        )
+    return broker_id
+
+
+def _at_ms(at: str, last_day: dt.date) -> int:
+    if not at:
+        end = dt.datetime.combine(last_day, dt.time(), dt.UTC) + dt.timedelta(days=1)
+        return int(end.timestamp() * 1000) - 1
+    try:
+        moment = dt.datetime.fromisoformat(at)
+    except ValueError as error:
+        raise BadInputError(
+            f"--at {at!r} is not a moment; expected one like 2026-11-21T02:41:00 (UTC) or "
+            "2026-11-21T03:41:00+01:00."
+        ) from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+
+
+def _nearest_day(days: list[dt.date], at_ms: int) -> dt.date:
+    day = dt.date(1970, 1, 1) + dt.timedelta(days=at_ms // 86_400_000)
+    earlier = [d for d in days if d <= day]
+    return earlier[-1] if earlier else days[0]
+
+
+def _moment(at_ms: int) -> str:
+    moment = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"

@@ -1,0 +1,168 @@
+"""The states of many sensors as arrays: moved on by the kernels, handed from day to day."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.quota.rate_profile import RateProfile
+
+Int8s = npt.NDArray[np.int8]
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+SampleValues = tuple[int, int, float]
+"""One sample: start_ms, last_event_ms, value."""
+ExportedState = tuple[int, list[SampleValues], float, int]
+"""Current slot, samples in slot order, tokens (NaN: unknown), last_update_ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorStates:
+    """The states of S sensors, one row each, of rates (at most M samples) and of token buckets.
+
+    A sensor uses one of the two; the other stays as allocated. The kernels write into the arrays.
+    """
+
+    keeps_overlapping: Int8s  # [S], of the rate profile
+    allows_zero_window: Int8s  # [S], of the rate profile
+    samples: Int64s  # [S], how many the configuration says
+    window_ms: Int64s  # [S], the length of one sample
+    start_ms: Int64s  # [S, M]
+    last_event_ms: Int64s  # [S, M]
+    value: Floats  # [S, M]
+    count: Int64s  # [S], samples there are
+    index: Int64s  # [S], slot of the current sample
+    tokens: Floats  # [S], the most there can be
+    tokens_least: Floats  # [S], the least; the same unless an amount was not in the log
+    last_update_ms: Int64s  # [S]
+
+    @classmethod
+    def allocate(
+        cls,
+        profiles: Sequence[RateProfile],
+        samples: Sequence[int],
+        window_ms: Sequence[int],
+    ) -> Self:
+        """Return the states of sensors that have not recorded anything, one per profile given."""
+        sizes = {len(profiles), len(samples), len(window_ms)}
+        assert len(sizes) == 1, f"profiles, samples and windows of different lengths: {sizes}"
+        assert min(samples, default=1) >= 1, min(samples)
+        assert min(window_ms, default=1) >= 1, min(window_ms)
+        n = len(profiles)
+        slots = max((p.slots(s) for p, s in zip(profiles, samples, strict=True)), default=1)
+        return cls(
+            keeps_overlapping=np.array([p.keeps_overlapping_sample for p in profiles], np.int8),
+            allows_zero_window=np.array([p.allows_zero_window for p in profiles], np.int8),
+            samples=np.array(samples, np.int64),
+            window_ms=np.array(window_ms, np.int64),
+            start_ms=np.zeros((n, slots), np.int64),
+            last_event_ms=np.zeros((n, slots), np.int64),
+            value=np.zeros((n, slots), np.float64),
+            count=np.zeros(n, np.int64),
+            index=np.zeros(n, np.int64),
+            tokens=np.zeros(n, np.float64),
+            tokens_least=np.zeros(n, np.float64),
+            last_update_ms=np.zeros(n, np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def rate_arrays(
+        self,
+    ) -> tuple[Int8s, Int8s, Int64s, Int64s, Int64s, Int64s, Floats, Int64s, Int64s]:
+        """Return the arrays that ``replay_rate`` takes last, in its order."""
+        return (
+            self.keeps_overlapping,
+            self.allows_zero_window,
+            self.samples,
+            self.window_ms,
+            self.start_ms,
+            self.last_event_ms,
+            self.value,
+            self.count,
+            self.index,
+        )
+
+    def bucket_arrays(self) -> tuple[Int64s, Int64s, Floats, Floats, Int64s]:
+        """Return the arrays that ``replay_token_bucket`` takes last, in its order."""
+        return (
+            self.samples,
+            self.window_ms,
+            self.tokens,
+            self.tokens_least,
+            self.last_update_ms,
+        )
+
+    def export(self, sensor: int) -> ExportedState:
+        """Return the state of one sensor as plain values, which :meth:`restore` takes.
+
+        >>> states = SensorStates.allocate([RateProfile.RATE_3_8], [11], [1000])
+        >>> states.restore(0, 0, [(5, 7, 1.5)], tokens=None, last_update_ms=None)
+        >>> states.export(0)
+        (0, [(5, 7, 1.5)], 0.0, 0)
+        """
+        slots = slice(0, int(self.count[sensor]))
+        samples = zip(
+            self.start_ms[sensor, slots].tolist(),
+            self.last_event_ms[sensor, slots].tolist(),
+            self.value[sensor, slots].tolist(),
+            strict=True,
+        )
+        tokens, least = float(self.tokens[sensor]), float(self.tokens_least[sensor])
+        return (
+            int(self.index[sensor]),
+            list(samples),
+            tokens if tokens == least else math.nan,
+            int(self.last_update_ms[sensor]),
+        )
+
+    def restore(
+        self,
+        sensor: int,
+        index: int,
+        samples: Sequence[SampleValues],
+        tokens: float | None,
+        last_update_ms: int | None,
+    ) -> None:
+        """Set one sensor's state.
+
+        Tokens of None are a bucket never touched; of NaN, one that may hold anything.
+        """
+        slots_max = self.samples[sensor] + self.keeps_overlapping[sensor]
+        assert len(samples) <= slots_max, (
+            f"{len(samples)} samples for a sensor of {slots_max}: kept under other settings?"
+        )
+        assert 0 <= index < max(len(samples), 1), (index, len(samples))
+        for slot, (start_ms, last_event_ms, value) in enumerate(samples):
+            self.start_ms[sensor, slot] = start_ms
+            self.last_event_ms[sensor, slot] = last_event_ms
+            self.value[sensor, slot] = value
+        self.count[sensor] = len(samples)
+        self.index[sensor] = index
+        is_unknown = tokens is not None and math.isnan(tokens)
+        self.tokens[sensor] = math.inf if is_unknown else tokens or 0.0
+        self.tokens_least[sensor] = -math.inf if is_unknown else tokens or 0.0
+        self.last_update_ms[sensor] = last_update_ms or 0
+
+    def forget(self, sensor: int) -> None:
+        """Reset one sensor to nothing recorded: a restarted broker, or a sensor idle for an hour.
+
+        Kafka: ``ClientQuotaManager.InactiveSensorExpirationTimeSeconds``.
+        """
+        self.restore(sensor, 0, [], tokens=None, last_update_ms=None)
+
+    def copy_sensor(self, sensor: int, source: SensorStates, source_sensor: int) -> None:
+        """Take over the state of a sensor of ``source`` that has the same settings."""
+        assert self.samples[sensor] == source.samples[source_sensor]
+        assert self.window_ms[sensor] == source.window_ms[source_sensor]
+        assert self.keeps_overlapping[sensor] == source.keeps_overlapping[source_sensor]
+        self.restore(sensor, *source.export(source_sensor))
+        self.tokens[sensor] = source.tokens[source_sensor]
+        self.tokens_least[sensor] = source.tokens_least[source_sensor]

@@ -1,0 +1,62 @@
+"""Which values are configured when the audited day ends: what a proposal changes, and undoes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.recommend.quota_entity import QuotaEntity
+
+DAY_MS = 86_400_000
+UNLIMITED = 1e15
+"""From here on a bound limits nothing: a petabyte per second; tools write 2^63 − 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredValue:
+    """One entity's value; ``is_dynamic`` = set in the cluster, so that deleting it removes it."""
+
+    bound: float
+    is_dynamic: bool
+
+
+class ConfiguredValues:
+    """The values of all entities at one moment."""
+
+    def __init__(self, quota_changes: Iterable[Mapping[str, Any]], at_ms: int) -> None:
+        """Take the rows of ``quota_changes`` that hold at ``at_ms``; the newest one wins."""
+        self._known: set[tuple[str, QuotaEntity]] = set()
+        self._values: dict[tuple[str, QuotaEntity], ConfiguredValue] = {}
+        rows = sorted(quota_changes, key=lambda r: (r["valid_from_ms"], r["bound"], r["source"]))
+        for row in rows:
+            key = (row["quota_type"], QuotaEntity(row["quota_user"], row["quota_client_id"]))
+            self._known.add(key)
+            until_ms = row["valid_until_ms"]
+            if row["valid_from_ms"] <= at_ms and (until_ms is None or at_ms < until_ms):
+                self._values[key] = ConfiguredValue(row["bound"], row["source"] != "static")
+
+    def of(
+        self, quota_type: str, entity: QuotaEntity, last_seen_bound: float
+    ) -> ConfiguredValue | None:
+        """Return the entity's value, None where it was removed.
+
+        An entity the timeline never heard of keeps the bound its last decision was made with.
+        """
+        key = (quota_type, entity)
+        if key not in self._known:
+            return ConfiguredValue(last_seen_bound, is_dynamic=True)
+        return self._values.get(key)
+
+    def own(self, quota_type: str, entity: QuotaEntity) -> ConfiguredValue | None:
+        """Return the entity's value if the timeline has one in force."""
+        return self._values.get((quota_type, entity))
+
+
+def end_of_day_ms(at_ms: int) -> int:
+    """Return the last millisecond of the UTC day of ``at_ms``.
+
+    >>> end_of_day_ms(86_400_000)
+    172799999
+    """
+    return (at_ms // DAY_MS + 1) * DAY_MS - 1

@@ -1,0 +1,159 @@
+"""Whose value a day speaks for: observations of sensors → one case per configured entity."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_jobs.recommend.configured_values import ConfiguredValues
+from spark_jobs.recommend.observation import Observation
+from spark_jobs.recommend.proposal import KEEP, Need, Proposal, propose
+from spark_jobs.recommend.quota_entity import (
+    QuotaEntity,
+    configured_entity,
+    own_entity,
+    takes_over,
+)
+from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.settings import RecommendSettings
+
+NOT_ENFORCED = "not_enforced"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One entity, the sensors that a value of it would bound, and what is proposed."""
+
+    quota_type: str
+    entity: QuotaEntity
+    current: float
+    # The value that is set for exactly this entity in the cluster; None = a rollback deletes it.
+    previous: float | None
+    observations: tuple[Observation, ...]
+    proposal: Proposal
+
+    @property
+    def hottest(self) -> Observation:
+        """Return the sensor that the most was asked of on one broker."""
+        return max(self.observations, key=lambda o: o.hottest.demand.rate)
+
+    @property
+    def throttle_time_ms(self) -> int:
+        """Return the replayed throttle times of all its sensors."""
+        return sum(o.throttle_time_ms for o in self.observations)
+
+
+def cases_of(
+    observations: Iterable[Observation],
+    values: ConfiguredValues,
+    faults: Mapping[SensorKey, set[str]],
+    settings: RecommendSettings,
+) -> list[Case]:
+    """Return the cases of a day, sorted by quota type and entity.
+
+    A value set for an entity by name is one case. A default is one case for all that follow it, and
+    only ever lowered; each of its followers that was throttled is a case of its own: an override.
+    ``faults`` are the kinds of findings per sensor. An entity whose value was removed is left out.
+    """
+    listed = list(observations)
+    followers: dict[tuple[str, QuotaEntity], list[Observation]] = defaultdict(list)
+    for seen in listed:
+        quota_type, user, client_id = seen.sensor.key
+        entity = configured_entity(seen.sensor.level, user, client_id)
+        followers[quota_type, entity].append(seen)
+    cases = []
+    for (quota_type, entity), group in followers.items():
+        last = max(group, key=lambda o: o.sensor.last_ms)
+        value = values.of(quota_type, entity, last.sensor.bound)
+        if value is None:
+            continue
+        previous = value.bound if value.is_dynamic else None
+        found = Case(quota_type, entity, value.bound, previous, tuple(group), Proposal(KEEP, ""))
+        if entity.is_default:
+            cases.append(_default_case(found, faults, settings))
+            cases += _overrides(found, values, listed, faults, settings)
+        else:
+            cases.append(_with_proposal(found, faults, settings))
+    return sorted(
+        cases, key=lambda c: (c.quota_type, c.entity.user or "", c.entity.client_id or "")
+    )
+
+
+def _with_proposal(
+    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
+) -> Case:
+    refusal = _refusal(case, faults)
+    proposal = Proposal(KEEP, refusal) if refusal else propose(_need(case), settings)
+    return replace(case, proposal=proposal)
+
+
+def _default_case(
+    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
+) -> Case:
+    throttled = [o for o in case.observations if o.throttle_time_ms]
+    if throttled:
+        reason = (
+            f"Of the clients that follow it, {len(throttled)} of {len(case.observations)} were "
+            "throttled. A default is not raised for some: those that need more are listed by name."
+        )
+        return replace(case, proposal=Proposal(KEEP, reason))
+    return _with_proposal(case, faults, settings)
+
+
+def _overrides(
+    default: Case,
+    values: ConfiguredValues,
+    everybody: list[Observation],
+    faults: Mapping[SensorKey, set[str]],
+    settings: RecommendSettings,
+) -> list[Case]:
+    cases = []
+    for seen in default.observations:
+        if seen.throttle_time_ms < max(settings.min_throttle_ms, 1):
+            continue
+        quota_type, user, client_id = seen.sensor.key
+        entity = own_entity(seen.sensor.level, user, client_id)
+        own = values.own(quota_type, entity)
+        previous = own.bound if own is not None and own.is_dynamic else None
+        case = Case(quota_type, entity, default.current, previous, (seen,), Proposal(KEEP, ""))
+        moved = [o for o in everybody if _would_move(seen, o)]
+        if moved:
+            reason = (
+                f"Throttled, but a value for the user would also take over {len(moved)} of its "
+                "client-ids that have buckets of their own under a default; decide by hand."
+            )
+            cases.append(replace(case, proposal=Proposal(KEEP, reason)))
+        else:
+            cases.append(_with_proposal(case, faults, settings))
+    return cases
+
+
+def _would_move(overridden: Observation, other: Observation) -> bool:
+    same_user = overridden.sensor.key[:2] == other.sensor.key[:2]
+    return same_user and takes_over(overridden.sensor.level, other.sensor.level)
+
+
+def _refusal(case: Case, faults: Mapping[SensorKey, set[str]]) -> str | None:
+    if not case.entity.can_be_named:
+        return "Its name is empty or holds a zero byte, which no command line can name."
+    if any(NOT_ENFORCED in faults.get(o.sensor.key, ()) for o in case.observations):
+        return (
+            "A broker does not enforce this quota (see the findings): no other value would change "
+            "anything until it does."
+        )
+    return None
+
+
+def _need(case: Case) -> Need:
+    hottest = case.hottest.hottest
+    return Need(
+        quota_type=case.quota_type,
+        current=case.current,
+        demand=hottest.demand,
+        requests=sum(o.requests for o in case.observations),
+        seconds=max(o.seconds for o in case.observations),
+        throttled_requests=sum(o.throttled_requests for o in case.observations),
+        throttle_time_ms=case.throttle_time_ms,
+        hottest_broker_id=hottest.broker_id,
+    )

@@ -1,0 +1,93 @@
+"""The numbers behind a recommendation, and how far to rely on them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Mapping
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.recommend.entities import Case
+from spark_jobs.recommend.forecast import Forecast
+from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA
+from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.settings import RecommendSettings
+
+# With more amounts than this missing from the log, a peak says little.
+UNKNOWN_SHARE_MAX = 0.05
+# So many times the least traffic make a peak one to rely on.
+AMPLE_TIMES_LEAST = 10
+
+
+def confidence(
+    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
+) -> str:
+    """Return how far to rely on a case.
+
+    ``low``: not enough data, decisions that contradict the rules, or amounts missing from the log.
+    ``medium``: a throttled client asked for an unknown amount more, a limit cut the step, a request
+    quota (the log lacks network threads' time), or not much traffic. Else ``high``.
+    """
+    requests = sum(o.requests for o in case.observations)
+    unknown = sum(o.unknown_amounts for o in case.observations)
+    is_wrong = any(faults.get(o.sensor.key) for o in case.observations)
+    is_scarce = case.proposal.status == NOT_ENOUGH_DATA
+    if is_scarce or is_wrong or unknown > UNKNOWN_SHARE_MAX * requests:
+        return "low"
+    seconds = max(o.seconds for o in case.observations)
+    is_uncertain = (
+        case.throttle_time_ms > 0
+        or case.proposal.clamped_by is not None
+        or case.quota_type == QuotaType.REQUEST_PERCENTAGE
+        or seconds < AMPLE_TIMES_LEAST * settings.min_seconds
+    )
+    return "medium" if is_uncertain else "high"
+
+
+def evidence(case: Case, forecast: Forecast | None) -> dict[str, object]:
+    """Return the numbers as a JSON object; rates in the quota's unit.
+
+    ``previous`` is the value that is set for exactly this entity now: what a rollback restores;
+    null where there is none and a rollback deletes.
+    """
+    hottest = case.hottest.hottest
+    return {
+        "requests": sum(o.requests for o in case.observations),
+        "seconds_of_traffic": max(o.seconds for o in case.observations),
+        "clients": len(case.observations),
+        "peak_rate": hottest.peak_rate,
+        "peak_at": dt.datetime.fromtimestamp(hottest.peak_at_ms / 1000, dt.UTC).isoformat(
+            timespec="milliseconds"
+        ),
+        "demand_at_least": hottest.demand.rate,
+        "demand_basis": hottest.demand.basis,
+        "throttled_requests_before": sum(o.throttled_requests for o in case.observations),
+        "throttled_requests_after": _throttled_requests(forecast),
+        "muted_before_ms": sum(o.muted_ms for o in case.observations),
+        "muted_after_ms": None if forecast is None else sum(b.muted_ms for b in forecast.brokers),
+        "logged_throttle_time_ms": sum(o.logged_throttle_time_ms for o in case.observations),
+        "unknown_amounts": sum(o.unknown_amounts for o in case.observations),
+        "previous": case.previous,
+        "brokers": _brokers(case, forecast),
+    }
+
+
+def _throttled_requests(forecast: Forecast | None) -> int | None:
+    return None if forecast is None else sum(b.throttled_requests for b in forecast.brokers)
+
+
+def _brokers(case: Case, forecast: Forecast | None) -> list[dict[str, object]]:
+    loads = defaultdict(list)
+    for seen in case.observations:
+        for load in seen.brokers:
+            loads[load.broker_id].append(load)
+    after = {} if forecast is None else {b.broker_id: b for b in forecast.brokers}
+    return [
+        {
+            "broker_id": broker_id,
+            "peak_rate": max(load.peak_rate for load in own),
+            "throttle_time_ms_before": sum(load.throttle_time_ms for load in own),
+            "throttle_time_ms_after": after[broker_id].throttle_time_ms if after else None,
+        }
+        for broker_id, own in sorted(loads.items())
+    ]

@@ -1,0 +1,37 @@
+"""The files beside the report: recommendations as CSV, and the scripts that carry them out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+from spark_jobs.recommend.kafka_configs import apply_script, rollback_script
+
+CSV_FILE, APPLY_FILE, ROLLBACK_FILE = "recommendations.csv", "apply.sh", "rollback.sh"
+
+
+def write_files(recommendations: pa.Table, folder: Path) -> tuple[Path, ...]:
+    """Write recommendations.csv, apply.sh and rollback.sh into ``folder``; return their paths.
+
+    The scripts are executable and do nothing without BOOTSTRAP. In the CSV an empty field is null.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    table, apply, rollback = (folder / n for n in (CSV_FILE, APPLY_FILE, ROLLBACK_FILE))
+    csv.write_csv(recommendations, table)
+    rows = recommendations.to_pylist()
+    _write_script(apply, apply_script(rows))
+    _write_script(rollback, rollback_script(rows, [_previous(row["evidence"]) for row in rows]))
+    return table, apply, rollback
+
+
+def _previous(evidence: str) -> float | None:
+    value = json.loads(evidence).get("previous")
+    return None if value is None else float(value)
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)

@@ -1,0 +1,181 @@
+"""The rule: from what a day showed of an entity to a value, or to why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.recommend.configured_values import UNLIMITED
+from spark_jobs.recommend.demand import FREE_RUN, Demand
+from spark_jobs.recommend.steps import step_down, step_up
+from spark_jobs.settings import RecommendSettings
+
+PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
+
+UNITS = {
+    QuotaType.PRODUCER_BYTE_RATE: "B/s",
+    QuotaType.CONSUMER_BYTE_RATE: "B/s",
+    QuotaType.REQUEST_PERCENTAGE: "% of a thread",
+    QuotaType.CONTROLLER_MUTATION_RATE: "partitions/s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an entity needed of its quota on its hottest broker."""
+
+    quota_type: str
+    current: float
+    demand: Demand
+    requests: int
+    seconds: int
+    throttled_requests: int
+    throttle_time_ms: int
+    hottest_broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A value, its plausible range and the sentence that says why; None = no number."""
+
+    status: str
+    reason: str
+    proposed: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    clamped_by: str | None = None
+
+
+def propose(need: Need, settings: RecommendSettings) -> Proposal:
+    """Return the proposal for ``need``.
+
+    Above: it was throttled, and what it asked for exceeds its value. Far below: it was not
+    throttled and never used more than ``far_below`` of its value.
+    """
+    missing = _missing(need, settings)
+    if missing:
+        return Proposal(NOT_ENOUGH_DATA, f"Not enough data: {missing}.")
+    why_not = _untouchable(need)
+    if why_not:
+        return Proposal(KEEP, why_not)
+    rate = need.demand.rate
+    lower, upper = plausible_range(need, settings)
+    if need.throttle_time_ms >= max(settings.min_throttle_ms, 1) and rate > need.current:
+        value, clamped_by = _raised(need, settings)
+        reason = _above(need)
+    elif _is_far_below(need, settings) and need.quota_type != QuotaType.REQUEST_PERCENTAGE:
+        value, clamped_by = _lowered(need, settings)
+        reason = _below(need)
+    else:
+        return Proposal(KEEP, _within(need, settings), lower=lower, upper=upper)
+    if abs(value - need.current) <= settings.min_change * need.current:
+        return Proposal(
+            KEEP,
+            f"{reason} The next round value, {amount(value, need.quota_type)}, is too near to "
+            "the present one to be worth a change.",
+            lower=lower,
+            upper=upper,
+        )
+    return Proposal(PROPOSED, reason, value, lower, upper, clamped_by)
+
+
+def plausible_range(need: Need, settings: RecommendSettings) -> tuple[float, float]:
+    """Return (lower, upper): the demand itself, and what it may be on a longer look.
+
+    The shorter the log the wider: twice the value with headroom at the least traffic.
+    """
+    rate = need.demand.rate
+    if rate <= 0.0:
+        return 0.0, 0.0
+    widening = 1.0 + settings.min_seconds / max(need.seconds, settings.min_seconds)
+    return rate, step_up(rate * settings.headroom * widening, need.quota_type)
+
+
+def amount(value: float, quota_type: str) -> str:
+    """Return a value with its unit, as sentences have it.
+
+    >>> amount(1_250_000.0, "producer_byte_rate"), amount(2.5, "controller_mutation_rate")
+    ('1,250,000 B/s', '2.5 partitions/s')
+    """
+    digits = f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.3g}"
+    return f"{digits} {UNITS[QuotaType(quota_type)]}"
+
+
+def _missing(need: Need, settings: RecommendSettings) -> str | None:
+    is_mutation = need.quota_type == QuotaType.CONTROLLER_MUTATION_RATE
+    requests_min = settings.min_mutations if is_mutation else settings.min_requests
+    what = "mutations" if is_mutation else "requests"
+    if need.requests < requests_min:
+        return f"{need.requests} {what}, at least {requests_min} are needed"
+    if need.seconds < settings.min_seconds:
+        return f"{need.seconds} s of traffic, at least {settings.min_seconds} s are needed"
+    return None
+
+
+def _untouchable(need: Need) -> str | None:
+    if need.current <= 0.0:
+        return "The value is 0, which blocks on purpose."
+    if need.current >= UNLIMITED:
+        return "The value is so large that it limits nothing, which looks meant."
+    return None
+
+
+def _is_far_below(need: Need, settings: RecommendSettings) -> bool:
+    is_used = need.demand.rate > 0.0
+    return is_used and not need.throttle_time_ms and _share(need) < settings.far_below
+
+
+def _share(need: Need) -> float:
+    return need.demand.rate / need.current
+
+
+def _raised(need: Need, settings: RecommendSettings) -> tuple[float, str | None]:
+    wanted = step_up(need.demand.rate * settings.headroom, need.quota_type)
+    most = need.current * settings.max_raise
+    if wanted <= most:
+        return wanted, None
+    return max(step_down(most, need.quota_type), need.current), "max_raise"
+
+
+def _lowered(need: Need, settings: RecommendSettings) -> tuple[float, str | None]:
+    wanted = step_up(need.demand.rate * settings.headroom, need.quota_type)
+    least = step_up(need.current * settings.max_lower, need.quota_type)
+    if wanted >= least:
+        return min(wanted, need.current), None
+    return min(least, need.current), "max_lower"
+
+
+def _above(need: Need) -> str:
+    asked = (
+        "kept a pace of at least"
+        if need.demand.basis == FREE_RUN
+        else "reached at least, held back as it was,"
+    )
+    return (
+        f"Throttled {need.throttled_requests:,} times, {need.throttle_time_ms / 1000:,.1f} s in "
+        f"all; on broker {need.hottest_broker_id} it {asked} "
+        f"{amount(need.demand.rate, need.quota_type)} against a quota of "
+        f"{amount(need.current, need.quota_type)}."
+    )
+
+
+def _below(need: Need) -> str:
+    return (
+        f"Never throttled, and used {_share(need):.1%} of its quota at most: "
+        f"{amount(need.demand.rate, need.quota_type)} on broker {need.hottest_broker_id}."
+    )
+
+
+def _within(need: Need, settings: RecommendSettings) -> str:
+    rate = amount(need.demand.rate, need.quota_type)
+    if need.throttle_time_ms and need.demand.rate <= need.current:
+        return f"Throttled by an earlier value only: the present one covers what was asked, {rate}."
+    if need.throttle_time_ms:
+        return (
+            f"Throttled for {need.throttle_time_ms / 1000:,.1f} s in all, which is less than the "
+            "least that counts."
+        )
+    note = ", which is near the limit" if _share(need) >= settings.near_limit else ""
+    if _is_far_below(need, settings):
+        note = "; not lowered, because the log lacks the time of network threads"
+    return f"Not throttled; used {_share(need):.1%} of its quota at most{note}."

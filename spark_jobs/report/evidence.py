@@ -1,0 +1,58 @@
+"""The JSON evidence of findings and recommendations as a short list of names and values."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from spark_jobs.report.human_numbers import NONE, duration, significant
+from spark_jobs.report.wording import shortened, visible
+
+_LENGTH_MAX = 400
+
+Evidence = tuple[tuple[str, str], ...]
+
+
+def evidence_items(text: str) -> Evidence:
+    """Return names and values in words, in the order of the JSON object ``text``.
+
+    Text that is no JSON object is shown as it is: a person can still read it.
+
+    >>> evidence_items('{"wrong_decisions": 1200, "difference_max_ms": 8122, "known_fault": null}')
+    (('wrong decisions', '1,200'), ('difference max', '8.1 s'), ('known fault', '–'))
+    """
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        return _as_it_is(text) if text else ()
+    if not isinstance(document, dict):
+        return _as_it_is(text)
+    return tuple(_item(name, value) for name, value in document.items())
+
+
+def _as_it_is(text: str) -> Evidence:
+    return (("evidence", shortened(visible(text), _LENGTH_MAX)),)
+
+
+def _item(name: str, value: Any) -> tuple[str, str]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and name.endswith("_ms") and abs(value) < 1e11:
+        return _name(name.removesuffix("_ms")), duration(value)
+    return _name(name), _value(value)
+
+
+def _name(name: str) -> str:
+    return shortened(visible(name.replace("_", " ")))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else significant(value, 6)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(visible(text), _LENGTH_MAX)

@@ -1,0 +1,69 @@
+"""Findings in the order in which a person should read them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from spark_jobs.report.evidence import Evidence, evidence_items
+from spark_jobs.report.sensors import Sensor
+from spark_jobs.report.wording import entity_name, visible
+from spark_jobs.tables import SEVERITIES
+from spark_jobs.warehouse import RunScope, read_table
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to act on; times in epoch ms."""
+
+    finding_id: str
+    broker_id: int | None
+    quota_type: str
+    quota_user: str
+    quota_client_id: str
+    kind: str
+    severity: str
+    from_ms: int
+    until_ms: int
+    decisions: int
+    explanation: str
+    evidence: Evidence
+
+    @property
+    def entity(self) -> str:
+        """Return whom the finding is about, as people say it."""
+        return entity_name(self.quota_user, self.quota_client_id)
+
+    @property
+    def sensor(self) -> Sensor | None:
+        """Return the sensor the finding is about; None where it is about every broker."""
+        if self.broker_id is None:
+            return None
+        return Sensor(self.broker_id, self.quota_type, self.quota_user, self.quota_client_id)
+
+
+def findings_of(scope: RunScope) -> tuple[Finding, ...]:
+    """Return the findings of the run, critical ones first, then those with most decisions."""
+    rows = read_table(scope, "findings").to_pylist()
+    findings = [
+        Finding(
+            **row
+            | {
+                "explanation": visible(row["explanation"]),
+                "evidence": evidence_items(row["evidence"]),
+            }
+        )
+        for row in rows
+    ]
+    findings.sort(key=lambda f: (_rank(f.severity), -f.decisions, f.from_ms, f.finding_id))
+    return tuple(findings)
+
+
+def by_severity(findings: tuple[Finding, ...]) -> dict[str, int]:
+    """Return how many findings there are of each severity, the worst first."""
+    counted = Counter(f.severity for f in findings)
+    return {severity: counted[severity] for severity in sorted(counted, key=_rank)}
+
+
+def _rank(severity: str) -> int:
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

@@ -1,0 +1,64 @@
+"""What the log covers: brokers, how each was replayed, and the first and last line of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_jobs.report.published_rows import count_rows, read_batches
+from spark_jobs.warehouse import RunScope, read_table
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of the run; times are epoch ms of log lines, None where it logged nothing."""
+
+    broker_id: int
+    version: str | None
+    version_source: str
+    rate_profile: str | None
+    samples: int
+    window_ms: int
+    controller_samples: int
+    controller_window_ms: int
+    requests: int
+    first_ms: int | None
+    last_ms: int | None
+
+    def remembers_ms(self, quota_type: str) -> int:
+        """Return how long amounts count; a full token bucket holds the bound for this long."""
+        if quota_type == "controller_mutation_rate":
+            return self.controller_samples * self.controller_window_ms
+        return self.samples * self.window_ms
+
+
+def brokers_of(scope: RunScope) -> tuple[Broker, ...]:
+    """Return the brokers of the run in order of their id."""
+    lines = read_batches(scope, "requests", ["broker_id", "log_time_ms"])
+    counted = count_rows(lines, ["broker_id"], [("log_time_ms", "min"), ("log_time_ms", "max")])
+    logged = {} if counted is None else {row["broker_id"]: row for row in counted.to_pylist()}
+    brokers = []
+    for row in read_table(scope, "brokers").sort_by("broker_id").to_pylist():
+        seen = logged.get(row["broker_id"], {})
+        brokers.append(
+            Broker(
+                broker_id=row["broker_id"],
+                version=row["version"],
+                version_source=row["version_source"],
+                rate_profile=row["rate_profile"],
+                samples=row["samples"],
+                window_ms=row["window_ms"],
+                controller_samples=row["controller_samples"],
+                controller_window_ms=row["controller_window_ms"],
+                requests=seen.get("rows", 0),
+                first_ms=seen.get("log_time_ms_min"),
+                last_ms=seen.get("log_time_ms_max"),
+            )
+        )
+    return tuple(brokers)
+
+
+def span_of(brokers: tuple[Broker, ...]) -> tuple[int, int] | None:
+    """Return the times of the log's first and last request in epoch ms; None without requests."""
+    first = [b.first_ms for b in brokers if b.first_ms is not None]
+    last = [b.last_ms for b in brokers if b.last_ms is not None]
+    return (min(first), max(last)) if first and last else None

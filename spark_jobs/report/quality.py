@@ -1,0 +1,151 @@
+"""Whether the tables can be trusted: what validation found, and where every line went."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.report.published_rows import read_batches
+from spark_jobs.report.wording import visible
+from spark_jobs.warehouse import RunScope, read_table
+
+STAGES = ("ingested", "replayed", "judged")
+SAMPLES_MAX = 3
+_SAMPLE_LENGTH_MAX = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a table and whether it holds; ``error``: it could not be evaluated."""
+
+    rule: str
+    description: str = ""
+    severity: str = "info"
+    success: bool = False
+    failed_rows: int = 0
+    found: str | None = None
+    error: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the rule was evaluated and holds."""
+        return self.success and self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTable:
+    """The rules of one table."""
+
+    table: str
+    rows: int = 0
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def holding(self) -> int:
+        """Return how many of the rules hold."""
+        return sum(rule.holds for rule in self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class StageQuality:
+    """What validation wrote of one stage; ``outcome`` is ``not validated`` where it did not."""
+
+    stage: str
+    outcome: str = "not validated"
+    tables: tuple[CheckedTable, ...] = ()
+
+    @property
+    def broken_rules(self) -> tuple[tuple[CheckedTable, Rule], ...]:
+        """Return the rules that do not hold or could not be evaluated, with their table."""
+        return tuple((t, rule) for t in self.tables for rule in t.rules if not rule.holds)
+
+
+@dataclass(frozen=True, slots=True)
+class LinesOfFile:
+    """Where the lines of one file went."""
+
+    source_file: str
+    broker_id: int | None
+    bytes_read: int
+    lines_read: int
+    requests: int
+    quarantined: int
+    other: int
+    other_days: int
+
+    @property
+    def lost(self) -> int:
+        """Return the lines that went nowhere; 0 in a sound run."""
+        return self.lines_read - self.requests - self.quarantined - self.other - self.other_days
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineReason:
+    """Lines that could not be read for one reason, and the first of them."""
+
+    reason: str
+    lines: int
+    samples: tuple[tuple[str, int, str], ...]  # file, line, text
+
+
+def stages_of(scope: RunScope) -> tuple[StageQuality, ...]:
+    """Return what validation found at each stage."""
+    return tuple(_stage(scope, stage) for stage in STAGES)
+
+
+def _stage(scope: RunScope, stage: str) -> StageQuality:
+    path = scope.output_dir("data_quality") / f"{stage}.json"
+    if not path.is_file():
+        return StageQuality(stage)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=StageQuality)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # The report still helps; whoever reads it must know that this part is missing.
+        return StageQuality(stage, outcome=f"not readable: {path.name}")
+
+
+def lines_of_files(scope: RunScope) -> tuple[LinesOfFile, ...]:
+    """Return where the lines of each file went, files in order of their name."""
+    rows = read_table(scope, "files").sort_by("source_file").to_pylist()
+    return tuple(LinesOfFile(**row) for row in rows)
+
+
+def total_lines(files: tuple[LinesOfFile, ...]) -> LinesOfFile:
+    """Return the sum over ``files``."""
+    names = ("bytes_read", "lines_read", "requests", "quarantined", "other", "other_days")
+    return LinesOfFile("all files", None, *(sum(getattr(f, n) for f in files) for n in names))
+
+
+def quarantine_reasons(scope: RunScope) -> tuple[QuarantineReason, ...]:
+    """Return why lines could not be read, the most frequent reason first."""
+    lines: Counter[str] = Counter()
+    first: dict[str, list[dict[str, Any]]] = {}
+    columns = ["reason", "source_file", "source_line", "text"]
+    for batch in read_batches(scope, "quarantine", columns):
+        rows = pa.Table.from_batches([batch]).sort_by(
+            [("source_file", "ascending"), ("source_line", "ascending")]
+        )
+        lines.update(rows["reason"].to_pylist())
+        for reason in pc.unique(rows["reason"]).to_pylist():
+            own = rows.filter(pc.equal(rows["reason"], reason)).slice(0, SAMPLES_MAX)
+            seen = [*first.get(reason, []), *own.to_pylist()]
+            seen.sort(key=lambda row: (row["source_file"], row["source_line"]))
+            first[reason] = seen[:SAMPLES_MAX]
+    return tuple(
+        QuarantineReason(
+            reason,
+            number,
+            tuple((s["source_file"], s["source_line"], _cut(s["text"])) for s in first[reason]),
+        )
+        for reason, number in sorted(lines.items(), key=lambda item: (-item[1], item[0]))
+    )
+
+
+def _cut(text: str) -> str:
+    text = visible(text)
+    return text if len(text) <= _SAMPLE_LENGTH_MAX else f"{text[: _SAMPLE_LENGTH_MAX - 1]}…"

@@ -1,0 +1,155 @@
+"""A block of whole log lines → Arrow batches of requests and quarantined lines, all lines counted.
+
+Pure: what must outlive a block (a joined line's begin, the clock's place in the repeated hour) is
+in :class:`ChunkState`, which is handed from block to block of one file.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from spark_jobs.request_log.envelope import EnvelopeState, unwrap
+from spark_jobs.request_log.line_reader import LoggedRequest, Reason, read_request
+from spark_jobs.request_log.line_time import STAMP, LineClock
+from spark_jobs.request_log.request_columns import quarantine_batch, request_batch, request_row
+
+QUARANTINED_TEXT_MAX = 500
+"""So many characters of a quarantined line are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """How an archive's lines are to be read; the prefix is a regular expression."""
+
+    timezone: str
+    prefix: str | None
+    listener_brokers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LineSource:
+    """Where a block comes from: its file, its broker (None: not in the path), its first line."""
+
+    source_file: str
+    broker_id: int | None
+    first_line: int
+
+
+@dataclass(slots=True)
+class ChunkState:
+    """What one block of a file leaves to the next."""
+
+    clock: LineClock | None = None
+    envelope: EnvelopeState = field(default_factory=EnvelopeState)
+    is_after_other: bool = False
+    last_time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChunk:
+    """What a block holds: ``lines_read`` = requests + quarantine + ``other``."""
+
+    requests: pa.RecordBatch
+    quarantine: pa.RecordBatch
+    lines_read: int
+    other: int
+
+
+def parse_chunk(
+    data: bytes, source: LineSource, options: LogOptions, state: ChunkState, *, is_last: bool
+) -> tuple[ParsedChunk, ChunkState]:
+    """Return what ``data`` (whole lines) holds and the state for the next block of the file.
+
+    ``is_last`` ends the file: what still waits for its continuation is quarantined.
+    """
+    if state.clock is None:
+        state.clock = LineClock(zoneinfo.ZoneInfo(options.timezone))
+    reader = _Reader(source, options, state)
+    lines = data.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    for number, raw in enumerate(lines, start=source.first_line):
+        reader.read(raw, number)
+    if is_last:
+        reader.end()
+    return reader.parsed(len(lines)), state
+
+
+class _Reader:
+    """Gathers the rows of one block."""
+
+    def __init__(self, source: LineSource, options: LogOptions, state: ChunkState) -> None:
+        self._source, self._options, self._state = source, options, state
+        self._prefix = re.compile(options.prefix.encode()) if options.prefix else None
+        self._requests: list[tuple[object, ...]] = []
+        self._quarantine: list[tuple[object, ...]] = []
+        self._other = 0
+        assert state.clock is not None
+        self._clock: LineClock = state.clock
+
+    def read(self, raw: bytes, number: int) -> None:
+        """Take one line of the file into account."""
+        text = unwrap(raw, self._state.envelope, self._prefix)
+        if text is None:  # its end is on a later line, which then counts as the request
+            self._other += 1
+            return
+        stamp = STAMP.match(text)
+        if stamp is None:
+            self._without_stamp(text, number)
+            return
+        time_ms = self._clock.epoch_ms(stamp[1])
+        found = read_request(text) if time_ms is not None else Reason.BAD_TIME
+        if isinstance(found, LoggedRequest):
+            assert time_ms is not None
+            self._request(found, time_ms, text, number)
+        elif found is None:
+            self._other += 1
+        else:
+            self._set_aside(found, text, number, time_ms)
+        self._state.is_after_other = found is None
+
+    def end(self) -> None:
+        """Quarantine the joined line whose end never came; its parts were counted as other."""
+        for text in self._state.envelope.unfinished():
+            self._other -= 1
+            self._set_aside(Reason.CUT, text, self._source.first_line, None)
+
+    def parsed(self, lines_read: int) -> ParsedChunk:
+        """Return everything read."""
+        return ParsedChunk(
+            requests=request_batch(self._requests),
+            quarantine=quarantine_batch(self._quarantine),
+            lines_read=lines_read,
+            other=self._other,
+        )
+
+    def _without_stamp(self, text: bytes, number: int) -> None:
+        # A stack trace follows the line of another logger that it belongs to.
+        if not text.strip() or self._state.is_after_other:
+            self._other += 1
+        else:
+            self._set_aside(Reason.FOREIGN, text, number, None)
+
+    def _request(self, found: LoggedRequest, time_ms: int, text: bytes, number: int) -> None:
+        broker_id = self._source.broker_id
+        if broker_id is None:
+            broker_id = self._options.listener_brokers.get(found.line.local_address)
+        if broker_id is None:
+            self._set_aside(Reason.UNKNOWN_BROKER, text, number, time_ms)
+            return
+        file = self._source.source_file
+        self._requests.append(
+            request_row(found.line, found.fields, broker_id, time_ms, file, number)
+        )
+
+    def _set_aside(self, reason: Reason, text: bytes, number: int, time_ms: int | None) -> None:
+        kept = text[: 4 * QUARANTINED_TEXT_MAX].decode("utf-8", "replace")[:QUARANTINED_TEXT_MAX]
+        source = self._source
+        self._quarantine.append(
+            (source.broker_id, time_ms, source.source_file, number, str(reason), kept)
+        )

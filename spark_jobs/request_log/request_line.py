@@ -1,0 +1,71 @@
+"""One JSON line of ``kafka.request.logger`` as typed fields; request and response still raw.
+
+Kafka: ``RequestConvertToJson.requestDescMetrics``. Times are milliseconds with three decimals.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+MARKER = b"Completed request:"
+"""What stands before the JSON in the log of a finished request."""
+
+NO_RESPONSE = frozenset({b'""', b"null"})
+"""How a request that is not answered (acks=0) is logged."""
+
+Int16 = Annotated[int, msgspec.Meta(ge=-(1 << 15), le=(1 << 15) - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+
+
+class RequestHeader(msgspec.Struct, gc=False):
+    """The header of the request; ``clientId`` null where the client sent none."""
+
+    requestApiKey: Int16
+    requestApiVersion: Int16
+    correlationId: Int32
+    requestApiKeyName: str
+    clientId: str | None = None
+
+
+class ClientInformation(msgspec.Struct, gc=False):
+    """The name and version the client gave of itself (KIP-511)."""
+
+    softwareName: str | None = None
+    softwareVersion: str | None = None
+
+
+class RequestLine(msgspec.Struct, gc=False):
+    """Everything the line says outside of the messages themselves."""
+
+    requestHeader: RequestHeader
+    request: msgspec.Raw
+    response: msgspec.Raw
+    connection: str
+    totalTimeMs: Milliseconds
+    requestQueueTimeMs: Milliseconds
+    localTimeMs: Milliseconds
+    remoteTimeMs: Milliseconds
+    throttleTimeMs: Milliseconds
+    responseQueueTimeMs: Milliseconds
+    sendTimeMs: Milliseconds
+    principal: str
+    listener: str
+    isForwarded: bool = False
+    clientInformation: ClientInformation | None = None
+
+    @property
+    def user(self) -> str:
+        """Return the principal's name, without its type (``User:alice`` → ``alice``)."""
+        return self.principal.partition(":")[2]
+
+    @property
+    def local_address(self) -> str:
+        """Return the broker's side of the connection, ``host:port``."""
+        return self.connection.partition("-")[0]
+
+
+decode_request_line = msgspec.json.Decoder(RequestLine).decode
+"""Decode the JSON part of a line; raises msgspec.DecodeError (or its ValidationError)."""

@@ -1,0 +1,221 @@
+"""Quota events of all sources → the intervals in which one value held: ``quota_changes``."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spark_jobs.tables import QUOTA_LEVELS, QUOTA_TYPES
+from spark_jobs.timeline.default_quota_callback import quota_level
+from spark_jobs.timeline.events import SOURCES, QuotaEntity, QuotaEvent
+
+SAME_CHANGE_WITHIN_MS = 10_000
+"""Sources that tell of one change differ by less: tens of ms as a rule, more when a broker lags."""
+
+# Sources that tell of a change when it happens; the others tell what is so.
+_OF_CHANGES = tuple(source for source in SOURCES if source not in ("snapshot", "static"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The value of one quota on one broker from ``at_ms`` on, and the event that says so."""
+
+    at_ms: int
+    event: QuotaEvent
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """One value from ``from_ms`` to ``until_ms`` (None: still)."""
+
+    bound: float
+    from_ms: int
+    until_ms: int | None
+    event: QuotaEvent
+
+
+def quota_intervals(
+    events: Iterable[QuotaEvent], broker_ids: Iterable[int]
+) -> list[dict[str, Any]]:
+    """Return rows of ``tables.QUOTA_CHANGES``: when which value held, by entity and then by time.
+
+    An interval begins at the most likely moment of its change. Where the change reached the
+    brokers at different times, each broker has its own rows; else ``broker_id`` is None. What
+    several sources tell of one change counts once, with the time of the one that knows it best
+    (the order of ``SOURCES``); a value set again to what it is, is no change. A snapshot confirms
+    or contradicts: what it shows held before, as far back as nothing else is known. A static value
+    holds where no other is set (Kafka: ``DefaultQuotaCallback.quotaLimit`` before 3.0).
+
+    The result does not depend on the order of ``events``.
+    """
+    told: dict[tuple[str, QuotaEntity], list[QuotaEvent]] = defaultdict(list)
+    for event in sorted(set(events), key=_order):
+        told[event.quota_type, event.entity].append(event)
+    brokers = {*broker_ids, *(e.broker_id for each in told.values() for e in each)} - {None}
+    return [
+        row
+        for key in sorted(told, key=_quota_order)
+        for row in _rows(told[key], sorted(b for b in brokers if b is not None))
+    ]
+
+
+def _order(event: QuotaEvent) -> tuple[Any, ...]:
+    return (
+        event.likely_ms,
+        event.latest_ms,
+        event.earliest_ms,
+        SOURCES.index(event.source),
+        event.source_file or "",
+        event.source_line or 0,
+        -1 if event.broker_id is None else event.broker_id,
+        -1.0 if event.bound is None else event.bound,
+    )
+
+
+def _quota_order(quota: tuple[str, QuotaEntity]) -> tuple[Any, ...]:
+    quota_type, entity = quota
+    level = QUOTA_LEVELS.index(quota_level(entity))
+    return QUOTA_TYPES.index(quota_type), level, entity[0] or "", entity[1] or ""
+
+
+def _rows(events: Sequence[QuotaEvent], brokers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the rows of one quota; ``events`` are its own, in order."""
+    by_broker: dict[int | None, list[_Held]] = {
+        broker: _held([e for e in events if e.broker_id in (None, broker)])
+        for broker in brokers or (None,)
+    }
+    seen_alike = {
+        tuple((h.bound, h.from_ms, h.until_ms) for h in each) for each in by_broker.values()
+    }
+    if len(seen_alike) == 1:
+        by_broker = {None: next(iter(by_broker.values()))}
+    return [_row(held, broker) for broker, each in by_broker.items() for held in each]
+
+
+def _row(held: _Held, broker_id: int | None) -> dict[str, Any]:
+    event = held.event
+    return {
+        "quota_type": event.quota_type,
+        "quota_user": event.quota_user,
+        "quota_client_id": event.quota_client_id,
+        "bound": held.bound,
+        "broker_id": broker_id,
+        "valid_from_ms": held.from_ms,
+        "valid_until_ms": held.until_ms,
+        "source": event.source,
+        "source_file": event.source_file,
+        "source_line": event.source_line,
+    }
+
+
+def _held(events: Sequence[QuotaEvent]) -> list[_Held]:
+    """Return the intervals of one quota on one broker."""
+    changes = [_Change(e.likely_ms, e) for e in _counted_once(events)]
+    for event in events:
+        if event.source == "snapshot":
+            _observe(event, changes)
+    changes += [_Change(e.earliest_ms, e) for e in events if e.source == "static"]
+    held: list[_Held] = []
+    dynamic: QuotaEvent | None = None
+    static: QuotaEvent | None = None
+    for change in sorted(changes, key=lambda c: c.at_ms):
+        if change.event.source == "static":
+            static = change.event
+        else:
+            dynamic = change.event
+        in_force = static if dynamic is None or dynamic.bound is None else dynamic
+        _append(held, in_force, change.at_ms)
+    return held
+
+
+def _append(held: list[_Held], in_force: QuotaEvent | None, at_ms: int) -> None:
+    """Let the value of ``in_force`` (None: no value) hold from ``at_ms`` on."""
+    bound = None if in_force is None else in_force.bound
+    if held and held[-1].until_ms is None:
+        if held[-1].bound == bound:
+            return
+        last = held.pop()
+        if last.from_ms < at_ms:
+            held.append(replace(last, until_ms=at_ms))
+    if in_force is None or bound is None:
+        return
+    if held and (held[-1].until_ms, held[-1].bound) == (at_ms, bound):
+        held[-1] = replace(held[-1], until_ms=None)
+    else:
+        held.append(_Held(bound, at_ms, None, in_force))
+
+
+def _counted_once(events: Sequence[QuotaEvent]) -> list[QuotaEvent]:
+    """Return the changes of one quota on one broker in order, each as the best source tells it."""
+    kept: list[QuotaEvent] = []
+    for source in _OF_CHANGES:
+        kept += _told_by_no_other([e for e in events if e.source == source], kept)
+    return sorted(kept, key=_order)
+
+
+def _told_by_no_other(
+    events: Sequence[QuotaEvent], better_known: Sequence[QuotaEvent]
+) -> list[QuotaEvent]:
+    """Return those of one source's ``events`` that have no twin in ``better_known``.
+
+    A twin has the same bound and lies near; not beyond this source's own neighbours of another
+    bound, so that a value set, changed and set again keeps its three changes.
+    """
+    free: dict[float | None, list[int]] = defaultdict(list)
+    for event in better_known:
+        insort(free[event.bound], event.likely_ms)
+    kept = []
+    for event, (from_ms, until_ms) in zip(events, _reaches(events), strict=True):
+        times = free[event.bound]
+        near = times[bisect_left(times, from_ms) : bisect_right(times, until_ms)]
+        if near:
+            times.remove(min(near, key=lambda at_ms: abs(at_ms - event.likely_ms)))
+        else:
+            kept.append(event)
+    return kept
+
+
+def _reaches(events: Sequence[QuotaEvent]) -> list[tuple[int, int]]:
+    """Return for each event between which moments another source may have told of it."""
+    after = _last_of_another_bound(events)
+    before = _last_of_another_bound(events[::-1])[::-1]
+    reaches = []
+    for event, previous, following in zip(events, after, before, strict=True):
+        from_ms = event.earliest_ms - SAME_CHANGE_WITHIN_MS
+        until_ms = event.latest_ms + SAME_CHANGE_WITHIN_MS
+        if previous is not None:
+            from_ms = max(from_ms, min(previous.earliest_ms, event.earliest_ms))
+        if following is not None:
+            until_ms = min(until_ms, max(following.latest_ms, event.latest_ms))
+        reaches.append((from_ms, until_ms))
+    return reaches
+
+
+def _last_of_another_bound(events: Sequence[QuotaEvent]) -> list[QuotaEvent | None]:
+    """Return for each event the nearest one before it whose bound differs."""
+    found: list[QuotaEvent | None] = []
+    last: QuotaEvent | None = None
+    other: QuotaEvent | None = None
+    for event in events:
+        if last is not None and last.bound != event.bound:
+            other = last
+        found.append(other)
+        last = event
+    return found
+
+
+def _observe(snapshot: QuotaEvent, changes: list[_Change]) -> None:
+    """Add to ``changes``, which are in order, what only ``snapshot`` tells."""
+    at_ms = snapshot.latest_ms
+    times = [c.at_ms for c in changes]
+    # A snapshot near a change may show the value before it or after it.
+    first = bisect_left(times, at_ms - SAME_CHANGE_WITHIN_MS)
+    last = bisect_right(times, at_ms + SAME_CHANGE_WITHIN_MS)
+    if any(c.event.bound == snapshot.bound for c in changes[max(first - 1, 0) : last]):
+        return
+    place = bisect_right(times, at_ms)
+    since_ms = at_ms if place else snapshot.earliest_ms
+    changes.insert(place, _Change(since_ms, snapshot))

@@ -1,0 +1,233 @@
+"""Quota changes and throttled requests from a broker's ``server.log``, to the millisecond.
+
+The lines are those of Kafka's quota managers (``ClientQuotaManager``, its DefaultQuotaCallback,
+and the managers derived from it; Scala until 4.1, Java since 4.2, the texts are the same)::
+
+    [2026-11-21 03:26:45,230] INFO Changing PRODUCE quota for user alice client-id svc to 180000.0
+    [2026-11-21 03:27:25,110] INFO Removing PRODUCE quota for user alice client-id svc
+    [2026-11-21 03:26:55,483] DEBUG Quota violated for sensor (Produce-dave:sink). Delay time: (8)
+
+each followed by the logger's name in brackets. Users are URL-encoded in them, client-ids are not.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import unquote_plus
+
+from spark_jobs.tables import DEFAULT
+from spark_jobs.timeline.events import QuotaEntity, QuotaEvent
+
+LOGGED_TWICE_WITHIN_MS = 1_000
+"""On a node that is controller and broker, both managers log a change within this time."""
+
+# QuotaType (older) and ClientQuotaType (newer) write ControllerMutation and CONTROLLER_MUTATION.
+_QUOTA_TYPES = {
+    "produce": "producer_byte_rate",
+    "fetch": "consumer_byte_rate",
+    "request": "request_percentage",
+    "controllermutation": "controller_mutation_rate",
+}
+_STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
+_LOGGER = r"(?:\s+\([\w.$]+\))?\s*"
+_CHANGING = re.compile(rf"Changing (\w+) quota for (.+) to ([-+\w.]+){_LOGGER}")
+_REMOVING = re.compile(rf"Removing (\w+) quota for (.+?){_LOGGER}")
+_VIOLATED = re.compile(r"Quota violated for sensor \((\w+)-([^:]*):(.*)\)\. Delay time: \((\d+)\)")
+_STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
+_ENTITY = re.compile(
+    r"(?:(?P<default_user>default user)|user (?P<user>\S+))?\s*"
+    r"(?:(?P<default_client>default client-id)|client-id (?P<client>.+))?"
+)
+_KEYWORDS = ("Changing ", "Removing ", "Quota violated", "tarted")
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRecord:
+    """One request that a broker found in violation of a quota, on the sensor (user, client_id)."""
+
+    broker_id: int
+    at_ms: int
+    quota_type: str
+    user: str
+    client_id: str
+    throttle_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    """What a server.log says about quotas; ``unread_lines`` speak of one in an unknown way."""
+
+    quota_events: tuple[QuotaEvent, ...]
+    throttles: tuple[ThrottleRecord, ...]
+    started_ms: tuple[int, ...]
+    unread_lines: tuple[int, ...]
+
+
+def read_server_log(
+    lines: Iterable[str], broker_id: int, source_file: str, timezone: dt.tzinfo
+) -> ServerLog:
+    """Return quota changes, throttled requests and starts of a broker; times are in ``timezone``.
+
+    A change that a combined controller and broker logs twice is returned once: with the time of
+    the second line, which is the broker's, for what brokers enforce, and of the first for
+    controller_mutation_rate, which the controller enforces. (The controller's publishers are
+    installed first, and one thread calls all: ``KafkaRaftServer.startup``, ``MetadataLoader``.)
+    """
+    reader = _Reader(broker_id, source_file, _LocalClock(timezone))
+    for number, line in enumerate(lines, start=1):
+        reader.read(line, number)
+    return ServerLog(
+        quota_events=tuple(_counted_once(reader.quota_events)),
+        throttles=tuple(reader.throttles),
+        started_ms=tuple(reader.started_ms),
+        unread_lines=tuple(reader.unread_lines),
+    )
+
+
+class _LocalClock:
+    """Turns local stamps into epoch milliseconds; knows the second pass of a repeated hour."""
+
+    def __init__(self, timezone: dt.tzinfo) -> None:
+        self._timezone = timezone
+        self._last_stamp = ""
+        self._second_pass_day = ""
+
+    def observe(self, stamp: str) -> None:
+        """Notice a clock set back: lines are in time order, so an earlier stamp means that."""
+        if stamp < self._last_stamp and self._is_set_back(stamp):
+            self._second_pass_day = stamp[:10]
+        self._last_stamp = stamp
+
+    def epoch_ms(self, stamp: str) -> int:
+        """Return the moment of ``stamp``, which was observed last."""
+        fold = int(stamp[:10] == self._second_pass_day)
+        local = dt.datetime.fromisoformat(stamp.replace(",", "."))
+        moment = local.replace(tzinfo=self._timezone, fold=fold)
+        return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
+
+    def _is_set_back(self, stamp: str) -> bool:
+        # Threads may log a few ms out of order; a clock is set back by half an hour at least.
+        before = dt.datetime.fromisoformat(self._last_stamp.replace(",", "."))
+        after = dt.datetime.fromisoformat(stamp.replace(",", "."))
+        return before - after > dt.timedelta(minutes=20)
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class _Reader:
+    """Gathers what one server.log says, line by line."""
+
+    def __init__(self, broker_id: int, source_file: str, clock: _LocalClock) -> None:
+        self._broker_id = broker_id
+        self._source_file = source_file
+        self._clock = clock
+        self.quota_events: list[QuotaEvent] = []
+        self.throttles: list[ThrottleRecord] = []
+        self.started_ms: list[int] = []
+        self.unread_lines: list[int] = []
+
+    def read(self, line: str, number: int) -> None:
+        """Take one line into account."""
+        stamp = _STAMP.search(line)
+        if stamp is None:
+            return
+        self._clock.observe(stamp[1])
+        text = line[stamp.end() :]
+        if not any(word in text for word in _KEYWORDS):
+            return
+        if change := _CHANGING.search(text):
+            self._change(stamp[1], number, change[1], change[2], change[3])
+        elif removal := _REMOVING.fullmatch(text, text.find("Removing ")):
+            self._change(stamp[1], number, removal[1], removal[2], None)
+        elif violation := _VIOLATED.search(text):
+            self._throttle(stamp[1], violation)
+        elif _STARTED.search(text):
+            self.started_ms.append(self._clock.epoch_ms(stamp[1]))
+
+    def _change(
+        self, stamp: str, number: int, type_name: str, entity_text: str, bound: str | None
+    ) -> None:
+        quota_type = _quota_type(type_name)
+        if quota_type is None:
+            return
+        entity, value = _entity(entity_text), _bound(bound)
+        if entity is None or (bound is not None and value is None):
+            self.unread_lines.append(number)
+            return
+        at_ms = self._clock.epoch_ms(stamp)
+        self.quota_events.append(
+            QuotaEvent(
+                quota_type=quota_type,
+                quota_user=entity[0],
+                quota_client_id=entity[1],
+                bound=value,
+                broker_id=self._broker_id,
+                earliest_ms=at_ms,
+                latest_ms=at_ms,
+                source="server_log",
+                source_file=self._source_file,
+                source_line=number,
+            )
+        )
+
+    def _throttle(self, stamp: str, violation: re.Match[str]) -> None:
+        quota_type = _quota_type(violation[1])
+        if quota_type is not None:
+            self.throttles.append(
+                ThrottleRecord(
+                    broker_id=self._broker_id,
+                    at_ms=self._clock.epoch_ms(stamp),
+                    quota_type=quota_type,
+                    user=unquote_plus(violation[2]),
+                    client_id=violation[3],
+                    throttle_time_ms=int(violation[4]),
+                )
+            )
+
+
+def _quota_type(name: str) -> str | None:
+    return _QUOTA_TYPES.get(name.replace("_", "").lower())
+
+
+def _entity(text: str) -> QuotaEntity | None:
+    """Return the entity of a text like ``default user client-id sink``, None for another text."""
+    found = _ENTITY.fullmatch(text.strip())
+    if found is None:
+        return None
+    user = DEFAULT if found["default_user"] else found["user"] and unquote_plus(found["user"])
+    client_id = DEFAULT if found["default_client"] else found["client"]
+    return None if user is None and client_id is None else (user, client_id)
+
+
+def _bound(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _counted_once(events: Iterable[QuotaEvent]) -> list[QuotaEvent]:
+    """Return ``events`` without the second line of a change; see :func:`read_server_log`."""
+    kept: list[QuotaEvent] = []
+    last: dict[tuple[str, QuotaEntity], int] = {}
+    for event in events:
+        key = (event.quota_type, event.entity)
+        place = last.get(key)
+        if place is not None and _is_same_change(kept[place], event):
+            if event.quota_type != "controller_mutation_rate":
+                kept[place] = event
+            continue
+        last[key] = len(kept)
+        kept.append(event)
+    return kept
+
+
+def _is_same_change(first: QuotaEvent, second: QuotaEvent) -> bool:
+    return (
+        first.bound == second.bound
+        and second.earliest_ms - first.earliest_ms <= LOGGED_TWICE_WITHIN_MS
+    )

@@ -1,0 +1,76 @@
+"""Fixtures that more than one folder of tests needs; all of them start only when asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.airflow_home import airflow_environment, prepare_home
+from spark_jobs.settings import SparkSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Two workers, two shuffle partitions: small enough to be quick, enough to lose an order."""
+    from spark_jobs.jobs.spark_session import spark_session
+
+    settings = SparkSettings(master="local[2]", driver_memory="1g", shuffle_partitions=2)
+    with spark_session("tests", settings) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Point Airflow at an empty folder of this run; whatever imports Airflow asks for it first."""
+    # Airflow reads these once, at import: too late would mean the developer's own Airflow.
+    assert "airflow" not in sys.modules, "import airflow inside tests and fixtures, not above them"
+    home = tmp_path_factory.mktemp("airflow-home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in airflow_environment(home, ROOT).items():
+            if name.startswith("AIRFLOW"):
+                patch.setenv(name, value)
+        yield home
+
+
+@pytest.fixture(scope="session")
+def migrated_home(airflow_home: Path) -> Path:
+    """Return Airflow's folder with a database; a migration takes long, so one for all tests."""
+    prepare_home(airflow_home, airflow_environment(airflow_home, ROOT))
+    return airflow_home
+
+
+@dataclass(frozen=True, slots=True)
+class FakeSteps:
+    """The environment in which steps are tests/fake_steps.py, and what they were asked."""
+
+    env: dict[str, str]
+    journal: Path
+
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line) for line in self.journal.read_text().splitlines()]
+
+
+@pytest.fixture
+def fake_steps(tmp_path: Path) -> FakeSteps:
+    journal = tmp_path / "journal.jsonl"
+    launcher = json.dumps([sys.executable, "-S", str(ROOT / "tests" / "fake_steps.py")])
+    return FakeSteps(
+        {"QUOTA_AUDIT_LAUNCHER": launcher, "FAKE_STEPS_JOURNAL": str(journal)}, journal
+    )
+
+
+@pytest.fixture(autouse=True)
+def _own_airflow(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("airflow"):
+        request.getfixturevalue("airflow_home")

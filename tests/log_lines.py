@@ -1,0 +1,86 @@
+"""Lines as Kafka's request logger writes them, for tests to bend."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+PRODUCE = {
+    "transactionalId": None,
+    "acks": 1,
+    "timeoutMs": 30000,
+    "topicData": [
+        {"name": "orders", "partitionData": [{"index": 0, "recordsSizeInBytes": 1000}]},
+        {"name": "audit", "partitionData": [{"index": 1, "recordsSizeInBytes": 24}]},
+    ],
+}
+PRODUCED = {
+    "responses": [
+        {
+            "name": "orders",
+            "partitionResponses": [
+                {
+                    "index": 0,
+                    "errorCode": 0,
+                    "baseOffset": 5,
+                    "logAppendTimeMs": -1,
+                    "logStartOffset": 0,
+                    "recordErrors": [],
+                    "errorMessage": None,
+                }
+            ],
+        }
+    ],
+    "throttleTimeMs": 17,
+}
+API_KEYS = {
+    "PRODUCE": 0,
+    "FETCH": 1,
+    "METADATA": 3,
+    "CREATE_TOPICS": 19,
+    "DELETE_TOPICS": 20,
+    "CREATE_PARTITIONS": 37,
+    "ALTER_CLIENT_QUOTAS": 49,
+    "SHARE_FETCH": 78,
+}
+
+
+def message(
+    api_name: str = "PRODUCE",
+    api_version: int = 9,
+    request: Any = None,
+    response: Any = None,
+    client_id: str | None = "svc",
+    **fields: Any,
+) -> dict[str, Any]:
+    """Return the JSON of one request; ``fields`` replace those outside of the messages."""
+    return {
+        "isForwarded": False,
+        "requestHeader": {
+            "requestApiKey": API_KEYS[api_name],
+            "requestApiVersion": api_version,
+            "correlationId": 7,
+            "clientId": client_id,
+            "requestApiKeyName": api_name,
+        },
+        "request": PRODUCE if request is None else request,
+        "response": PRODUCED if response is None else response,
+        "connection": "127.0.0.1:9092-127.0.0.1:51744-1-1",
+        "totalTimeMs": 2.181,
+        "requestQueueTimeMs": 0.861,
+        "localTimeMs": 0.295,
+        "remoteTimeMs": 0.077,
+        "throttleTimeMs": 0,
+        "responseQueueTimeMs": 0.901,
+        "sendTimeMs": 0.045,
+        "securityProtocol": "PLAINTEXT",
+        "principal": "User:alice",
+        "listener": "PLAINTEXT",
+        "clientInformation": {"softwareName": "apache-kafka-java", "softwareVersion": "4.1.0"},
+    } | fields
+
+
+def log_line(body: dict[str, Any] | str, stamp: str = "2026-11-21 02:40:47,903") -> bytes:
+    """Return one line of ``kafka.request.logger`` in Kafka's own layout, without line end."""
+    text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
+    return f"[{stamp}] DEBUG Completed request:{text} (kafka.request.logger)".encode()

@@ -1,0 +1,112 @@
+"""Capture the request logs of two real Kafka brokers under a scripted load.
+
+``python tests/oracle/capture.py --kafka-version 4.1.0 --scenario FILE --out DIR``, from the
+repository's root. ``DIR`` then holds per broker ``broker=<id>/`` with ``kafka-request.log.gz``,
+``server.log.gz`` and ``server.properties``, and ``kafka-version.txt`` and ``scenario.txt``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+# A script has its own folder on the path, not the one it was started from.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from spark_jobs.errors import BadInputError, QuotaAuditError
+from tests.oracle.broker_files import parse_version, server_properties
+from tests.oracle.driver import drive
+from tests.oracle.lab import Cluster, running_cluster
+from tests.oracle.scenario import Scenario, parse_scenario
+
+LOGS = ("kafka-request.log", "server.log")
+
+
+def capture(scenario: Path, kafka_version: str, out_dir: Path) -> Path:
+    """Return ``out_dir`` holding a new capture of ``scenario`` on brokers of ``kafka_version``.
+
+    Takes the scenario's time and about half a minute. ``BadInputError`` when the version, the
+    scenario or the folder cannot be used; ``LabError`` when a broker or a client failed, and then
+    ``out_dir`` is left as it was. Nothing keeps running afterwards, however it ends.
+    """
+    parse_version(kafka_version)
+    steps = _read(scenario)
+    if out_dir.exists() and (not out_dir.is_dir() or any(out_dir.iterdir())):
+        raise BadInputError(f"{out_dir} is not an empty folder: remove it or name another one")
+    with tempfile.TemporaryDirectory(prefix="quota-audit-lab-") as folder:
+        with running_cluster(kafka_version, steps.users, Path(folder)) as cluster:
+            _drive(steps, cluster, kafka_version)
+        _write(out_dir, cluster, steps, kafka_version)
+    return out_dir
+
+
+def _read(scenario: Path) -> Scenario:
+    try:
+        return parse_scenario(scenario.read_text())
+    except OSError as error:
+        raise BadInputError(f"the scenario {scenario} cannot be read: {error.strerror}") from error
+
+
+def _drive(steps: Scenario, cluster: Cluster, kafka_version: str) -> None:
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(f"load on Kafka {kafka_version}", total=steps.end_ms / 1000)
+        drive(
+            steps,
+            cluster,
+            kafka_version,
+            on_second=lambda seconds: progress.update(task, completed=seconds),
+        )
+
+
+def _write(out_dir: Path, cluster: Cluster, steps: Scenario, kafka_version: str) -> None:
+    out_dir.mkdir(parents=True, exist_ok=True)
+    (out_dir / "kafka-version.txt").write_text(f"{kafka_version}\n")
+    (out_dir / "scenario.txt").write_text(steps.text)
+    for node in cluster.nodes:
+        folder = out_dir / f"broker={node.node_id}"
+        folder.mkdir()
+        public = server_properties(node, cluster.controller_port)
+        (folder / "server.properties").write_text(public)
+        for log in LOGS:
+            _compress(cluster.logs(node) / log, folder / f"{log}.gz")
+
+
+def _compress(source: Path, target: Path) -> None:
+    # No name and time of packing in the file: the same log gives the same bytes.
+    with (
+        source.open("rb") as plain,
+        target.open("wb") as sink,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=sink, mtime=0) as packed,
+    ):
+        shutil.copyfileobj(plain, packed)
+
+
+def main(
+    scenario: Annotated[Path, typer.Option(help="The steps to drive: see scenario.py.")],
+    out: Annotated[Path, typer.Option(help="The folder to make; it must not hold anything yet.")],
+    kafka_version: Annotated[str, typer.Option(help="The brokers' version, 3.3.0 or later.")],
+) -> None:
+    """Capture the request logs of two real Kafka brokers under a scripted load."""
+    # A plain `kill` or a closed terminal ends the brokers too: SystemExit leaves every block.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
+    try:
+        capture(scenario, kafka_version, out)
+    except QuotaAuditError as error:
+        Console(stderr=True, soft_wrap=True).print(str(error), style="red", markup=False)
+        raise typer.Exit(error.exit_code) from error
+    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    print(f"captured {size / 1000:.0f} kB into {out}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,81 @@
+"""Drive real Java clients against a running cluster as a scenario says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.oracle.broker_files import PASSWORD, logging_file
+from tests.oracle.kafka_libs import CLIENTS_POM, kafka_libs
+from tests.oracle.lab import Cluster
+from tests.oracle.lab_process import JavaProcess, LabError, java_process
+from tests.oracle.scenario import Scenario
+
+DRIVER_SOURCE = Path(__file__).parent / "java" / "Driver.java"
+
+PERMISSIVE_CLIENT_VERSION = "2.6.3"
+"""Clients before 2.7 send CreateTopics < 6, CreatePartitions < 3 and DeleteTopics < 5."""
+
+_READY_SECONDS = 60
+_OVERTIME_SECONDS = 60
+_POLL_SECONDS = 0.2
+_DRIVER_JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def drive(
+    scenario: Scenario,
+    cluster: Cluster,
+    kafka_version: str,
+    on_second: Callable[[float], None],
+) -> None:
+    """Run every step of the scenario; ``LabError`` when one fails or does not end in time.
+
+    ``on_second`` is told, again and again, how many seconds of the load have passed.
+    """
+    with ExitStack() as running:
+        drivers = [
+            running.enter_context(_driver(cluster, name, libs, lines))
+            for name, libs, lines in _programs(scenario, kafka_version)
+        ]
+        for driver in drivers:
+            driver.wait_for_text("ready", _READY_SECONDS)
+        for driver in drivers:
+            driver.say("go\n")
+        _wait_for_end(drivers, scenario.end_ms / 1000, on_second)
+
+
+def _programs(scenario: Scenario, kafka_version: str) -> Iterator[tuple[str, Path, Sequence[str]]]:
+    """Yield name, jars and steps of each JVM: the broker's own clients, and the old ones."""
+    if scenario.lines:
+        libs = kafka_libs(kafka_version, logging_file(kafka_version).pom)
+        yield f"clients-{kafka_version}", libs, scenario.lines
+    if scenario.permissive_lines:
+        libs = kafka_libs(PERMISSIVE_CLIENT_VERSION, CLIENTS_POM, name="kafka-clients")
+        yield f"clients-{PERMISSIVE_CLIENT_VERSION}", libs, scenario.permissive_lines
+
+
+@contextmanager
+def _driver(cluster: Cluster, name: str, libs: Path, lines: Sequence[str]) -> Iterator[JavaProcess]:
+    servers = [cluster.plaintext_servers, cluster.sasl_servers]
+    arguments = [*_DRIVER_JVM, "-cp", f"{libs}/*", str(DRIVER_SOURCE), *servers, PASSWORD]
+    with java_process(name, arguments, cluster.folder / f"{name}.out") as driver:
+        driver.say("".join(f"{line}\n" for line in (*lines, "end")))
+        yield driver
+
+
+def _wait_for_end(
+    drivers: Sequence[JavaProcess], load_seconds: float, on_second: Callable[[float], None]
+) -> None:
+    start = time.monotonic()
+    running = list(drivers)
+    while running:
+        passed = time.monotonic() - start
+        if passed > load_seconds + _OVERTIME_SECONDS:
+            late = ", ".join(driver.name for driver in running)
+            raise LabError(f"{late} still ran {_OVERTIME_SECONDS} s after the load's last step")
+        on_second(min(passed, load_seconds))
+        time.sleep(_POLL_SECONDS)
+        running = [driver for driver in running if not driver.has_ended_well()]
+    on_second(load_seconds)

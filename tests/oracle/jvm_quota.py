@@ -1,0 +1,72 @@
+"""Kafka's own quota classes on the JVM, over many sequences in one start of it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.oracle.jars import maven_jar, run_java
+
+PROGRAM = Path(__file__).parent / "java" / "QuotaOracle.java"
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """The operations of S sensors in N rows, in order; ``QuotaOracle.java`` says what they mean."""
+
+    samples: Int64s  # [S]
+    window_ms: Int64s  # [S]
+    sensor: Int64s  # [N]
+    now_ms: Int64s  # [N]
+    amount: Floats  # [N]
+    bound: Floats  # [N], NaN where none is in force
+    operation: Int64s  # [N]
+    extra: Int64s  # [N]
+
+
+def client_jars(kafka_version: str) -> list[Path]:
+    """Return the jar of ``Rate`` and ``TokenBucket`` and what its ``Metrics`` logs through."""
+    return [
+        maven_jar(f"org.apache.kafka:kafka-clients:{kafka_version}"),
+        maven_jar("org.slf4j:slf4j-api:1.7.36"),
+    ]
+
+
+def broker_jars(kafka_version: str) -> list[Path]:
+    """Return the jars of the broker's ``QuotaUtils`` and mutation quotas, and of their clients."""
+    return [
+        *client_jars(kafka_version),
+        maven_jar(f"org.apache.kafka:kafka_2.13:{kafka_version}"),
+        maven_jar(f"org.apache.kafka:kafka-server-common:{kafka_version}"),
+        maven_jar("org.scala-lang:scala-library:2.13.16"),
+    ]
+
+
+def run_oracle(mode: str, jars: list[Path], rows: Sequences) -> Int64s:
+    """Return the longs that ``mode`` of ``QuotaOracle.java`` says of ``rows``, end to end."""
+    columns = [
+        np.array([len(rows.samples), len(rows.sensor)]),
+        *(rows.samples, rows.window_ms, rows.sensor, rows.now_ms),
+        *(rows.amount.view(np.int64), rows.bound.view(np.int64), rows.operation, rows.extra),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        given, answer = Path(folder) / "in", Path(folder) / "out"
+        np.concatenate(columns).astype("<i8").tofile(given)
+        run_java(PROGRAM, jars, mode, str(given), str(answer))
+        return np.fromfile(answer, "<i8").astype(np.int64)
+
+
+def bits(values: npt.ArrayLike) -> Int64s:
+    """Return the bits of doubles, every NaN as Java's ``doubleToLongBits`` has it.
+
+    What sign and payload a NaN gets is the processor's choice, not Kafka's.
+    """
+    doubles = np.array(values, np.float64)
+    doubles[np.isnan(doubles)] = np.nan
+    return doubles.view(np.int64)

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from hypothesis import settings
+
+# The first call of a kernel compiles it: no time limit on an example says anything of the rules.
+settings.register_profile("no_deadline", deadline=None, print_blob=True)
+settings.load_profile("no_deadline")

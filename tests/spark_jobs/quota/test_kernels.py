@@ -1,0 +1,188 @@
+"""The compiled loops give what the plain-Python rules give, bit for bit, a day at a time or not."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.quota.controller_mutation import ControllerMutationQuota
+from spark_jobs.quota.kernels import (
+    NO_THROTTLE_MAX,
+    RateReplay,
+    TokenBucketReplay,
+    replay_rate,
+    replay_token_bucket,
+)
+from spark_jobs.quota.rate import Rate
+from spark_jobs.quota.rate_decision import decide
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.token_bucket import TokenBucket
+from tests.oracle.jvm_quota import bits
+from tests.spark_jobs.quota.amounts import (
+    AMOUNTS,
+    PARTITIONS,
+    SENSORS,
+    MutationRow,
+    RateRow,
+    Settings,
+    columns,
+    mutation_rows,
+    rate_rows,
+    settings,
+)
+
+RATE_COLUMNS = (
+    "sensor",
+    "now_ms",
+    "amount",
+    "bound",
+    "behaviour",
+    "logged_throttle_time_ms",
+    "throttle_max_ms",
+)
+MUTATION_COLUMNS = ("sensor", "now_ms", "amount", "bound", "is_strict", "was_admitted")
+UNKNOWN = st.just(float("nan"))
+
+
+def replayed_rates(rows: list[RateRow], states: SensorStates) -> RateReplay:
+    return replay_rate(*columns(rows, RATE_COLUMNS), *states.rate_arrays())
+
+
+def replayed_tokens(
+    rows: list[MutationRow], states: SensorStates, follow_logged: bool = True
+) -> TokenBucketReplay:
+    arguments = columns(rows, MUTATION_COLUMNS)
+    return replay_token_bucket(*arguments, *states.bucket_arrays(), follow_logged)
+
+
+def as_lists(replay: RateReplay | TokenBucketReplay) -> list[list[int]]:
+    """Return each column's values, floats as their bits, so that == is bit-equality."""
+    return [(bits(c) if c.dtype.kind == "f" else c).tolist() for c in replay]
+
+
+def handed_on(states: SensorStates, settings: Settings) -> SensorStates:
+    """Return the states as the next day gets them: exported, and restored in another order."""
+    backwards = Settings(*(getattr(settings, f)[::-1] for f in Settings.__slots__)).states()
+    for sensor in range(SENSORS):
+        backwards.restore(SENSORS - 1 - sensor, *states.export(sensor))
+    restored = settings.states()
+    for sensor in range(SENSORS):
+        restored.copy_sensor(sensor, backwards, SENSORS - 1 - sensor)
+    return restored
+
+
+@given(settings=settings(), rows=rate_rows())
+def test_replay_rate_is_decide_row_after_row(settings: Settings, rows: list[RateRow]) -> None:
+    configured = zip(settings.profiles, settings.samples, settings.window_ms, strict=True)
+    rates = [Rate(*sensor) for sensor in configured]
+    decisions = [
+        decide(
+            rates[row.sensor],
+            row.amount,
+            row.bound,
+            row.now_ms,
+            row.behaviour,
+            row.logged_throttle_time_ms,
+            None if row.throttle_max_ms == NO_THROTTLE_MAX else row.throttle_max_ms,
+        )
+        for row in rows
+    ]
+    states = settings.states()
+    replayed = as_lists(replayed_rates(rows, states))
+    for name, found in zip(RateReplay._fields, replayed, strict=True):
+        expected = [getattr(decision, name) for decision in decisions]
+        is_float = name in ("amount", "rate", "oldest_value")
+        assert found == (bits(expected).tolist() if is_float else expected), name
+    for sensor, rate in enumerate(rates):
+        slots = [(s.start_ms, s.last_event_ms, s.value) for s in rate.slots]
+        assert states.export(sensor)[:2] == (rate.index, slots)
+
+
+@given(
+    settings=settings(),
+    rows=mutation_rows(st.one_of(PARTITIONS, AMOUNTS, UNKNOWN)),
+    follow_logged=st.booleans(),
+)
+def test_replay_token_bucket_is_decide_row_after_row(
+    settings: Settings, rows: list[MutationRow], follow_logged: bool
+) -> None:
+    configured = zip(settings.samples, settings.window_ms, strict=True)
+    quotas = [ControllerMutationQuota(TokenBucket(*sensor)) for sensor in configured]
+    decisions = [
+        quotas[row.sensor].decide(
+            row.amount,
+            row.bound,
+            row.now_ms,
+            is_strict=row.is_strict,
+            was_admitted=row.was_admitted if follow_logged else None,
+        )
+        for row in rows
+    ]
+    states = settings.states()
+    replayed = as_lists(replayed_tokens(rows, states, follow_logged))
+    fields = ("tokens_before", "tokens", "is_admitted", "throttle_time_ms", "is_state_known")
+    for name, found in zip(fields, replayed, strict=True):
+        expected = [getattr(decision, name) for decision in decisions]
+        assert found == (bits(expected).tolist() if name.startswith("tokens") else expected), name
+    assert states.tokens.tolist() == [quota.most.tokens for quota in quotas]
+    assert states.tokens_least.tolist() == [quota.least.tokens for quota in quotas]
+
+
+@given(settings=settings(), rows=rate_rows(), data=st.data())
+def test_a_rate_replayed_in_two_days_is_the_rate_replayed_in_one(
+    settings: Settings, rows: list[RateRow], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(rows)))
+    whole = settings.states()
+    expected = as_lists(replayed_rates(rows, whole))
+    first = settings.states()
+    yesterday = as_lists(replayed_rates(rows[:cut], first))
+    second = handed_on(first, settings)
+    today = as_lists(replayed_rates(rows[cut:], second))
+    assert [a + b for a, b in zip(yesterday, today, strict=True)] == expected
+    assert [second.export(s) for s in range(SENSORS)] == [whole.export(s) for s in range(SENSORS)]
+
+
+@given(settings=settings(), rows=mutation_rows(PARTITIONS), data=st.data())
+def test_tokens_replayed_in_two_days_are_the_tokens_replayed_in_one(
+    settings: Settings, rows: list[MutationRow], data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(rows)))
+    whole = settings.states()
+    expected = as_lists(replayed_tokens(rows, whole))
+    first = settings.states()
+    yesterday = as_lists(replayed_tokens(rows[:cut], first))
+    second = handed_on(first, settings)
+    today = as_lists(replayed_tokens(rows[cut:], second))
+    assert [a + b for a, b in zip(yesterday, today, strict=True)] == expected
+    assert [second.export(s) for s in range(SENSORS)] == [whole.export(s) for s in range(SENSORS)]
+
+
+@given(settings=settings(), rows=mutation_rows(PARTITIONS), data=st.data())
+def test_what_is_known_with_amounts_missing_is_what_the_broker_did(
+    settings: Settings, rows: list[MutationRow], data: st.DataObject
+) -> None:
+    broker = replayed_tokens(rows, settings.states(), follow_logged=False)
+    logged = [
+        MutationRow(
+            row.sensor,
+            row.now_ms,
+            float("nan") if data.draw(st.booleans()) else row.amount,
+            row.bound,
+            row.is_strict,
+            bool(admitted),
+        )
+        for row, admitted in zip(rows, broker.admitted, strict=True)
+    ]
+    cut = data.draw(st.integers(0, len(rows)))
+    states = settings.states()
+    first = replayed_tokens(logged[:cut], states)
+    restored = settings.states()
+    for sensor in range(SENSORS):
+        restored.restore(sensor, *states.export(sensor))
+    second = replayed_tokens(logged[cut:], restored)
+    for part, offset in ((first, 0), (second, cut)):
+        for i, is_known in enumerate(part.is_state_known):
+            assert part.tokens_before[i] >= broker.tokens_before[offset + i]
+            if is_known:
+                assert part.admitted[i] == broker.admitted[offset + i]

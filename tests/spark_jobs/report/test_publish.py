@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.report.publish import publish_report, write_page
+from spark_jobs.settings import ReportSettings
+from tests.spark_jobs.report.day_builder import busy_day, quiet_day
+
+
+def test_the_report_is_one_file_where_people_find_it(tmp_path: Path) -> None:
+    report = publish_report(quiet_day(tmp_path)).report
+    assert report == tmp_path / "reports" / "cluster=default" / "date=2026-11-10" / "report.html"
+    assert [path.name for path in report.parent.iterdir()] == ["report.html"]
+    assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_publishing_again_gives_the_same_bytes(tmp_path: Path) -> None:
+    scope = busy_day(tmp_path)
+    first = publish_report(scope).report.read_bytes()
+    assert publish_report(scope).report.read_bytes() == first
+
+
+def test_the_files_of_the_recommendations_are_named_where_they_exist(tmp_path: Path) -> None:
+    scope = busy_day(tmp_path)
+    folder = scope.output_dir("reports")
+    folder.mkdir(parents=True)
+    (folder / "recommendations.csv").touch()
+    page = publish_report(scope, ReportSettings(pictures_max=0)).report.read_text(encoding="utf-8")
+    assert "<code>recommendations.csv</code>" in page
+    assert "apply.sh" not in page
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    report = write_page(tmp_path / "report.html", "before")
+    with pytest.raises(UnicodeEncodeError):
+        write_page(report, "half of a pair: \udc80")
+    assert report.read_text(encoding="utf-8") == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

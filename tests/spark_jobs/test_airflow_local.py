@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from spark_jobs.airflow_home import airflow_environment, find_project, prepare_home
+from spark_jobs.airflow_local import (
+    archive_days,
+    check_wording,
+    dags_test_command,
+    show_result,
+)
+from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.submit import STEPS, DailyAudit
+
+if TYPE_CHECKING:
+    from tests.conftest import FakeSteps
+
+ROOT = Path(__file__).parents[2]
+AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 30), "Europe/Berlin", None)
+
+
+def says(code: str) -> DailyAuditSettings:
+    return DailyAuditSettings(launcher=(sys.executable, "-S", "-c", code))
+
+
+def test_a_run_ends_the_day_after_and_is_told_the_day_itself() -> None:
+    command = dags_test_command(AUDIT)
+    assert command[:6] == [
+        *[sys.executable, "-m", "airflow", "dags", "test", "quota_audit_daily"],
+    ]
+    assert command[6:8] == ["2026-12-01", "-c"]
+    assert json.loads(command[8]) == {
+        "day": "2026-11-30",
+        "archive": "/logs",
+        "warehouse": "/wh",
+        "cluster": "east",
+        "timezone": "Europe/Berlin",
+        "broker_version": None,
+    }
+
+
+def test_the_days_of_an_archive_are_those_the_command_line_prints() -> None:
+    settings = says("print('reading'); print('2026-11-10'); print('2026-11-11')")
+    assert archive_days(settings) == [dt.date(2026, 11, 10), dt.date(2026, 11, 11)]
+
+
+def test_an_archive_without_a_day_is_an_error_not_an_empty_audit() -> None:
+    with pytest.raises(BadInputError, match="holds no line of a request log"):
+        archive_days(says("print('nothing here')"))
+
+
+@pytest.mark.parametrize(("exit_code", "error"), [(2, BadInputError), (1, AuditFailedError)])
+def test_an_archive_that_cannot_be_read_fails_with_the_words_of_the_command_line(
+    exit_code: int, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"^no request log found$"):
+        archive_days(says(f"print('error: no request log found'); raise SystemExit({exit_code})"))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cluster": "../x"}, {"timezone": "--day"}, {"broker_version": "latest"}]
+)
+def test_what_the_form_would_refuse_is_refused_before_airflow_starts(wrong: dict[str, str]) -> None:
+    check_wording(DailyAuditSettings())
+    with pytest.raises(BadInputError, match=next(iter(wrong))):
+        check_wording(DailyAuditSettings(**wrong))
+
+
+def test_a_summary_that_fails_and_a_missing_report_fail_the_audit(tmp_path: Path) -> None:
+    audit = DailyAudit("/logs", str(tmp_path), "east", AUDIT.day, "UTC", None)
+    with pytest.raises(AuditFailedError, match="no summary of 2026-11-30: table gone"):
+        show_result(audit, says("print('table gone'); raise SystemExit(1)").launcher)
+    with pytest.raises(AuditFailedError, match="left no report at"):
+        show_result(audit, says("print('fine')").launcher)
+
+
+def test_an_inherited_airflow_is_never_touched(tmp_path: Path) -> None:
+    inherited = {"AIRFLOW_HOME": "/other", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "x", "PATH": "/p"}
+    env = airflow_environment(tmp_path, ROOT, inherited)
+    assert env["AIRFLOW_HOME"] == str(tmp_path)
+    assert env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == f"sqlite:///{tmp_path}/airflow.db"
+    assert env["PYSPARK_PYTHON"] == sys.executable
+    assert env["PATH"] == "/p"
+
+
+def test_a_folder_without_the_dag_is_named_with_what_to_do(tmp_path: Path) -> None:
+    assert find_project(ROOT) == ROOT.absolute()
+    with pytest.raises(BadInputError, match=r"has no dags/quota_audit_daily.py: run this in"):
+        find_project(tmp_path)
+
+
+@pytest.mark.airflow
+def test_a_second_run_migrates_nothing_and_the_folder_is_its_owners_alone(
+    migrated_home: Path,
+) -> None:
+    env = airflow_environment(migrated_home, ROOT)
+    assert prepare_home(migrated_home, env) is False
+    assert stat.S_IMODE(migrated_home.stat().st_mode) == 0o700
+
+
+def audit_command(home: Path, warehouse: Path, *more: str) -> list[str]:
+    return [
+        *[sys.executable, "-m", "spark_jobs.airflow_local", "audit", "--home", str(home)],
+        *["--archive", "/logs", "--warehouse", str(warehouse), "--cluster", "east", *more],
+    ]
+
+
+@pytest.mark.airflow
+def test_an_audit_runs_every_step_of_every_day_and_says_where_the_report_is(
+    migrated_home: Path, fake_steps: FakeSteps, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        audit_command(migrated_home, tmp_path, "--broker-version", "4.1.0"),
+        cwd=ROOT, env={**os.environ, **fake_steps.env}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    ticked = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("✓")]
+    assert ticked == list(STEPS)
+    report = tmp_path / "reports" / "cluster=east" / "date=2026-11-10" / "report.html"
+    assert done.stdout.splitlines()[-2:] == ["summary went well", f"report: {report}"]
+    scope = ["--warehouse", str(tmp_path), "--cluster", "east", "--day", "2026-11-10"]
+    calls = fake_steps.calls()
+    assert calls[0] == ["days", "/logs", "--cluster", "east", "--timezone", "UTC"]
+    ingest = ["ingest", "/logs", *scope, "--timezone", "UTC", "--broker-version", "4.1.0"]
+    assert calls[1] == ingest
+    assert calls[2:] == [[*arguments, *scope] for arguments in [*STEPS.values(), ("summary",)][1:]]
+
+
+@pytest.mark.airflow
+def test_a_failed_step_gives_the_audit_its_exit_code_and_its_words(
+    migrated_home: Path, fake_steps: FakeSteps, tmp_path: Path
+) -> None:
+    # 2, because Airflow itself ends with 1 whatever failed.
+    env = {**os.environ, **fake_steps.env, "FAKE_STEPS_EXIT": json.dumps({"ingest": 2})}
+    done = subprocess.run(
+        audit_command(migrated_home, tmp_path, "--day", "2026-11-12"),
+        cwd=ROOT, env=env, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stdout + done.stderr
+    said = "error: [fake] ingest ends with 2"
+    assert f"error: step ingest_requests failed on 2026-11-12 of east: {said}" in done.stderr
+    assert "✗ ingest_requests" in done.stdout
+    assert len(fake_steps.calls()) == 1, "neither tried again nor gone on"
+
+
+@pytest.mark.airflow
+def test_ctrl_c_ends_the_running_step_and_all_it_started(
+    migrated_home: Path, fake_steps: FakeSteps, tmp_path: Path
+) -> None:
+    env = {**os.environ, **fake_steps.env, "FAKE_STEPS_HANG": "ingest"}
+    log = migrated_home / "audit-east-2026-11-14.log"
+    with subprocess.Popen(
+        audit_command(migrated_home, tmp_path, "--day", "2026-11-14"), cwd=ROOT, env=env,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    ) as audit:  # fmt: skip
+        pids = hanging_pids(audit, log)
+        audit.send_signal(signal.SIGINT)
+        audit.communicate(timeout=60)
+    assert audit.returncode != 0
+    assert [pid for pid in pids if psutil.pid_exists(pid) and not is_zombie(pid)] == []
+
+
+def hanging_pids(audit: subprocess.Popen[bytes], log: Path) -> list[int]:
+    """Return the ids of the step that never ends and of its child, once they are running."""
+    while audit.poll() is None:
+        words = log.read_text().split() if log.exists() else []
+        if "hanging" in words:
+            start = words.index("hanging")
+            return [int(words[start + 2]), int(words[start + 5])]
+        time.sleep(0.1)
+    raise AssertionError(f"the audit ended before the step hung: {log.read_text()}")
+
+
+def is_zombie(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from typing import Any
+
+import pytest
+
+from spark_jobs.tables import DEFAULT
+from spark_jobs.timeline.server_log import ServerLog, read_server_log
+
+LOGGER = " (kafka.server.ClientQuotaManager)"
+PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
+TEN_MS = 1_793_527_200_000  # 2026-11-01 10:00:00 UTC
+
+
+def read(*lines: str, timezone: dt.tzinfo = dt.UTC) -> ServerLog:
+    return read_server_log([line + "\n" for line in lines], 1, "server.log", timezone)
+
+
+def logged(text: str, stamp: str = "2026-11-01 10:00:00,000", level: str = "INFO") -> str:
+    return f"[{stamp}] {level} {text}{LOGGER}"
+
+
+def changes(log: ServerLog) -> list[tuple[Any, ...]]:
+    return [(e.quota_type, e.quota_user, e.quota_client_id, e.bound) for e in log.quota_events]
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        (
+            "Changing PRODUCE quota for user alice client-id svc to 180000.0",
+            (PRODUCE, "alice", "svc", 180_000.0),
+        ),
+        ("Changing Fetch quota for user bob to 3.0E7", (FETCH, "bob", None, 30_000_000.0)),
+        (
+            "Changing PRODUCE quota for default user client-id sink to 1.0",
+            (PRODUCE, DEFAULT, "sink", 1.0),
+        ),
+        (
+            "Changing REQUEST quota for default user default client-id to 1.0",
+            ("request_percentage", DEFAULT, DEFAULT, 1.0),
+        ),
+        (
+            "Changing CONTROLLER_MUTATION quota for default client-id to 1.5",
+            ("controller_mutation_rate", None, DEFAULT, 1.5),
+        ),
+        (
+            "Changing ControllerMutation quota for user CN%3Dx%2CO%3Dy to 1.5",
+            ("controller_mutation_rate", "CN=x,O=y", None, 1.5),
+        ),
+        (
+            "Removing PRODUCE quota for user alice client-id a to b",
+            (PRODUCE, "alice", "a to b", None),
+        ),
+        ("Removing Produce quota for client-id loader", (PRODUCE, None, "loader", None)),
+    ],
+)
+def test_each_wording_is_read(text: str, change: tuple[Any, ...]) -> None:
+    log = read(logged(text))
+    assert changes(log) == [change]
+    (event,) = log.quota_events
+    assert (event.earliest_ms, event.latest_ms, event.source_line) == (TEN_MS, TEN_MS, 1)
+    assert (event.broker_id, event.source, event.source_file) == (1, "server_log", "server.log")
+
+
+def test_of_two_lines_of_one_change_the_brokers_is_the_second() -> None:
+    text = "Changing PRODUCE quota for user bob to 120000.0"
+    log = read(logged(text), logged(text, "2026-11-01 10:00:00,015"))
+    assert [e.earliest_ms for e in log.quota_events] == [TEN_MS + 15]
+
+
+def test_of_two_lines_of_a_mutation_quota_the_controllers_is_the_first() -> None:
+    text = "Changing CONTROLLER_MUTATION quota for user bob to 1.5"
+    log = read(logged(text), logged(text, "2026-11-01 10:00:00,015"))
+    assert [e.earliest_ms for e in log.quota_events] == [TEN_MS]
+
+
+def test_a_value_set_back_is_a_change_of_its_own() -> None:
+    bounds = ("1.0", "2.0", "1.0")
+    log = read(*(logged(f"Changing PRODUCE quota for user bob to {b}") for b in bounds))
+    assert [e.bound for e in log.quota_events] == [1.0, 2.0, 1.0]
+
+
+def test_throttled_requests_and_starts_are_read() -> None:
+    log = read(
+        logged("Quota violated for sensor (Produce-dave:sink:1). Delay time: (8)", level="DEBUG"),
+        "[2026-11-01 10:00:01,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka)",
+        "[2026-11-01 10:00:02,000] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)",
+    )
+    (throttle,) = log.throttles
+    assert (throttle.user, throttle.client_id) == ("dave", "sink:1")
+    assert (throttle.at_ms, throttle.throttle_time_ms) == (TEN_MS, 8)
+    assert log.started_ms == (TEN_MS + 1_000, TEN_MS + 2_000)
+
+
+def test_an_unknown_wording_of_a_quota_is_counted() -> None:
+    log = read("no stamp", logged("Changing PRODUCE quota for user bob to upperBound.bound}"))
+    assert (log.quota_events, log.unread_lines) == ((), (2,))
+
+
+def test_other_lines_say_nothing() -> None:
+    log = read(logged("Changing connection rate quota for 10.0.0.1 to 5"), "  at java.lang.X", "")
+    assert log == ServerLog((), (), (), ())
+
+
+def test_the_zone_of_the_stamps_is_an_input_and_the_repeated_hour_keeps_its_order() -> None:
+    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
+    stamps = ("2026-10-25 02:30:00,000", "2026-10-25 02:10:00,000", "2026-10-25 02:05:00,000")
+    bounds = ("1.0", "2.0", "3.0")
+    lines = [
+        logged(f"Changing PRODUCE quota for user bob to {bound}", stamp)
+        for bound, stamp in zip(bounds, (stamps[0], stamps[2], stamps[1]), strict=True)
+    ]
+    times = [e.earliest_ms for e in read(*lines, timezone=berlin).quota_events]
+    half_past_0_utc = 1_792_888_200_000  # 2026-10-25 00:30:00 UTC
+    assert times == [
+        half_past_0_utc,
+        half_past_0_utc + 35 * 60_000,
+        half_past_0_utc + 40 * 60_000,
+    ]
