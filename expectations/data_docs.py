@@ -23,6 +23,7 @@ from great_expectations.core import ExpectationSuiteValidationResult
 from great_expectations.data_context import EphemeralDataContext
 
 from expectations.results import TableResult, ValidationReport
+from expectations.stages import STAGES
 from spark_jobs.warehouse import RunScope
 
 _SITE = "quota_audit"
@@ -59,6 +60,8 @@ ol.breadcrumb li + li::before { content: "/ "; color: #8494a3; }
 table { border-collapse: collapse; width: 100%; margin: .3rem 0; }
 th, td { border-bottom: 1px solid #e1e7ec; padding: .25rem .6rem; text-align: left;
   vertical-align: top; overflow-wrap: anywhere; }
+.ge-section table { table-layout: fixed; } .ge-section th:first-child { width: 4rem; }
+.ge-section th:last-child { width: 40%; } p.show-more-or-less, .ge-section > a { display: none; }
 th { font-weight: 600; color: #51606e; white-space: nowrap; } td.number { text-align: right; }
 td table { width: auto; background: #fbf4f3; }
 .fa-check-circle::before { content: "✓"; } .fa-times::before { content: "✗"; }
@@ -159,8 +162,9 @@ def publish(pages: Path, scope: RunScope, report: ValidationReport) -> None:
 
 def _showable(validation: ExpectationSuiteValidationResult) -> ExpectationSuiteValidationResult:
     shown = copy.deepcopy(validation)
-    for volatile in ("batch_markers", "batch_parameters", "batch_spec"):
+    for volatile in ("batch_markers", "batch_parameters"):
         shown.meta.pop(volatile, None)
+    shown.meta["batch_spec"] = {"data_asset_name": shown.suite_name}
     for result in shown.results:
         config: Any = result.expectation_config
         config.description = (
@@ -243,14 +247,14 @@ def _attribute(name: str, value: str) -> str:
 
 def _write_overview(root: Path) -> None:
     days: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    # Steps of a day in their order in time, not by name.
-    written = sorted(root.glob("cluster=*/date=*/*/index.html"), key=lambda p: p.stat().st_mtime_ns)
-    for index in sorted(written, key=lambda path: path.relative_to(root).parts[:2]):
-        cluster, day, stage = index.relative_to(root).parts[:3]
-        href = quote(index.relative_to(root).as_posix())
-        days.setdefault((cluster.partition("=")[2], day.partition("=")[2]), []).append(
-            (stage, href)
-        )
+    for folder in sorted(root.glob("cluster=*/date=*")):
+        cluster, day = (part.partition("=")[2] for part in folder.relative_to(root).parts)
+        pages = {stage: folder / stage / "index.html" for stage in STAGES}
+        days[cluster, day] = [
+            (stage, quote(page.relative_to(root).as_posix()))
+            for stage, page in pages.items()
+            if page.is_file()
+        ]
     page = _OVERVIEW.render(days=days, policy=_POLICY, style=_STYLE)
     (root / "index.html").write_text(page, "utf-8")
 

@@ -40,6 +40,7 @@ from expectations.results import (
     failure_text,
     table_result,
 )
+from expectations.stages import REQUIRED, STAGES
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse import RunScope
@@ -58,14 +59,6 @@ SUITES: dict[str, ModuleType] = {
     "findings": findings,
     "recommendations": recommendations,
 }
-STAGES = {
-    "ingested": ("requests", "quarantine", "files", "brokers", "quota_events"),
-    "replayed": ("quota_changes", "decisions", "rates", "quota_state", "topic_inventory"),
-    "judged": ("findings", "recommendations"),
-}
-# Every audited day has rows of these; a partition of another table is absent when it is empty.
-REQUIRED = frozenset({"requests", "files", "brokers"})
-
 _DAY_MS = 86_400_000
 SparkSource = SparkSession | Callable[[], SparkSession]
 

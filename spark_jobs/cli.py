@@ -5,12 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_jobs.errors import QuotaAuditError
 from spark_jobs.warehouse import RunScope
+
+if TYPE_CHECKING:
+    from spark_jobs.jobs.ingest_options import IngestOptions
 
 app = typer.Typer(
     name="quota-audit",
@@ -275,7 +278,7 @@ def _ingest_options(
     snapshot: list[Path] | None,
     ignore_server_logs: bool,
     ignore_server_properties: bool,
-) -> IngestOptions:  # noqa: F821
+) -> IngestOptions:
     from spark_jobs.jobs.ingest_options import IngestOptions
 
     return IngestOptions.of(
@@ -290,7 +293,7 @@ def _ingest_options(
 
 
 def main() -> None:
-    """Run the command line; exit 0 audited, 1 data quality or audit failed, 2 bad usage or input."""
+    """Run the command line; exit 0 audited, 1 quality or audit failed, 2 bad usage or input."""
     try:
         app()
     except QuotaAuditError as error:

@@ -1,4 +1,4 @@
-"""Exceptions of this project: each says what was found, what was expected, where, and what to do."""
+"""Exceptions of this project: each says what was found, expected, where, and what to do."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class QuotaAuditError(Exception):
 
 
 class BadInputError(QuotaAuditError):
-    """An archive, option, snapshot or configuration that cannot be used as given (exit code 2)."""
+    """An archive, option, snapshot or configuration that cannot be used as given (exit 2)."""
 
 
 class AuditFailedError(QuotaAuditError):
-    """The audit itself did not hold: conservation, a lost table, a step that broke (exit code 1)."""
+    """The audit did not hold: conservation, a lost table, a step that broke (exit 1)."""
 
     exit_code = 1
 
 
 class DataQualityError(AuditFailedError):
-    """A critical expectation failed on a table: the data is bad; nothing is published (exit code 1)."""
+    """A critical expectation failed: the data is bad; nothing is published (exit 1)."""
 
 
 class CheckBrokenError(AuditFailedError):
-    """An expectation could not be evaluated: the check is broken, the data unknown (exit code 1)."""
+    """An expectation could not be evaluated: the check is broken, the data unknown (exit 1)."""

@@ -43,7 +43,7 @@ ENTITY_KEY = [
 MUTATION = pa.struct(
     [
         pa.field("topic", STR),
-        # CreateTopics: partitions of the topic; CreatePartitions: the new total; DeleteTopics: null.
+        # CreateTopics: the topic's partitions; CreatePartitions: the new total; else null.
         pa.field("partitions", I32),
         pa.field("error_code", I16),
     ]

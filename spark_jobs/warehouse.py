@@ -34,11 +34,16 @@ def read_table(scope: RunScope, table: str, columns: list[str] | None = None) ->
     """Return this scope's rows of ``table`` with the contract's schema; no rows if none exist."""
     schema = TABLES[table]
     wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+    return open_table(scope, table).to_table(columns=wanted.names).cast(wanted)
+
+
+def open_table(scope: RunScope, table: str) -> ds.Dataset:
+    """Return this scope's rows of ``table`` to be read in portions; no rows if none exist."""
+    schema = TABLES[table]
     folder = scope.partition_dir(table)
     if not folder.is_dir():
-        return wanted.empty_table()
-    data = ds.dataset(folder, schema=schema, format="parquet", exclude_invalid_files=False)
-    return data.to_table(columns=wanted.names).cast(wanted)
+        return ds.dataset(schema.empty_table())
+    return ds.dataset(folder, schema=schema, format="parquet", exclude_invalid_files=False)
 
 
 def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date]:

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -161,7 +162,7 @@ def _write_lines(
 
 def _check_conservation(
     spark: SparkSession, lines: DataFrame, warehouse: Path, cluster: str, days: Sequence[dt.date]
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Return the files of ``days``; raise AuditFailedError unless every line is accounted for.
 
     Requests and quarantined lines are counted again in the tables as written.
@@ -205,7 +206,7 @@ def _written(
     return {(r["source_file"], r["date"]): r["count"] for r in rows.collect()}
 
 
-def _alterations(lines: DataFrame) -> list[dict[str, object]]:
+def _alterations(lines: DataFrame) -> list[dict[str, Any]]:
     """Return the quota alterations of every day read: older ones may still be in force."""
     rows = lines.where((F.col("row_kind") == REQUEST) & (F.size("quota_alterations") > 0))
     return [r.asDict(recursive=True) for r in rows.select(*ALTERATION_COLUMNS).collect()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -91,16 +92,17 @@ def _drop_emptied(
             _delete(spark, target / f"cluster={cluster}" / f"date={day}")
 
 
-def _hadoop_path(spark: SparkSession, folder: Path) -> tuple[object, object]:
-    path = spark._jvm.org.apache.hadoop.fs.Path(str(folder))
+def _hadoop_path(spark: SparkSession, folder: Path) -> tuple[Any, Any]:
+    jvm: Any = spark._jvm
+    path = jvm.org.apache.hadoop.fs.Path(str(folder))
     return path.getFileSystem(spark._jsc.hadoopConfiguration()), path
 
 
 def _exists(spark: SparkSession, folder: Path) -> bool:
     filesystem, path = _hadoop_path(spark, folder)
-    return bool(filesystem.exists(path))  # type: ignore[attr-defined]
+    return bool(filesystem.exists(path))
 
 
 def _delete(spark: SparkSession, folder: Path) -> None:
     filesystem, path = _hadoop_path(spark, folder)
-    filesystem.delete(path, True)  # type: ignore[attr-defined]
+    filesystem.delete(path, True)

@@ -37,8 +37,12 @@ def quota_events(
         *_file_events(archive, options),
         *(e for config in static_configs(archive, options).values() for e in config.quota_events),
     ]
-    events.sort(key=lambda e: (e.earliest_ms, e.latest_ms, e.source, e.source_file or "", e.source_line or 0))  # fmt: skip
-    return [event.row() for event in events]
+    return [event.row() for event in sorted(events, key=_order)]
+
+
+def _order(event: QuotaEvent) -> tuple[object, ...]:
+    file, line = event.source_file or "", event.source_line or 0
+    return event.earliest_ms, event.latest_ms, event.source, file, line
 
 
 def _server_log_events(

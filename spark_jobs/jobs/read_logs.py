@@ -128,7 +128,7 @@ def _unreadable(row: dict[str, object], line: int, last_ms: int, why: str) -> pa
 
 def _days(rows: pa.RecordBatch, fallback_ms: int) -> np.ndarray:
     """Return each row's UTC day number; a line without a time belongs to the day before it."""
-    return pc.fill_null(rows["log_time_ms"], fallback_ms).to_numpy() // DAY_MS
+    return np.asarray(pc.fill_null(rows["log_time_ms"], fallback_ms)) // DAY_MS
 
 
 def _file_rows(row: dict[str, object], counts: _Counts, last_ms: int) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -54,6 +55,6 @@ def _controller_listeners(requests: DataFrame) -> frozenset[str]:
     return frozenset(row["listener"] for row in serving.select("listener").distinct().collect())
 
 
-def _mutations(requests: DataFrame):
+def _mutations(requests: DataFrame) -> pa.Table:
     rows = requests.where(F.col("api_name").isin(*MUTATION_APIS)).select(*MUTATION_COLUMNS)
     return rows.toArrow()

@@ -79,7 +79,7 @@ def _broker(scope: RunScope, broker_id: int | None) -> int:
     brokers = sorted(read_table(scope, "brokers", ["broker_id"])["broker_id"].to_pylist())
     if broker_id is None and len(brokers) == 1:
         return int(brokers[0])
-    if broker_id not in brokers:
+    if broker_id is None or broker_id not in brokers:
         found = "none was given" if broker_id is None else f"{broker_id} is not one of them"
         raise BadInputError(
             f"--broker: the cluster {scope.cluster!r} has the brokers "

@@ -9,6 +9,7 @@ from spark_jobs.report.human_numbers import NONE, duration, significant
 from spark_jobs.report.wording import shortened, visible
 
 _LENGTH_MAX = 400
+_LIST_MAX = 10
 
 Evidence = tuple[tuple[str, str], ...]
 
@@ -27,7 +28,17 @@ def evidence_items(text: str) -> Evidence:
         return _as_it_is(text) if text else ()
     if not isinstance(document, dict):
         return _as_it_is(text)
-    return tuple(_item(name, value) for name, value in document.items())
+    return tuple(item for name, value in document.items() for item in _items(name, value))
+
+
+def _items(name: str, value: Any) -> Evidence:
+    if not value or not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
+        return (_item(name, value),)
+    # One object of a list a line: a broker, a client.
+    lines = [", ".join(" ".join(_item(*pair)) for pair in v.items()) for v in value[:_LIST_MAX]]
+    more = len(value) - len(lines)
+    shown = tuple((f"{_name(name)} {n}", text) for n, text in enumerate(lines, start=1))
+    return (*shown, (_name(name), f"and {more:,} more")) if more else shown
 
 
 def _as_it_is(text: str) -> Evidence:
@@ -36,8 +47,9 @@ def _as_it_is(text: str) -> Evidence:
 
 def _item(name: str, value: Any) -> tuple[str, str]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if is_number and name.endswith("_ms") and abs(value) < 1e11:
-        return _name(name.removesuffix("_ms")), duration(value)
+    # A moment is in ms too, but no length of time in a log is three years.
+    if "_ms" in name and (value is None or (is_number and abs(value) < 1e11)):
+        return _name(name.replace("_ms", "", 1)), duration(value)
     return _name(name), _value(value)
 
 

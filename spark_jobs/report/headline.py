@@ -130,10 +130,10 @@ def _to_do(facts: AuditFacts) -> str:
     if to_act and changes:
         return f"{found}, and {proposed}."
     if to_act:
-        return f"{found}; no quota needs a change."
+        return f"{found}; no change of a quota is proposed."
     if changes:
         return f"Nothing needs a look; {proposed}."
-    return "Nothing needs a look, and no quota needs a change."
+    return "Nothing needs a look, and no change of a quota is proposed."
 
 
 def _part(number: int, verdicts: VerdictCounts) -> str:

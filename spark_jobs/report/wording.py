@@ -30,8 +30,15 @@ REASONS = {
 }
 
 QUARANTINE_REASONS = {
-    "cut_line": "the line is cut",
-    "interleaved": "two lines are mixed",
+    "foreign": "no line of a Kafka log",
+    "bad_time": "its time does not exist in the time zone",
+    "cut": "the line ends early",
+    "interleaved": "two requests in one line",
+    "broken_json": "its JSON does not read",
+    "unexpected_field": "a field is missing or cannot be used",
+    "text_format": "written before Kafka 2.8, without JSON",
+    "unknown_broker": "neither folder nor listener names the broker",
+    "unreadable_file": "the file could not be read",
 }
 
 SOURCES = {

@@ -54,12 +54,9 @@ def quota_intervals(
     told: dict[tuple[str, QuotaEntity], list[QuotaEvent]] = defaultdict(list)
     for event in sorted(set(events), key=_order):
         told[event.quota_type, event.entity].append(event)
-    brokers = {*broker_ids, *(e.broker_id for each in told.values() for e in each)} - {None}
-    return [
-        row
-        for key in sorted(told, key=_quota_order)
-        for row in _rows(told[key], sorted(b for b in brokers if b is not None))
-    ]
+    named = {e.broker_id for each in told.values() for e in each if e.broker_id is not None}
+    brokers = sorted(named.union(broker_ids))
+    return [row for key in sorted(told, key=_quota_order) for row in _rows(told[key], brokers)]
 
 
 def _order(event: QuotaEvent) -> tuple[Any, ...]:

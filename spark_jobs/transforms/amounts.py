@@ -174,8 +174,8 @@ def as_column(values: object, kind: pa.DataType) -> pa.Array:
 
 
 def _bools(column: pa.Array) -> np.ndarray:
-    return column.to_numpy(zero_copy_only=False).astype(bool)
+    return np.asarray(column.to_numpy(zero_copy_only=False), bool)
 
 
 def _floats(column: pa.Array) -> np.ndarray:
-    return pc.cast(column, F64).to_numpy(zero_copy_only=False)
+    return np.asarray(pc.cast(column, F64).to_numpy(zero_copy_only=False))

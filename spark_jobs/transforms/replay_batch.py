@@ -138,12 +138,12 @@ def _is_plausible_attempt(
 ) -> np.ndarray:
     window_s = states.samples[sensor] * states.window_ms[sensor] / 1000.0
     with np.errstate(invalid="ignore"):
-        return (amount > 0) & (amount <= ATTEMPT_MAX_FACTOR * bound * window_s)
+        return np.asarray((amount > 0) & (amount <= ATTEMPT_MAX_FACTOR * bound * window_s))
 
 
 def _floats(column: pa.Array) -> np.ndarray:
-    return column.to_numpy(zero_copy_only=False).astype(np.float64)
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _bools(column: pa.Array) -> np.ndarray:
-    return column.to_numpy(zero_copy_only=False).astype(bool)
+    return np.asarray(column.to_numpy(zero_copy_only=False), bool)

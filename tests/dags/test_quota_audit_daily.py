@@ -57,7 +57,11 @@ def test_the_tasks_are_the_steps_one_after_the_other(dag: Any) -> None:
 
 
 def test_a_scheduled_run_has_the_day_that_has_just_ended_as_its_interval(dag: Any) -> None:
-    info = dag.timetable.next_dagrun_info(
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    # The scheduler knows the stored form only.
+    timetable = DagSerialization.from_dict(DagSerialization.to_dict(dag)).timetable
+    info = timetable.next_dagrun_info(
         last_automated_data_interval=None, restriction=restriction(dt.datetime(2026, 11, 20))
     )
     assert info.data_interval.start.isoformat() == "2026-11-20T00:00:00+00:00"

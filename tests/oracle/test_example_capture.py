@@ -19,6 +19,7 @@ from tests.oracle.captured_logs import (
 from tests.oracle.scenario import QUOTA_TYPES
 
 CAPTURE = Path(__file__).resolve().parents[2] / "examples" / "capture"
+SCENARIO = Path(__file__).parent / "scenarios" / "small.txt"
 MEGABYTE = 1_000_000
 
 
@@ -29,6 +30,11 @@ def requests() -> list[Logged]:
 
 def test_the_folder_holds_what_every_capture_holds() -> None:
     assert files(CAPTURE) == LAYOUT
+
+
+def test_it_was_made_from_the_scenario_that_make_capture_drives() -> None:
+    assert text(CAPTURE / "scenario.txt") == SCENARIO.read_text()
+    assert text(CAPTURE / "kafka-version.txt") == "4.1.0\n"
 
 
 def test_the_files_are_small_enough_to_be_kept_in_the_repository() -> None:

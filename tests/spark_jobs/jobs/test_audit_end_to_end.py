@@ -247,7 +247,7 @@ def test_an_archive_of_empty_files_is_an_error_not_an_empty_report(
 
 def test_broken_lines_are_quarantined_and_counted(spark: SparkSession, tmp_path: Path) -> None:
     source = sorted(EXAMPLE.glob("broker=1/kafka-request.log*"))[0]
-    lines = gzip.open(source, "rt").read().splitlines()[:200]
+    lines = gzip.decompress(source.read_bytes()).decode().splitlines()[:200]
     lines[10] = lines[10][:80]
     lines[20] = "java.lang.IllegalStateException: not a log line"
     lines[30] = lines[30][:100] + lines[31]

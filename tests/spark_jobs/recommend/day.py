@@ -29,15 +29,23 @@ def produces(
     recorded: Iterable[Recorded],
     bound: float | None,
     profile: RateProfile = RateProfile.RATE_3_8,
+    *,
+    waits: bool = False,
     **columns: Any,
 ) -> list[Row]:
-    """Return the decisions of a producer whose requests arrive when they arrive."""
+    """Return the decisions of a producer.
+
+    One that ``waits`` sends again only once it is unmuted: late, but all of it. Else its requests
+    arrive when they arrive.
+    """
     rate = Rate(profile)
-    rows = []
+    rows: list[Row] = []
+    free_ms = 0
     for seq, (after_ms, amount) in enumerate(recorded):
-        at_ms = NOON_MS + after_ms
+        at_ms = max(NOON_MS + after_ms, free_ms)
         in_force = float("nan") if bound is None else bound
         made = decide(rate, amount, in_force, at_ms)
+        free_ms = at_ms + made.throttle_time_ms if waits else 0
         rows.append(
             _row(
                 seq, at_ms, amount, bound, made.throttle_time_ms, rate=made.rate,
@@ -98,7 +106,8 @@ def mutations(
                     api_version=7 if is_strict else 5, **columns,
                 )
             )  # fmt: skip
-            now_ms += made.throttle_time_ms
+            # A debt of a hair rounds to no delay at all; a client does not come back at once.
+            now_ms += max(made.throttle_time_ms, 1)
     return rows
 
 

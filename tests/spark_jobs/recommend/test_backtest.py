@@ -15,6 +15,8 @@ from spark_jobs.recommend.traffic import SensorTraffic, split_by_sensor
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
 from tests.tables_builder import Row, row, table_of
 
+# The first example compiles the kernel, which takes seconds: no deadline.
+rule_settings = settings(deadline=None, max_examples=40)
 profiles = st.sampled_from(list(RateProfile))
 bounds = st.sampled_from([100.0, 1_000.0, 7_777.0])
 # Gaps below, at and above a sample, a window of 11 and the end of everything remembered.
@@ -53,6 +55,7 @@ def peak_rate(rows: list[Row], profile: RateProfile = RateProfile.RATE_3_8) -> f
 
 
 @given(recorded(), bounds, profiles)
+@rule_settings
 def test_with_the_present_value_producers_are_throttled_as_in_the_replay(
     day: list, bound: float, profile: RateProfile
 ) -> None:
@@ -61,7 +64,7 @@ def test_with_the_present_value_producers_are_throttled_as_in_the_replay(
 
 
 @given(recorded(st.integers(0, 5_000).map(float)), bounds, profiles)
-@settings(max_examples=50)
+@rule_settings
 def test_with_the_present_value_consumers_are_throttled_as_in_the_replay(
     day: list, bound: float, profile: RateProfile
 ) -> None:
@@ -71,7 +74,7 @@ def test_with_the_present_value_consumers_are_throttled_as_in_the_replay(
 
 
 @given(recorded(st.integers(1, 60).map(float)), st.sampled_from([0.5, 2.0, 10.0]), st.booleans())
-@settings(max_examples=50)
+@rule_settings
 def test_with_the_present_value_mutations_are_decided_as_in_the_replay(
     day: list, bound: float, is_strict: bool
 ) -> None:
@@ -80,6 +83,7 @@ def test_with_the_present_value_mutations_are_decided_as_in_the_replay(
 
 
 @given(recorded(), bounds, profiles, st.sampled_from([1.0, 1.01, 3.0]))
+@rule_settings
 def test_a_value_at_or_above_the_peak_rate_never_throttles_a_producer(
     day: list, bound: float, profile: RateProfile, factor: float
 ) -> None:
@@ -89,7 +93,7 @@ def test_a_value_at_or_above_the_peak_rate_never_throttles_a_producer(
 
 
 @given(recorded(st.integers(1, 60).map(float)), st.sampled_from([0.5, 2.0]), st.booleans())
-@settings(max_examples=50)
+@rule_settings
 def test_a_value_at_or_above_the_peak_rate_never_refuses_a_mutation(
     day: list, bound: float, is_strict: bool
 ) -> None:
@@ -99,6 +103,7 @@ def test_a_value_at_or_above_the_peak_rate_never_refuses_a_mutation(
 
 
 @given(recorded(), bounds, st.sampled_from([0.3, 0.9, 1.0]))
+@rule_settings
 def test_a_producer_is_throttled_the_longer_the_lower_the_value(
     day: list, bound: float, factor: float
 ) -> None:
@@ -117,7 +122,7 @@ def test_attempts_that_repeat_a_throttled_fetch_vanish_once_the_first_goes_throu
 
 def test_a_consumer_still_throttled_by_the_proposal_is_replayed_attempt_by_attempt() -> None:
     rows = fetches(steady(40_000.0, seconds=30, per_second=2), bound=10_000.0)
-    before, after = sum(replayed(rows)), sum(throttles(rows, bound=12_000.0))
+    before, after = sum(replayed(rows)), sum(throttles(rows, bound=10_100.0))
     assert 0 < after < before
 
 

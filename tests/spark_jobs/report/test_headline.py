@@ -68,7 +68,7 @@ def test_a_quiet_day_reads_well(tmp_path: Path) -> None:
     answer = headline(gather(quiet_day(tmp_path)))
     assert answer.sentences[1:] == (
         "Nobody was throttled.",
-        "Nothing needs a look, and no quota needs a change.",
+        "Nothing needs a look, and no change of a quota is proposed.",
     )
 
 

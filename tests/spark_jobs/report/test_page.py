@@ -161,7 +161,7 @@ def test_a_quiet_day_says_so_in_every_section(quiet_text: str) -> None:
         "Every quota was enforced as configured",
         "Findings None.",
         "Who was throttled Nobody.",
-        "No quota needs a change.",
+        "No change of a quota is proposed.",
         "every decision under a quota could be decided",
         "1 client was under a quota and never throttled",
     ):

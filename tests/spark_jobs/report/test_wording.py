@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import pkgutil
 
 import pytest
@@ -9,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs import report
+from spark_jobs.jobs.read_logs import UNREADABLE_FILE
+from spark_jobs.judge import verdicts
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.report import wording
 from spark_jobs.report.evidence import evidence_items
 from spark_jobs.report.human_numbers import byte_step, duration, rate, share, time_of_day
 from spark_jobs.report.wording import REASONS, entity_name, in_words, shortened, visible
+from spark_jobs.request_log.line_reader import Reason
+from spark_jobs.tables import FINDING_KINDS as KINDS
+from spark_jobs.tables import VERDICTS
 from tests.tables_builder import DAY, NOON_MS
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(report.__path__))
@@ -83,3 +91,40 @@ def test_evidence_that_is_no_object_is_shown_as_it_is(text: str) -> None:
 
 def test_evidence_spells_out_hidden_characters() -> None:
     assert evidence_items('{"na\u202eme": ["\u202e"]}') == (("na\\u202eme", '["\\u202e"]'),)
+
+
+def test_each_object_of_a_list_is_a_line_and_lengths_of_time_are_readable() -> None:
+    brokers = [{"broker_id": 1, "throttle_time_ms_before": 61_000, "throttle_time_ms_after": None}]
+    assert evidence_items(json.dumps({"brokers": brokers, "seen": []})) == (
+        ("brokers 1", "broker id 1, throttle time before 1 min 1 s, throttle time after –"),
+        ("seen", "[]"),
+    )
+
+
+def test_a_long_list_is_cut_and_says_how_much_is_left_out() -> None:
+    items = evidence_items(json.dumps({"clients": [{"n": n} for n in range(25)]}))
+    assert (len(items), items[-1]) == (11, ("clients", "and 15 more"))
+
+
+INDETERMINATE_REASONS = {
+    value
+    for name, value in vars(verdicts).items()
+    if name.isupper() and isinstance(value, str) and name != "THROTTLED_WITHOUT_QUOTA"
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "described"),
+    [
+        (INDETERMINATE_REASONS, wording.REASONS),
+        ({*Reason, UNREADABLE_FILE}, wording.QUARANTINE_REASONS),
+        (set(RateProfile), wording.RATE_PROFILES),
+        (set(VERDICTS), wording.VERDICTS),
+        (set(KINDS), wording.FINDING_KINDS),
+    ],
+    ids=["reasons", "quarantine", "profiles", "verdicts", "kinds"],
+)
+def test_every_code_that_is_written_has_its_words(
+    written: set[str], described: dict[str, str]
+) -> None:
+    assert {str(code) for code in written} <= set(described)

@@ -9,8 +9,13 @@ PRODUCE, CREATE_TOPICS = 0, 19
 
 def test_the_record_lies_between_begin_of_handling_and_completion_of_the_response() -> None:
     earliest, latest, estimate = recorded_interval(
-        PRODUCE, 1_000_000, handler_time_us=295, remote_time_us=2_077, response_queue_time_us=901, send_time_us=45
-    )  # fmt: skip
+        PRODUCE,
+        1_000_000,
+        handler_time_us=295,
+        remote_time_us=2_077,
+        response_queue_time_us=901,
+        send_time_us=45,
+    )
     assert estimate == 1_000_000_000 - 946
     assert earliest == (estimate - 2_372) // 1000 == 999_996
     # The stamp is cut to its millisecond: the line may be 999 µs later.

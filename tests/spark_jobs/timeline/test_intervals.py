@@ -161,6 +161,14 @@ def test_a_static_value_holds_where_no_other_is_set() -> None:
     ]
 
 
+def test_a_value_changed_and_set_back_in_the_same_millisecond_holds_on() -> None:
+    times = [(1_000, 100.0, 1), (50_000, 200.0, 2), (50_000, 100.0, 3)]
+    events = [
+        event("server_log", at_ms, bound=bound, source_line=line) for at_ms, bound, line in times
+    ]
+    assert held(quota_intervals(events, (1,))) == [(None, 100.0, 1_000, None, "server_log")]
+
+
 def test_an_event_known_twice_counts_once() -> None:
     events = [event("log", 1_000), event("log", 1_000)]
     assert len(quota_intervals(events, BOTH)) == 1

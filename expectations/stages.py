@@ -1,0 +1,13 @@
+"""Which tables are validated together, after which step."""
+
+from __future__ import annotations
+
+STAGES = {
+    "ingested": ("requests", "quarantine", "files", "brokers", "quota_events"),
+    "replayed": ("quota_changes", "decisions", "rates", "quota_state", "topic_inventory"),
+    "judged": ("findings", "recommendations"),
+}
+"""Tables by stage, in the order in which they are checked and shown."""
+
+REQUIRED = frozenset({"requests", "files", "brokers"})
+"""Every audited day has rows of these; a partition of another table is absent when it is empty."""
