@@ -117,13 +117,13 @@ class Components:
         self._env, self._cwd, self._logs, self._grace_s = env, cwd, logs, grace_s
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self) -> None:
-        """Start every component."""
+    def start(self, commands: Mapping[str, Sequence[str]]) -> None:
+        """Start every component by its command."""
         self._logs.mkdir(parents=True, exist_ok=True)
-        for name, arguments in COMPONENTS.items():
+        for name, command in commands.items():
             with self.log(name).open("wb") as log:
                 self._running[name] = subprocess.Popen(
-                    airflow_command(*arguments),
+                    command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -131,6 +131,10 @@ class Components:
                     cwd=self._cwd,
                     start_new_session=True,
                 )
+
+    def processes(self) -> list[subprocess.Popen[bytes]]:
+        """Return the first process of each component."""
+        return list(self._running.values())
 
     def log(self, name: str) -> Path:
         """Return the file with a component's output."""
@@ -244,7 +248,7 @@ def serve(
     components = Components(env, folder, home / "serve-logs", settings.grace_s)
     with stop_requests() as stop:
         try:
-            components.start()
+            components.start({n: airflow_command(*a) for n, a in COMPONENTS.items()})
             with _CONSOLE.status("starting Airflow"):
                 ready = wait_until_healthy(components, port, stop, settings.healthy_within_s)
             if ready:

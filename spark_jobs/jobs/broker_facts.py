@@ -24,12 +24,15 @@ def broker_facts(
 
     Raises BadInputError where a version is unreadable, or a broker decides its quotas by a plugin.
     """
-    configs = static_configs(archive, options)
+    configs = static_configs(archive, options, at_ms=0)
     return [_row(broker_id, archive, options, configs.get(broker_id)) for broker_id in broker_ids]
 
 
-def static_configs(archive: Archive, options: IngestOptions) -> dict[int, StaticConfig]:
-    """Return the quota settings of each broker's server.properties, where it is to be used."""
+def static_configs(archive: Archive, options: IngestOptions, at_ms: int) -> dict[int, StaticConfig]:
+    """Return the quota settings of each broker's server.properties, where it is to be used.
+
+    ``at_ms`` is since when its static quotas are known to hold: the begin of the log.
+    """
     if not options.use_server_properties:
         return {}
     configs = {}
@@ -37,7 +40,7 @@ def static_configs(archive: Archive, options: IngestOptions) -> dict[int, Static
         source_file = path.relative_to(archive.root).as_posix()
         version, _ = _version(broker_id, archive.kafka_version, options.versions)
         text = path.read_text("utf-8", "replace")
-        config = read_static_config(text, source_file, broker_id, version=version)
+        config = read_static_config(text, source_file, broker_id, at_ms, version)
         if config.callback_class is not None:
             raise BadInputError(
                 f"{source_file}: client.quota.callback.class={config.callback_class} lets a plugin "

@@ -18,7 +18,7 @@ from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.broker_facts import broker_facts
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.publish_table import write_arrow, write_partitions
-from spark_jobs.jobs.quota_sources import quota_events
+from spark_jobs.jobs.quota_sources import known_quotas
 from spark_jobs.jobs.read_logs import (
     FILE,
     INGESTED,
@@ -47,13 +47,15 @@ class IngestReport:
     requests: int
     quarantined: int
     brokers: tuple[str, ...]
+    warnings: tuple[str, ...]
 
     def sentence(self) -> str:
-        """Return the ingest in one line."""
+        """Return the ingest in one line, and one for each warning."""
         return (
             f"ingested {self.requests:,} requests of {self.lines_read:,} lines in {self.files} "
             f"files ({self.quarantined:,} quarantined), days {', '.join(map(str, self.days))}; "
             + "; ".join(self.brokers)
+            + "".join(f"\nwarning: {warning}" for warning in self.warnings)
         )
 
 
@@ -75,14 +77,16 @@ def ingest_requests(
         _write_lines(lines, archive, warehouse, days)
         files = _check_conservation(spark, lines, warehouse, archive.cluster, days)
         alterations = _alterations(lines)
-        broker_ids = _broker_ids(lines)
+        broker_ids, first_ms = _brokers_and_begin(lines)
     finally:
         lines.unpersist()
     facts = broker_facts(archive, options, broker_ids)
-    events = quota_events(archive, options, alterations, broker_ids)
+    known = known_quotas(archive, options, alterations, broker_ids, first_ms)
     for one_day in days:
         end_ms = _day_ms(one_day) + 86_400_000
-        table = pa.Table.from_pylist([e for e in events if e["earliest_ms"] < end_ms], QUOTA_EVENTS)
+        table = pa.Table.from_pylist(
+            [e for e in known.rows if e["earliest_ms"] < end_ms], QUOTA_EVENTS
+        )
         write_arrow(spark, table, "quota_events", warehouse, archive.cluster, one_day)
         brokers = pa.Table.from_pylist(facts, BROKERS)
         write_arrow(spark, brokers, "brokers", warehouse, archive.cluster, one_day)
@@ -92,6 +96,7 @@ def ingest_requests(
         lines_read=sum({f["source_file"]: f["lines_read"] for f in files}.values()),
         requests=sum(f["requests"] for f in files),
         quarantined=sum(f["quarantined"] for f in files),
+        warnings=known.warnings,
         brokers=tuple(
             f"broker {f['broker_id']}: {f['version'] or 'version unknown'} ({f['version_source']})"
             for f in facts
@@ -212,10 +217,11 @@ def _alterations(lines: DataFrame) -> list[dict[str, Any]]:
     return [r.asDict(recursive=True) for r in rows.select(*ALTERATION_COLUMNS).collect()]
 
 
-def _broker_ids(lines: DataFrame) -> list[int]:
-    """Return every broker that logged a request, on whatever day."""
-    rows = lines.where(F.col("row_kind") == REQUEST).select("broker_id").distinct().collect()
-    return sorted(row["broker_id"] for row in rows)
+def _brokers_and_begin(lines: DataFrame) -> tuple[list[int], int]:
+    """Return every broker that logged a request, on whatever day, and the first one's time."""
+    requests = lines.where(F.col("row_kind") == REQUEST)
+    rows = requests.groupBy("broker_id").agg(F.min("log_time_ms").alias("first_ms")).collect()
+    return sorted(r["broker_id"] for r in rows), min(r["first_ms"] for r in rows)
 
 
 def _day_ms(day: dt.date) -> int:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import re
+import zlib
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import zstandard
+
+from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import Archive, LogFile
 from spark_jobs.jobs.broker_facts import static_configs
 from spark_jobs.jobs.ingest_options import IngestOptions
@@ -16,28 +22,52 @@ from spark_jobs.jobs.log_stream import open_log
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.journal import read_journal
 from spark_jobs.timeline.logged_alterations import logged_alterations
-from spark_jobs.timeline.server_log import read_server_log
+from spark_jobs.timeline.server_log import ServerLog, read_server_log
 from spark_jobs.timeline.snapshot import read_snapshot
 
+_EPOCH_MS = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
-def quota_events(
+
+@dataclass(frozen=True, slots=True)
+class KnownQuotas:
+    """Rows of ``tables.QUOTA_EVENTS`` in the order of time, and what people should know of them."""
+
+    rows: list[dict[str, Any]]
+    warnings: tuple[str, ...]
+
+
+def known_quotas(
     archive: Archive,
     options: IngestOptions,
     alterations: Sequence[Mapping[str, Any]],
     broker_ids: Sequence[int],
-) -> list[dict[str, Any]]:
-    """Return rows of ``tables.QUOTA_EVENTS`` in the order of time.
+    first_request_ms: int,
+) -> KnownQuotas:
+    """Return every quota value the archive knows of.
 
-    ``alterations`` are the requests that alter quotas. Raises BadInputError where a snapshot, a
-    journal or a server.properties does not read.
+    ``alterations`` are the requests that alter quotas. A snapshot shows what held when the log
+    began (``first_request_ms``), unless its name holds its own time as epoch milliseconds. Raises
+    BadInputError where a snapshot, a journal or a server.properties does not read.
     """
+    server_logs = _server_logs(archive, options, broker_ids)
+    configs = static_configs(archive, options, first_request_ms).values()
     events = [
         *logged_alterations(alterations),
-        *_server_log_events(archive, options, broker_ids),
-        *_file_events(archive, options),
-        *(e for config in static_configs(archive, options).values() for e in config.quota_events),
+        *(event for log in server_logs.values() for event in log.quota_events),
+        *_file_events(archive, options, first_request_ms),
+        *(event for config in configs for event in config.quota_events),
     ]
-    return [event.row() for event in sorted(events, key=_order)]
+    warnings = [
+        f"{file}: {len(log.unread_lines)} line(s) about quotas in an unknown wording, the first is "
+        f"line {log.unread_lines[0]}; they are left out of the timeline"
+        for file, log in server_logs.items()
+        if log.unread_lines
+    ]
+    warnings += [
+        f"server.properties: {name} is not read by this broker version and left out"
+        for name in sorted({name for config in configs for name in config.ignored})
+    ]
+    return KnownQuotas([e.row() for e in sorted(events, key=_order)], tuple(warnings))
 
 
 def _order(event: QuotaEvent) -> tuple[object, ...]:
@@ -45,29 +75,36 @@ def _order(event: QuotaEvent) -> tuple[object, ...]:
     return event.earliest_ms, event.latest_ms, event.source, file, line
 
 
-def _server_log_events(
+def _server_logs(
     archive: Archive, options: IngestOptions, broker_ids: Sequence[int]
-) -> Iterator[QuotaEvent]:
+) -> dict[str, ServerLog]:
     if not options.use_server_logs:
-        return
+        return {}
     timezone = zoneinfo.ZoneInfo(options.timezone)
-    for log in archive.server_logs:
-        if log.broker_id not in broker_ids:
-            continue
-        yield from _server_log(log, timezone)
+    of_brokers = [log for log in archive.server_logs if log.broker_id in broker_ids]
+    return {log.source_file: _server_log(log, timezone) for log in of_brokers}
 
 
-def _server_log(log: LogFile, timezone: dt.tzinfo) -> tuple[QuotaEvent, ...]:
+def _server_log(log: LogFile, timezone: dt.tzinfo) -> ServerLog:
     assert log.broker_id is not None
-    with io.TextIOWrapper(open_log(log.path), "utf-8", errors="replace") as lines:
-        return read_server_log(lines, log.broker_id, log.source_file, timezone).quota_events
+    try:
+        with io.TextIOWrapper(open_log(log.path), "utf-8", errors="replace") as lines:
+            return read_server_log(lines, log.broker_id, log.source_file, timezone)
+    except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+        raise BadInputError(
+            f"{log.source_file}: cannot be decompressed ({error}). Archive it again, or pass "
+            "--ignore-server-logs to audit without it."
+        ) from error
 
 
-def _file_events(archive: Archive, options: IngestOptions) -> Iterator[QuotaEvent]:
+def _file_events(
+    archive: Archive, options: IngestOptions, first_request_ms: int
+) -> Iterator[QuotaEvent]:
     for path in archive.journals:
         yield from read_journal(path.read_text("utf-8"), _name(path, archive))
     for path in (*archive.snapshots, *options.snapshots):
-        taken_at_ms = int(path.stat().st_mtime * 1000)
+        named_ms = _EPOCH_MS.search(path.name)
+        taken_at_ms = int(named_ms[0]) if named_ms else first_request_ms
         yield from read_snapshot(path.read_text("utf-8"), taken_at_ms, _name(path, archive))
 
 

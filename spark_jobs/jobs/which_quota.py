@@ -11,7 +11,7 @@ from rich.table import Table
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.tables import QUOTA_TYPES
-from spark_jobs.timeline.enabled_levels import BEGINNING_MS
+from spark_jobs.timeline.events import SINCE_UNKNOWN_MS
 from spark_jobs.timeline.resolution import QuotaInForce, QuotaTimeline, which_quota
 from spark_jobs.warehouse import RunScope, days_of, read_table
 
@@ -70,7 +70,7 @@ def _cells(quota_type: str, held: QuotaInForce) -> tuple[str, str, str, str, str
         f"{found.bound:,.10g} {_UNITS[quota_type]}",
         found.quota_level or "",
         entity,
-        "before the log" if since is None or since <= BEGINNING_MS else _moment(since),
+        "before the log" if since is None or since <= SINCE_UNKNOWN_MS else _moment(since),
         f"{held.source} {held.source_file or ''}{line}".strip(),
     )
 

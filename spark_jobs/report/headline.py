@@ -81,6 +81,8 @@ def _answer(verdicts: VerdictCounts, findings: tuple[Finding, ...]) -> tuple[str
         return "unknown", "This log cannot decide most of the decisions"
     if verdicts.wrong:
         return "good", "Enforced as configured, with differences too few to act on"
+    if verdicts.indeterminate:
+        return "good", "Every quota was enforced as configured, as far as the log tells"
     return "good", "Every quota was enforced as configured"
 
 

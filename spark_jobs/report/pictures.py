@@ -27,6 +27,7 @@ WIDTH_IN, HEIGHT_IN = 4.8, 2.2
 TIME_TICKS_MAX = 5
 _WINDOW_SHARE_MIN = 0.02
 _RULER_Y = 1.08
+_MANY_DOTS = 20
 # After this long without a request the default window is empty: no line is drawn across.
 _BROKEN_AFTER_MS = 11_000
 _TIME_STEPS_S = (
@@ -142,11 +143,11 @@ def _draw_tokens(axes: Axes, history: SensorHistory, full_tokens: float | None) 
     if full_tokens is not None:
         axes.axhline(full_tokens, **_BOUND_LINE)
     axes.fill_between(times, tokens, 0, where=tokens < 0, **_OVER_AREA)
-    axes.plot(times, tokens, color=_RATE, linewidth=1.6, marker="o", markersize=2.5)
+    axes.plot(times, tokens, color=_RATE, linewidth=1.6, marker="o", markersize=_dot(history))
     refused = history.is_throttled & ~np.isnan(history.tokens)
     axes.plot(
         history.start_ms[refused] / 1000, history.tokens[refused], linestyle="none", marker="x",
-        color=_OVER, markersize=6, markeredgewidth=1.8,
+        color=_OVER, markeredgewidth=1.5, markersize=6 if refused.sum() < _MANY_DOTS else 3.5,
     )  # fmt: skip
     axes.margins(y=0.12)
     _say_unit(axes, "partitions left to spend")
@@ -167,7 +168,7 @@ def _draw_window(axes: Axes, window_ms: int) -> None:
 
 def _dot(history: SensorHistory) -> float:
     """Return the size of dots: points far apart are seen by them, many need none."""
-    return 2.5 if len(history.start_ms) < 20 else 0.0
+    return 2.5 if len(history.start_ms) < _MANY_DOTS else 0.0
 
 
 def _shade_throttled(axes: Axes, history: SensorHistory) -> None:
