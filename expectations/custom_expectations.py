@@ -66,7 +66,7 @@ class _SumOfTheRest(MulticolumnMapMetricProvider):
 
 
 class ExpectFirstColumnToBeSumOfTheRest(MulticolumnMapExpectation):
-    """Expect the first of ``column_list`` to equal the sum of the others, where all have a value."""
+    """Expect the first of ``column_list`` to be the sum of the others, where all have a value."""
 
     map_metric: ClassVar[str] = "multicolumn_values.first_is_sum_of_the_rest"
 

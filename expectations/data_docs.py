@@ -120,18 +120,16 @@ def stage_folder(scope: RunScope, stage: str) -> Path:
 
 def add_site(context: EphemeralDataContext, pages: Path) -> None:
     """Let :func:`draft_pages` write the pages of validated tables below ``pages``."""
-    context.add_data_docs_site(
-        _SITE,
-        {
-            "class_name": "SiteBuilder",
-            "store_backend": {
-                "class_name": "TupleFilesystemStoreBackend",
-                "base_directory": str(pages),
-            },
-            # The page of a validated table has all rules of its suite: no pages of suites alone.
-            "site_section_builders": {"expectations": "None"},
+    site: Any = {
+        "class_name": "SiteBuilder",
+        "store_backend": {
+            "class_name": "TupleFilesystemStoreBackend",
+            "base_directory": str(pages),
         },
-    )
+        # The page of a validated table has all rules of its suite: no pages of suites alone.
+        "site_section_builders": {"expectations": "None"},
+    }
+    context.add_data_docs_site(_SITE, site)
 
 
 def draft_pages(context: EphemeralDataContext, result: CheckpointResult) -> None:
@@ -162,9 +160,11 @@ def publish(pages: Path, scope: RunScope, report: ValidationReport) -> None:
 
 def _showable(validation: ExpectationSuiteValidationResult) -> ExpectationSuiteValidationResult:
     shown = copy.deepcopy(validation)
+    about: dict[str, Any] = dict(shown.meta)
     for volatile in ("batch_markers", "batch_parameters"):
-        shown.meta.pop(volatile, None)
-    shown.meta["batch_spec"] = {"data_asset_name": shown.suite_name}
+        about.pop(volatile, None)
+    about["batch_spec"] = {"data_asset_name": shown.suite_name}
+    shown.meta = about  # type: ignore[assignment]
     for result in shown.results:
         config: Any = result.expectation_config
         config.description = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from spark_jobs.airflow_home import airflow_environment, prepare_home
@@ -58,16 +60,50 @@ class FakeSteps:
     journal: Path
 
     def calls(self) -> list[list[str]]:
-        return [json.loads(line) for line in self.journal.read_text().splitlines()]
+        """Return the arguments of each call so far."""
+        return [line for line in self._lines() if line[0] != "hanging"]
+
+    def hanging(self) -> list[tuple[int, int]]:
+        """Return, for each step that hung, its process id and its child's."""
+        return [(line[1], line[2]) for line in self._lines() if line[0] == "hanging"]
+
+    def _lines(self) -> list[Any]:
+        # A line that is being written has no end yet.
+        text = self.journal.read_text() if self.journal.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
+
+
+@pytest.fixture(scope="session")
+def fake_steps_in() -> Callable[[Path], FakeSteps]:
+    """Return a function that makes fake steps whose journal is in a folder."""
+    launcher = json.dumps([sys.executable, "-S", str(ROOT / "tests" / "fake_steps.py")])
+
+    def fake_steps(folder: Path) -> FakeSteps:
+        journal = folder / "journal.jsonl"
+        env = {"QUOTA_AUDIT_LAUNCHER": launcher, "FAKE_STEPS_JOURNAL": str(journal)}
+        return FakeSteps(env, journal)
+
+    return fake_steps
 
 
 @pytest.fixture
-def fake_steps(tmp_path: Path) -> FakeSteps:
-    journal = tmp_path / "journal.jsonl"
-    launcher = json.dumps([sys.executable, "-S", str(ROOT / "tests" / "fake_steps.py")])
-    return FakeSteps(
-        {"QUOTA_AUDIT_LAUNCHER": launcher, "FAKE_STEPS_JOURNAL": str(journal)}, journal
-    )
+def fake_steps(fake_steps_in: Callable[[Path], FakeSteps], tmp_path: Path) -> FakeSteps:
+    return fake_steps_in(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def living() -> Callable[[Iterable[int]], list[int]]:
+    """Return a function that says which of some processes have not ended."""
+
+    def living(pids: Iterable[int]) -> list[int]:
+        found = []
+        for pid in pids:
+            with suppress(psutil.NoSuchProcess):
+                if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    found.append(pid)
+        return found
+
+    return living
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,8 @@
 
 FAKE_STEPS_JOURNAL: file to which each call's arguments are added, a JSON list a line.
 FAKE_STEPS_EXIT: JSON object, first argument → exit code.
-FAKE_STEPS_HANG: first argument of the step that never ends by itself, nor does its child.
+FAKE_STEPS_HANG: an argument; a step that is given it never ends by itself, nor does its child.
+    Its journal line is "hanging", its own process id and its child's.
 """
 
 from __future__ import annotations
@@ -21,33 +22,41 @@ def option(name: str) -> str:
     return sys.argv[sys.argv.index(name) + 1]
 
 
+def note(*words: object) -> None:
+    with Path(os.environ["FAKE_STEPS_JOURNAL"]).open("a") as journal:
+        print(json.dumps(words), file=journal)
+
+
 def hang() -> None:
     # In a process group of its own, as PySpark's worker daemon is.
     child = subprocess.Popen(["sleep", "3600"], process_group=0)
-    print(f"hanging as {os.getpid()} with child {child.pid}", flush=True)
+    note("hanging", os.getpid(), child.pid)
     signal.pause()
+
+
+def publish_report() -> None:
+    cluster, day = f"cluster={option('--cluster')}", f"date={option('--day')}"
+    folder = Path(option("--warehouse"), "reports", cluster, day)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.html").write_text("<h1>Fake report</h1>")
 
 
 def main() -> int:
     step = sys.argv[1]
-    with Path(os.environ["FAKE_STEPS_JOURNAL"]).open("a") as journal:
-        print(json.dumps(sys.argv[1:]), file=journal)
+    note(*sys.argv[1:])
     if step == "days":
         print(DAYS)
         return 0
     if step == "publish":
-        folder = Path(option("--warehouse"), "reports", f"cluster={option('--cluster')}")
-        folder = folder / f"date={option('--day')}"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.html").write_text("<h1>Fake report</h1>")
-    if step == os.environ.get("FAKE_STEPS_HANG"):
+        publish_report()
+    if os.environ.get("FAKE_STEPS_HANG") in sys.argv:
         hang()
-    exit_code = json.loads(os.environ.get("FAKE_STEPS_EXIT", "{}")).get(step, 0)
+    exit_code = int(json.loads(os.environ.get("FAKE_STEPS_EXIT", "{}")).get(step, 0))
     if exit_code:
         print(f"error: [fake] {step} ends with {exit_code}", file=sys.stderr)
     else:
         print(f"{step} went well")
-    return int(exit_code)
+    return exit_code
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.publish_table import read_partitions, write_arrow
+from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.publish_table import read_partitions
 from spark_jobs.judge.findings import SensorKey, SensorSecond, find
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.tables import FINDINGS
@@ -32,7 +33,7 @@ def judge_decisions(
         min_decisions=settings.finding_min_decisions,
     )
     rows = pa.Table.from_pylist(findings, schema=FINDINGS)
-    write_arrow(spark, rows, "findings", scope.warehouse, scope.cluster, scope.day)
+    write_local(rows, "findings", scope)
     by_severity = {
         s: sum(f["severity"] == s for f in findings) for s in ("critical", "warning", "info")
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,44 +16,30 @@ from spark_jobs.tables import TABLES, partition_columns
 
 
 def write_partitions(
-    rows: DataFrame, table: str, warehouse: Path, cluster: str, days: Sequence[dt.date]
-) -> None:
-    """Replace the partitions of ``days`` (and only those) of one cluster by ``rows``.
-
-    ``rows`` has the contract's columns and, for a dated table, ``date`` as yyyy-MM-dd text. Spark
-    stages the files and moves whole partitions into place when the job commits; a day that has no
-    rows any more loses its partition.
-    """
-    dated = "date" in partition_columns(table)
-    target = warehouse / table
-    columns = [F.col(f.name) for f in TABLES[table]]
-    columns.append(F.lit(cluster).alias("cluster"))
-    if dated:
-        columns.append(F.col("date"))
-    (
-        rows.select(*columns)
-        .write.mode("overwrite")
-        .partitionBy(*partition_columns(table))
-        .parquet(str(target))
-    )
-    _drop_emptied(rows.sparkSession, rows if dated else None, target, cluster, days)
-
-
-def write_arrow(
-    spark: SparkSession,
-    rows: pa.Table,
+    rows: DataFrame,
     table: str,
     warehouse: Path,
     cluster: str,
-    day: dt.date | None,
+    days: Sequence[dt.date],
+    filled: Collection[dt.date],
 ) -> None:
-    """Replace one partition by an Arrow table that is small enough for the driver."""
-    frame = spark.createDataFrame(
-        rows.cast(TABLES[table]), schema=from_arrow_schema(_nullable(TABLES[table]))
-    ).coalesce(1)
-    days = [] if day is None else [day]
-    dated = frame if day is None else frame.withColumn("date", F.lit(str(day)))
-    write_partitions(dated, table, warehouse, cluster, days)
+    """Replace the partitions of ``days`` (and only those) of one cluster by ``rows``.
+
+    ``rows`` has the contract's columns and ``date`` as yyyy-MM-dd text; ``filled`` are the days it
+    has rows of. Spark stages the files and moves whole partitions into place when the job commits;
+    a day that has no rows any more loses its partition.
+    """
+    target = warehouse / table
+    columns = [F.col(f.name) for f in TABLES[table]]
+    if filled:
+        (
+            rows.select(*columns, F.lit(cluster).alias("cluster"), F.col("date"))
+            .write.mode("overwrite")
+            .partitionBy(*partition_columns(table))
+            .parquet(str(target))
+        )
+    for day in sorted(set(days) - set(filled)):
+        _delete(rows.sparkSession, target / f"cluster={cluster}" / f"date={day}")
 
 
 def empty_frame(spark: SparkSession, table: str) -> DataFrame:
@@ -75,21 +61,6 @@ def read_partitions(
 def _nullable(schema: pa.Schema) -> pa.Schema:
     # Parquet read back by Spark is nullable anyway; the suites check the required columns.
     return pa.schema([f.with_nullable(True) for f in schema])
-
-
-def _drop_emptied(
-    spark: SparkSession,
-    rows: DataFrame | None,
-    target: Path,
-    cluster: str,
-    days: Sequence[dt.date],
-) -> None:
-    if rows is None:
-        return
-    written = {r["date"] for r in rows.select("date").distinct().collect()}
-    for day in days:
-        if str(day) not in written:
-            _delete(spark, target / f"cluster={cluster}" / f"date={day}")
 
 
 def _hadoop_path(spark: SparkSession, folder: Path) -> tuple[Any, Any]:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.broker_rules import profiled_brokers
-from spark_jobs.jobs.publish_table import read_partitions, write_arrow, write_partitions
+from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.publish_table import read_partitions, write_partitions
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.sorted_amounts import sorted_amounts
 from spark_jobs.judge.verdicts import Tolerances
@@ -53,11 +54,11 @@ def replay_quotas(
         .persist()
     )
     try:
-        _write(spark, scope, replayed)
         counts = _verdict_counts(replayed)
+        _write(spark, scope, replayed, filled=bool(counts))
     finally:
         replayed.unpersist()
-    _write_inventory(spark, scope, inventory)
+    _write_inventory(scope, inventory)
     total = sum(counts.values())
     parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(counts.items()))
     return f"replayed {total:,} decisions ({parts or 'no quota was ever set'})"
@@ -99,15 +100,16 @@ def read_inventory(scope: RunScope) -> PartitionInventory:
     return PartitionInventory({row["topic"]: row["partitions"] for row in rows})
 
 
-def _write(spark: SparkSession, scope: RunScope, replayed: DataFrame) -> None:
+def _write(spark: SparkSession, scope: RunScope, replayed: DataFrame, *, filled: bool) -> None:
     decisions = replayed.where(F.col("row_kind") == DECISION).select("date", *DECISIONS.names)
     states = replayed.where(F.col("row_kind") == STATE).select("date", *QUOTA_STATE.names)
     days = [scope.day]
-    write_partitions(decisions, "decisions", scope.warehouse, scope.cluster, days)
-    write_partitions(states, "quota_state", scope.warehouse, scope.cluster, days)
+    filled_days = days if filled else []
+    write_partitions(decisions, "decisions", scope.warehouse, scope.cluster, days, filled_days)
+    write_partitions(states, "quota_state", scope.warehouse, scope.cluster, days, filled_days)
     written = read_partitions(spark, "decisions", scope.warehouse, scope.cluster, scope.day)
     rates = rates_per_second(written.withColumn("date", F.lit(str(scope.day))))
-    write_partitions(rates, "rates", scope.warehouse, scope.cluster, days)
+    write_partitions(rates, "rates", scope.warehouse, scope.cluster, days, filled_days)
 
 
 def _verdict_counts(replayed: DataFrame) -> Mapping[str, int]:
@@ -115,10 +117,10 @@ def _verdict_counts(replayed: DataFrame) -> Mapping[str, int]:
     return {row["verdict"]: row["count"] for row in rows}
 
 
-def _write_inventory(spark: SparkSession, scope: RunScope, inventory: PartitionInventory) -> None:
+def _write_inventory(scope: RunScope, inventory: PartitionInventory) -> None:
     rows = [
         {"topic": topic, "partitions": partitions}
         for topic, partitions in sorted(inventory.partitions.items())
     ]
     table = pa.Table.from_pylist(rows, schema=TOPIC_INVENTORY)
-    write_arrow(spark, table, "topic_inventory", scope.warehouse, scope.cluster, scope.day)
+    write_local(table, "topic_inventory", scope)

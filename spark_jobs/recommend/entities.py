@@ -17,6 +17,7 @@ from spark_jobs.recommend.quota_entity import (
 )
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.tables import DEFAULT
 
 NOT_ENFORCED = "not_enforced"
 
@@ -110,7 +111,9 @@ def _overrides(
 ) -> list[Case]:
     cases = []
     for seen in default.observations:
-        if seen.throttle_time_ms < max(settings.min_throttle_ms, 1):
+        # A client may call itself "<default>": its override would be written to everybody's value.
+        is_impostor = DEFAULT in seen.sensor.key
+        if is_impostor or seen.throttle_time_ms < max(settings.min_throttle_ms, 1):
             continue
         quota_type, user, client_id = seen.sensor.key
         entity = own_entity(seen.sensor.level, user, client_id)

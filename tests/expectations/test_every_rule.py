@@ -14,7 +14,7 @@ from expectations.runner import SUITES
 from expectations.stages import STAGES
 from tests.expectations import broken_warehouse
 from tests.expectations.breaking_rows import IMPLIED, WHOLE_TABLE, Row, breaks_of
-from tests.expectations.broken_warehouse import BrokenRows, rules_of, write_sound_day
+from tests.expectations.broken_warehouse import BY_SPARK, BrokenRows, rules_of, write_sound_day
 from tests.tables_builder import scope_in
 
 pytestmark = pytest.mark.spark
@@ -34,12 +34,12 @@ class Worlds:
         self.dropped: dict[str, str] = {}
         self.run = cache(self._run)
 
-    def _run(self, world: str, stage: str, spark: SparkSession | None = None) -> Rules:
-        folder = self._folder / f"{world}-{stage}-{'pandas' if spark is None else 'spark'}"
+    def _run(self, world: str, stage: str) -> Rules:
+        folder = self._folder / f"{world}-{stage}"
         if world == "rows":
             scope = scope_in(folder)
             self.broken_rows.write(scope, stage)
-            return rules_of(scope, stage, spark)
+            return rules_of(scope, stage)
         scope = write_sound_day(folder)
         if world == "empty":
             broken_warehouse.write_empty(scope)
@@ -48,7 +48,7 @@ class Worlds:
         elif world == "column_missing":
             for table in STAGES[stage]:
                 self.dropped[table] = broken_warehouse.drop_column(scope, table)
-        return rules_of(scope, stage, spark)
+        return rules_of(scope, stage)
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,8 @@ def test_sound_tables_break_no_rule(worlds: Worlds, stage: str) -> None:
 def test_a_rule_names_the_rows_that_break_it_and_no_others(
     worlds: Worlds, table: str, rule: str
 ) -> None:
-    expect_own_rows(worlds, worlds.run("rows", STAGE_OF[table])[table, rule], table, rule)
+    found = worlds.run("rows", STAGE_OF[table])[table, rule]
+    expect_own_rows(worlds.broken_rows, found, table, rule)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -103,13 +104,15 @@ def test_in_the_tables_of_broken_rows_no_other_rule_is_broken(worlds: Worlds, st
     assert not_holding(worlds.run("rows", stage)) == broken
 
 
-@pytest.mark.parametrize("stage", broken_warehouse.LARGE)
-def test_spark_finds_what_pandas_finds(worlds: Worlds, stage: str, spark: SparkSession) -> None:
-    by_spark = worlds.run("rows", stage, spark)
-    by_pandas = worlds.run("rows", stage)
-    assert by_spark.keys() == by_pandas.keys()
-    for name, rule in by_pandas.items():
-        assert by_spark[name] == rule, name
+@pytest.mark.parametrize("stage", BY_SPARK)
+def test_spark_names_the_same_rows(tmp_path: Path, stage: str, spark: SparkSession) -> None:
+    broken_rows = BrokenRows(only=BY_SPARK[stage])
+    scope = scope_in(tmp_path)
+    broken_rows.write(scope, stage)
+    rules = rules_of(scope, stage, spark)
+    assert not_holding(rules) == set(broken_rows.named)
+    for table, rule in broken_rows.named:
+        expect_own_rows(broken_rows, rules[table, rule], table, rule)
 
 
 @pytest.mark.parametrize(
@@ -136,8 +139,8 @@ def test_a_missing_column_breaks_the_checks_that_need_it_and_no_others(
     assert not [name for name in unneeded if name[1] == f"{column}_is_there"]
 
 
-def expect_own_rows(worlds: Worlds, found: dict[str, Any], table: str, rule: str) -> None:
-    own = worlds.broken_rows.named[table, rule]
+def expect_own_rows(broken_rows: BrokenRows, found: dict[str, Any], table: str, rule: str) -> None:
+    own = broken_rows.named[table, rule]
     assert found["error"] is None
     assert not found["success"]
     assert found["failed_rows"] == len(own)

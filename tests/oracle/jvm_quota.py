@@ -48,18 +48,26 @@ def broker_jars(kafka_version: str) -> list[Path]:
     ]
 
 
-def run_oracle(mode: str, jars: list[Path], rows: Sequences) -> Int64s:
-    """Return the longs that ``mode`` of ``QuotaOracle.java`` says of ``rows``, end to end."""
+def run_oracle(jars: list[Path], *runs: tuple[str, Sequences]) -> list[Int64s]:
+    """Return what ``QuotaOracle.java`` says of each (mode, rows), as longs, end to end."""
+    with tempfile.TemporaryDirectory() as folder:
+        arguments, answers = [], []
+        for number, (mode, rows) in enumerate(runs):
+            given, answer = Path(folder) / f"{number}.in", Path(folder) / f"{number}.out"
+            _longs(rows).astype("<i8").tofile(given)
+            arguments += [mode, str(given), str(answer)]
+            answers.append(answer)
+        run_java(PROGRAM, jars, *arguments)
+        return [np.fromfile(answer, "<i8").astype(np.int64) for answer in answers]
+
+
+def _longs(rows: Sequences) -> Int64s:
     columns = [
         np.array([len(rows.samples), len(rows.sensor)]),
         *(rows.samples, rows.window_ms, rows.sensor, rows.now_ms),
         *(rows.amount.view(np.int64), rows.bound.view(np.int64), rows.operation, rows.extra),
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        given, answer = Path(folder) / "in", Path(folder) / "out"
-        np.concatenate(columns).astype("<i8").tofile(given)
-        run_java(PROGRAM, jars, mode, str(given), str(answer))
-        return np.fromfile(answer, "<i8").astype(np.int64)
+    return np.concatenate(columns)
 
 
 def bits(values: npt.ArrayLike) -> Int64s:

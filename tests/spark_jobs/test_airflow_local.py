@@ -8,10 +8,10 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from spark_jobs.airflow_home import airflow_environment, find_project, prepare_home
@@ -158,34 +158,20 @@ def test_a_failed_step_gives_the_audit_its_exit_code_and_its_words(
 
 @pytest.mark.airflow
 def test_ctrl_c_ends_the_running_step_and_all_it_started(
-    migrated_home: Path, fake_steps: FakeSteps, tmp_path: Path
+    migrated_home: Path,
+    fake_steps: FakeSteps,
+    tmp_path: Path,
+    living: Callable[[Iterable[int]], list[int]],
 ) -> None:
     env = {**os.environ, **fake_steps.env, "FAKE_STEPS_HANG": "ingest"}
-    log = migrated_home / "audit-east-2026-11-14.log"
     with subprocess.Popen(
         audit_command(migrated_home, tmp_path, "--day", "2026-11-14"), cwd=ROOT, env=env,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True,
     ) as audit:  # fmt: skip
-        pids = hanging_pids(audit, log)
+        while not fake_steps.hanging():
+            assert audit.poll() is None, "the audit ended before its first step ran"
+            time.sleep(0.1)
         audit.send_signal(signal.SIGINT)
-        audit.communicate(timeout=60)
-    assert audit.returncode != 0
-    assert [pid for pid in pids if psutil.pid_exists(pid) and not is_zombie(pid)] == []
-
-
-def hanging_pids(audit: subprocess.Popen[bytes], log: Path) -> list[int]:
-    """Return the ids of the step that never ends and of its child, once they are running."""
-    while audit.poll() is None:
-        words = log.read_text().split() if log.exists() else []
-        if "hanging" in words:
-            start = words.index("hanging")
-            return [int(words[start + 2]), int(words[start + 5])]
-        time.sleep(0.1)
-    raise AssertionError(f"the audit ended before the step hung: {log.read_text()}")
-
-
-def is_zombie(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+        said, _ = audit.communicate()
+    assert audit.returncode != 0, said
+    assert living(fake_steps.hanging()[0]) == []

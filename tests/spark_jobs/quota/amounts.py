@@ -33,7 +33,7 @@ def step_times(window_ms: int) -> st.SearchStrategy[list[int]]:
 AMOUNTS = st.one_of(
     st.integers(0, 20_000).map(float),
     st.floats(0, 1e6),
-    st.sampled_from([0.0, 1e-7, 0.1, 1e15]),
+    st.sampled_from([0.0, 1e-7, 0.1, 1e15, -5.0]),
 )
 BOUNDS = st.sampled_from([0.0, 0.01, 1.0, 500.0, 500.0, 1e6, math.nan])
 
@@ -76,6 +76,17 @@ class RateRow:
     behaviour: int
     logged_throttle_time_ms: int
     throttle_max_ms: int
+
+
+RATE_COLUMNS = (
+    "sensor",
+    "now_ms",
+    "amount",
+    "bound",
+    "behaviour",
+    "logged_throttle_time_ms",
+    "throttle_max_ms",
+)
 
 
 def rate_rows() -> st.SearchStrategy[list[RateRow]]:

@@ -21,6 +21,7 @@ from tests.oracle.jvm_quota import bits
 from tests.spark_jobs.quota.amounts import (
     AMOUNTS,
     PARTITIONS,
+    RATE_COLUMNS,
     SENSORS,
     MutationRow,
     RateRow,
@@ -31,15 +32,6 @@ from tests.spark_jobs.quota.amounts import (
     settings,
 )
 
-RATE_COLUMNS = (
-    "sensor",
-    "now_ms",
-    "amount",
-    "bound",
-    "behaviour",
-    "logged_throttle_time_ms",
-    "throttle_max_ms",
-)
 MUTATION_COLUMNS = ("sensor", "now_ms", "amount", "bound", "is_strict", "was_admitted")
 UNKNOWN = st.just(float("nan"))
 

@@ -8,8 +8,15 @@ from hypothesis import given
 from spark_jobs.quota.kernels import replay_rate, replay_token_bucket
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
-from tests.spark_jobs.quota.amounts import SENSORS, RateRow, Settings, columns, rate_rows, settings
-from tests.spark_jobs.quota.test_kernels import RATE_COLUMNS
+from tests.spark_jobs.quota.amounts import (
+    RATE_COLUMNS,
+    SENSORS,
+    RateRow,
+    Settings,
+    columns,
+    rate_rows,
+    settings,
+)
 
 T = 1_700_000_000_000
 RATE_3_3, RATE_3_8 = RateProfile.RATE_3_3, RateProfile.RATE_3_8

@@ -1,4 +1,4 @@
-"""Days of one sensor, decided by the plain-Python rules: what a correct broker would have logged."""
+"""Days of one sensor, decided by the plain-Python rules: what a correct broker would log."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _row(
 
 
 def rates_of(decisions: Sequence[Row]) -> pa.Table:
-    """Return the seconds of ``decisions`` as rows of ``rates``, as far as recommendations read it."""
+    """Return the seconds of ``decisions`` as rows of ``rates``; only the key is filled in."""
     sensor = ("broker_id", "quota_type", "quota_user", "quota_client_id")
     seconds = {
         (*(d[name] for name in sensor), d["recorded_at_ms"] // 1000 * 1000) for d in decisions

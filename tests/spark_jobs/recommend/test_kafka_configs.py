@@ -89,22 +89,27 @@ def test_a_proposal_is_one_call_that_sets_the_value(fake_tool: Path) -> None:
     ]  # fmt: skip
 
 
+USERS, CLIENTS = ["--entity-type", "users"], ["--entity-type", "clients"]
+ALICE, ETL, BY_DEFAULT = ["--entity-name", "alice"], ["--entity-name", "etl"], ["--entity-default"]
+
+
 @pytest.mark.parametrize(
     ("user", "client_id", "arguments"),
     [
-        ("alice", None, "--entity-type users --entity-name alice"),
-        (None, "etl", "--entity-type clients --entity-name etl"),
-        ("<default>", None, "--entity-type users --entity-default"),
-        (None, "<default>", "--entity-type clients --entity-default"),
-        ("alice", "etl", "--entity-type users --entity-name alice --entity-type clients --entity-name etl"),
-        ("<default>", "etl", "--entity-type users --entity-default --entity-type clients --entity-name etl"),
-        ("<default>", "<default>", "--entity-type users --entity-default --entity-type clients --entity-default"),
+        ("alice", None, USERS + ALICE),
+        (None, "etl", CLIENTS + ETL),
+        ("<default>", None, USERS + BY_DEFAULT),
+        (None, "<default>", CLIENTS + BY_DEFAULT),
+        ("alice", "etl", USERS + ALICE + CLIENTS + ETL),
+        ("alice", "<default>", USERS + ALICE + CLIENTS + BY_DEFAULT),
+        ("<default>", "etl", USERS + BY_DEFAULT + CLIENTS + ETL),
+        ("<default>", "<default>", USERS + BY_DEFAULT + CLIENTS + BY_DEFAULT),
     ],
-)  # fmt: skip
+)
 def test_every_level_is_named_as_the_tool_wants_it(
-    user: str | None, client_id: str | None, arguments: str
+    user: str | None, client_id: str | None, arguments: list[str]
 ) -> None:
-    assert entity_arguments(user, client_id) == arguments.split()
+    assert entity_arguments(user, client_id) == arguments
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -150,7 +152,7 @@ def test_the_same_traffic_day_after_day_comes_to_rest(
             break
         values.append(proposal.proposed)
     assert proposal.status == KEEP
-    directions = {after > before for before, after in zip(values, values[1:], strict=False)}
+    directions = {after > before for before, after in pairwise(values)}
     assert len(directions) <= 1, values
 
 

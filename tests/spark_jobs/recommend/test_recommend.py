@@ -152,6 +152,14 @@ def test_an_empty_name_is_never_proposed() -> None:
     assert "name is empty" in own["reason"]
 
 
+def test_a_client_that_calls_itself_default_changes_nothing_for_the_others() -> None:
+    decisions = busy(
+        50_000.0, 80_000.0, quota_user="", quota_client_id=DEFAULT, quota_level="default-client-id"
+    )
+    (found,) = recommended(decisions, [change(50_000.0, None, DEFAULT)])
+    assert (found["status"], found["proposed"]) == ("keep", None)
+
+
 def test_a_value_of_the_properties_file_is_taken_back_by_deleting() -> None:
     (found,) = recommended(busy(50_000.0, 80_000.0), [change(50_000.0, "alice", source="static")])
     assert found["status"] == "proposed"
@@ -204,9 +212,7 @@ def test_the_order_of_rows_does_not_matter(many: list[Row]) -> None:
     assert recommended(shuffled, changes) == recommended(many, changes)
 
 
-def test_reading_in_portions_gives_the_same(
-    many: list[Row], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reading_in_portions_gives_the_same(many: list[Row], tmp_path: Path) -> None:
     data = ds.dataset(write_rows(scope_in(tmp_path), "decisions", many))
     found = sensors.bound_sensors(data)
     whole = list(sensors.traffic_of(data, found))

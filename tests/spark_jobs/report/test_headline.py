@@ -44,6 +44,15 @@ def test_a_few_wrong_decisions_are_not_called_perfect(tmp_path: Path) -> None:
     assert answer.title == "Enforced as configured, with differences too few to act on"
 
 
+def test_a_log_that_decides_nearly_all_does_not_claim_all(tmp_path: Path) -> None:
+    undecided = decision(9, verdict="indeterminate", reason="sample_timing")
+    answer = headline_of(tmp_path, [*(decision(n) for n in range(9)), undecided], [])
+    assert (answer.mood, answer.title) == (
+        "good",
+        "Every quota was enforced as configured, as far as the log tells",
+    )
+
+
 def test_a_log_that_decides_little_claims_nothing(tmp_path: Path) -> None:
     undecided = {"verdict": "indeterminate", "reason": "request_quota_interval"}
     rows = [decision(0)] + [decision(n, **undecided) for n in range(1, 5)]

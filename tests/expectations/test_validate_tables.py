@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from expectations import requests, results
+from expectations.runner import validate_tables
+from expectations.stages import STAGES
+from spark_jobs import cli
+from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
+from spark_jobs.settings import ValidateSettings
+from spark_jobs.tables import TABLES
+from spark_jobs.warehouse import RunScope
+from tests.expectations.broken_warehouse import drop_column, write_sound_day
+from tests.tables_builder import row, scope_in, table_of, write_rows
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def scope(tmp_path: Path) -> RunScope:
+    return write_sound_day(tmp_path)
+
+
+def written(scope: RunScope, stage: str) -> dict[str, Any]:
+    path = scope.output_dir("data_quality") / f"{stage}.json"
+    return json.loads(path.read_text("utf-8"))
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
+
+
+def test_the_builder_has_every_column_of_the_contract_and_no_other() -> None:
+    for table, schema in TABLES.items():
+        assert set(row(table)) == set(schema.names), table
+
+
+def test_sound_tables_pass_and_the_sentence_says_so(scope: RunScope) -> None:
+    report = validate_tables(scope, "judged")
+    assert report.sentence() == (
+        "validated judged: 42 rules on 2 tables, all critical ones and warnings hold"
+    )
+    assert written(scope, "judged")["outcome"] == "passed"
+
+
+def test_a_warning_does_not_stop_and_is_named(scope: RunScope) -> None:
+    write_rows(scope, "brokers", [row("brokers", version=None)])
+    report = validate_tables(scope, "ingested")
+    assert report.sentence().endswith("1 warning: version_is_known of brokers")
+    assert written(scope, "ingested")["outcome"] == "warnings"
+
+
+def test_a_critical_failure_names_table_rule_rows_and_their_total(scope: RunScope) -> None:
+    bad = [row("findings", finding_id=f"f-{i:02}", kind="odd") for i in range(30)]
+    write_rows(scope, "findings", bad)
+    with pytest.raises(DataQualityError) as caught:
+        validate_tables(scope, "judged")
+    message = str(caught.value)
+    assert message.startswith("The data is bad (stage judged, cluster default, 2026-11-10): ")
+    assert "1 critical rule broken" in message
+    assert "findings breaks known_kind" in message
+    assert "30 of 30 rows break it: finding_id=f-00, kind=odd; finding_id=f-01" in message
+    assert "; and 25 more." in message
+    (table,) = (t for t in written(scope, "judged")["tables"] if t["table"] == "findings")
+    (rule,) = (r for r in table["rules"] if not r["success"])
+    assert len(rule["sample"]) == results.ROWS_IN_SAMPLE_MAX
+    assert rule["failed_rows"] == 30
+
+
+def test_what_a_terminal_would_obey_is_quoted_and_long_values_are_cut(scope: RunScope) -> None:
+    write_rows(scope, "findings", [row("findings", kind="\x1b[2J" + "k" * 500)])
+    with pytest.raises(DataQualityError) as caught:
+        validate_tables(scope, "judged")
+    assert "\x1b" not in str(caught.value)
+    assert "k" * 200 not in str(caught.value)
+
+
+def test_a_count_that_is_wrong_says_both_numbers(scope: RunScope) -> None:
+    write_rows(scope, "files", [row("files", lines_read=12, requests=11, other=1)])
+    with pytest.raises(DataQualityError, match=r"requests breaks .* 10 rows, expected 11\."):
+        validate_tables(scope, "ingested")
+
+
+def test_a_missing_column_is_a_broken_check_and_comes_first(scope: RunScope) -> None:
+    drop_column(scope, "topic_inventory")
+    with pytest.raises(CheckBrokenError) as caught:
+        validate_tables(scope, "replayed")
+    head, first, *_ = str(caught.value).splitlines()
+    assert head.startswith("Data quality is unknown (stage replayed")
+    assert first == "- topic_inventory, rule columns_of_the_contract: missing column partitions"
+    assert written(scope, "replayed")["outcome"] == "broken"
+
+
+def test_a_file_that_is_no_parquet_is_a_broken_check(scope: RunScope) -> None:
+    (scope.partition_dir("findings") / "part-0.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(CheckBrokenError, match="findings are broken.*cannot be read as Parquet"):
+        validate_tables(scope, "judged")
+
+
+def test_a_column_of_another_type_is_a_broken_check(scope: RunScope) -> None:
+    path = scope.partition_dir("topic_inventory") / "part-0.parquet"
+    text = table_of("topic_inventory", [row("topic_inventory")])
+    pq.write_table(text.set_column(1, "partitions", [["many"]]), path)
+    with pytest.raises(CheckBrokenError, match="another type than the contract's"):
+        validate_tables(scope, "replayed")
+
+
+def test_an_exception_in_a_check_is_a_broken_check(
+    scope: RunScope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_suite() -> None:
+        raise ZeroDivisionError("no such luck")
+
+    monkeypatch.setattr(requests, "suite", broken_suite)
+    with pytest.raises(CheckBrokenError, match="requests are broken.*ZeroDivisionError: no such"):
+        validate_tables(scope, "ingested")
+
+
+def test_a_day_that_was_not_ingested_is_a_broken_check(tmp_path: Path) -> None:
+    with pytest.raises(CheckBrokenError, match=r"requests are broken.*found none\. Run ingest"):
+        validate_tables(scope_in(tmp_path), "ingested")
+
+
+def test_an_unknown_stage_is_bad_input(scope: RunScope) -> None:
+    with pytest.raises(BadInputError, match="no stage 'raw'. Use one of ingested, replayed"):
+        validate_tables(scope, "raw")
+
+
+def test_a_large_table_without_spark_is_a_broken_check(scope: RunScope) -> None:
+    with pytest.raises(CheckBrokenError, match=r"10 rows, more than the 9 .* no Spark was given"):
+        validate_tables(scope, "judged", settings=ValidateSettings(in_memory_rows_max=9))
+
+
+def test_validating_twice_writes_the_same_bytes(scope: RunScope) -> None:
+    write_rows(scope, "topic_inventory", [row("topic_inventory", topic="a b")])
+    folders = ("data_quality", "data_docs")
+    validate_tables(scope, "replayed")
+    first = [files_below(scope.warehouse / folder) for folder in folders]
+    validate_tables(scope, "replayed")
+    assert [files_below(scope.warehouse / folder) for folder in folders] == first
+    assert set(first[0]) == {"cluster=default/date=2026-11-10/replayed.json"}
+    pages = {f"cluster=default/date=2026-11-10/replayed/{t}.html" for t in STAGES["replayed"]}
+    assert pages < set(first[1])
+
+
+def test_nothing_is_sent_anywhere(scope: RunScope, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda _, address: asked.append(address))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *address, **_: asked.append(address) or [])
+    validate_tables(scope, "judged")
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "says"),
+    [("under_throttled", 0, "validated judged"), ("odd", 1, "error: The data is bad")],
+)
+def test_the_command_exits_with_1_where_the_data_is_bad(
+    scope: RunScope,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    code: int,
+    says: str,
+) -> None:
+    write_rows(scope, "findings", [row("findings", kind=kind)])
+    options = ["--warehouse", str(scope.warehouse), "--day", str(scope.day)]
+    monkeypatch.setattr(sys, "argv", ["quota-audit", "validate", "judged", *options])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert (caught.value.code or 0) == code
+    assert says in "".join(capsys.readouterr())

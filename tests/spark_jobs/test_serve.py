@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.serve import (
+    COMPONENTS,
+    Components,
+    check_port_free,
+    serve_environment,
+    server_environment,
+    stop_requests,
+    unhealthy_parts,
+    wait_until_healthy,
+    write_passwords,
+)
+from spark_jobs.settings import ServeSettings
+from spark_jobs.step_process import session_members
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tests.conftest import FakeSteps
+
+ROOT = Path(__file__).parents[2]
+DAG_URL = "/api/v2/dags/quota_audit_daily"
+SLOW = "slow-cluster"
+Living = Callable[[Iterable[int]], list[int]]
+
+
+@pytest.fixture(scope="module")
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_every_component_is_told_the_port_that_tasks_report_to() -> None:
+    env = server_environment(18080, "auditor", Path("/home/passwords.json"))
+    assert env["AIRFLOW__API__HOST"] == "127.0.0.1"
+    assert env["AIRFLOW__API__PORT"] == "18080"
+    assert env["AIRFLOW__API__BASE_URL"] == "http://127.0.0.1:18080"
+    assert env["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:18080/execution/"
+    assert env["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"] == "auditor:admin"
+    assert env["NO_PROXY"] == env["no_proxy"] == "127.0.0.1"
+
+
+def test_no_component_serves_logs_on_a_port_of_its_own() -> None:
+    assert {name for name, call in COMPONENTS.items() if "--skip-serve-logs" in call} == {
+        *["scheduler", "triggerer"],
+    }
+    assert COMPONENTS["dag-processor"] == ("dag-processor",)
+    assert COMPONENTS["api-server"] == ("api-server",)
+
+
+def test_a_given_password_reaches_the_components_through_the_file_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("QUOTA_AUDIT_SERVE_PASSWORD", "open sesame")
+    monkeypatch.setenv("QUOTA_AUDIT_WAREHOUSE", "relative/warehouse")
+    env = serve_environment(tmp_path, ROOT)
+    assert "open sesame" not in env.values()
+    assert "open sesame" not in repr(ServeSettings())
+    assert env["QUOTA_AUDIT_WAREHOUSE"] == str(Path.cwd() / "relative/warehouse")
+
+
+def test_a_password_is_made_up_kept_and_replaced_by_a_given_one(tmp_path: Path) -> None:
+    path = tmp_path / "passwords.json"
+    write_passwords(path, "admin", None)
+    made_up = json.loads(path.read_text())["admin"]
+    assert len(made_up) >= 20
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o644)
+    write_passwords(path, "admin", None)
+    assert json.loads(path.read_text()) == {"admin": made_up}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    write_passwords(path, "admin", "open sesame")
+    assert json.loads(path.read_text()) == {"admin": "open sesame"}
+
+
+def test_a_taken_port_is_named_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInputError, match=f"port {port} of 127.0.0.1 .*--port"):
+            check_port_free(port)
+
+
+def test_a_server_that_does_not_answer_is_not_healthy(free_port: int) -> None:
+    assert unhealthy_parts(free_port) == ["api-server"]
+
+
+def test_the_wait_ends_when_asked_to_stop_and_when_the_time_is_up(
+    free_port: int, tmp_path: Path
+) -> None:
+    components = Components({}, tmp_path, tmp_path / "logs", grace_s=1.0)
+    stop = threading.Event()
+    with pytest.raises(AuditFailedError, match=r"not healthy after 0 s: api-server. Logs: "):
+        wait_until_healthy(components, free_port, stop, within_s=0.0)
+    stop.set()
+    assert wait_until_healthy(components, free_port, stop, within_s=60.0) is False
+
+
+def test_a_component_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None:
+    components = Components({"PATH": os.environ["PATH"]}, tmp_path, tmp_path / "logs", grace_s=3.0)
+    components.start({name: ["sh", "-c", "echo so far; exit 3"] for name in COMPONENTS})
+    try:
+        for process in components.processes():
+            process.wait()
+        with pytest.raises(
+            AuditFailedError, match="scheduler ended with exit code 3 and said last"
+        ):
+            components.check_alive()
+    finally:
+        assert components.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_to_stop_and_the_handlers_are_put_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with stop_requests() as stop:
+        os.kill(os.getpid(), number)
+        assert stop.wait(5)
+    assert signal.getsignal(number) == before
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server started as `make serve` starts it, logged in to."""
+
+    process: subprocess.Popen[str]
+    port: int
+    home: Path
+    steps: FakeSteps
+    said: list[str]
+    api: httpx.Client
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self.api.request(method, path, json=body)
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json()
+
+    def until(self, condition: Callable[[], Any], what: str, within_s: float = 240.0) -> Any:
+        deadline = time.monotonic() + within_s
+        while not (found := condition()):
+            assert self.process.poll() is None, f"the server ended while waiting for {what}"
+            assert time.monotonic() < deadline, f"no {what} after {within_s:.0f} s"
+            time.sleep(0.3)
+        return found
+
+    def trigger(self, **conf: str) -> str:
+        body = {"logical_date": None, "conf": conf}
+        return str(self.call("POST", f"{DAG_URL}/dagRuns", body)["dag_run_id"])
+
+
+@pytest.fixture(scope="module")
+def server(
+    migrated_home: Path,
+    fake_steps_in: Callable[[Path], FakeSteps],
+    free_port: int,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Server]:
+    import httpx
+
+    folder = tmp_path_factory.mktemp("serve")
+    steps = fake_steps_in(folder)
+    env = {
+        **{name: value for name, value in os.environ.items() if "SERVE" not in name},
+        **steps.env,
+        "FAKE_STEPS_EXIT": json.dumps({"validate": 1}),
+        "FAKE_STEPS_HANG": SLOW,
+        "QUOTA_AUDIT_WAREHOUSE": str(folder / "warehouse"),
+        # Nothing listens there: what goes through a proxy fails.
+        "http_proxy": "http://127.0.0.1:9",
+    }
+    command = [sys.executable, "-m", "spark_jobs.serve", "--home", str(migrated_home)]
+    process = subprocess.Popen(
+        [*command, "--port", str(free_port)], cwd=ROOT, env=env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said: list[str] = []
+        while not any("Ctrl-C ends it" in line for line in said):
+            said.append(process.stdout.readline())
+            assert said[-1], f"the server ended: {said}"
+        password = json.loads((migrated_home / "passwords.json").read_text())["admin"]
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{free_port}", trust_env=False, timeout=60
+        ) as api:
+            login = api.post("/auth/token", json={"username": "admin", "password": password})
+            api.headers["Authorization"] = f"Bearer {login.json()['access_token']}"
+            yield Server(process, free_port, migrated_home, steps, said, api)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.airflow
+def test_the_server_says_where_it_is_and_where_the_password_is(server: Server) -> None:
+    said = "".join(server.said)
+    assert f"http://127.0.0.1:{server.port}" in said
+    assert f"user admin, password in {server.home / 'passwords.json'}" in said
+    assert unhealthy_parts(server.port) == []
+
+
+@pytest.mark.airflow
+def test_the_password_is_in_its_file_and_nowhere_else(server: Server) -> None:
+    password = json.loads((server.home / "passwords.json").read_text())["admin"]
+    assert password not in "".join(server.said)
+    holders = [p for p in server.home.rglob("*") if p.is_file() and holds(p, password)]
+    assert holders == [server.home / "passwords.json"]
+    for process in session_members(server.process.pid):
+        assert password not in " ".join(process.cmdline())
+
+
+def holds(path: Path, text: str) -> bool:
+    return text.encode() in path.read_bytes()
+
+
+@pytest.mark.airflow
+def test_one_port_is_open_and_on_the_loopback_only(server: Server) -> None:
+    members = session_members(server.process.pid)
+    assert len(members) > len(COMPONENTS)
+    listening = {
+        (connection.laddr.ip, connection.laddr.port)
+        for member in members
+        for connection in member.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {("127.0.0.1", server.port)}
+
+
+@pytest.mark.airflow
+def test_the_reports_are_for_users_only(server: Server) -> None:
+    import httpx
+
+    page = f"http://127.0.0.1:{server.port}/quota-audit/"
+    assert httpx.get(page, trust_env=False).status_code == 401
+    assert server.api.get(page).status_code == 200
+
+
+@pytest.mark.airflow
+def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(server: Server) -> None:
+    server.until(lambda: server.api.get(DAG_URL).is_success, "DAG")
+    server.call("PATCH", DAG_URL, {"is_paused": False})
+    server.call(
+        "POST",
+        "/api/v2/backfills",
+        {
+            "dag_id": "quota_audit_daily",
+            "from_date": "2026-11-03T00:00:00Z",
+            "to_date": "2026-11-03T00:00:00Z",
+        },
+    )
+
+    def failed_run() -> Any:
+        runs = server.call("GET", f"{DAG_URL}/dagRuns?run_type=backfill&state=failed")
+        return runs["dag_runs"]
+
+    (run,) = server.until(failed_run, "failed backfill")
+    days = [call[call.index("--day") + 1] for call in server.steps.calls()]
+    assert [call[0] for call, day in zip(server.steps.calls(), days, strict=True)
+            if day == "2026-11-03"] == ["ingest", "validate"]  # fmt: skip
+    tasks = f"{DAG_URL}/dagRuns/{run['dag_run_id']}/taskInstances"
+    log = server.call("GET", f"{tasks}/validate_ingested/logs/1")["content"]
+    said = "error: [fake] validate ends with 1"
+    assert said in [line["event"] for line in log]
+    reasons = [e["exc_value"] for line in log for e in line.get("error_detail", [])]
+    assert reasons == [said]
+
+
+@pytest.mark.airflow
+def test_failing_a_running_task_by_hand_ends_its_step_and_all_it_started(
+    server: Server, living: Living
+) -> None:
+    run = server.trigger(cluster=SLOW, day="2026-11-04")
+    (pids,) = server.until(server.steps.hanging, "hanging step")
+    assert living(pids) == list(pids)
+    task = f"{DAG_URL}/dagRuns/{run}/taskInstances/ingest_requests"
+    server.call("PATCH", task, {"new_state": "failed"})
+    server.until(lambda: not living(pids), "end of the step", within_s=60.0)
+
+
+@pytest.mark.airflow
+def test_ctrl_c_ends_the_server_and_the_running_step_and_leaves_nothing(
+    server: Server, living: Living
+) -> None:
+    server.trigger(cluster=SLOW, day="2026-11-05")
+    server.until(lambda: len(server.steps.hanging()) == 2, "second hanging step")
+    pids = [member.pid for member in session_members(server.process.pid)]
+    assert set(server.steps.hanging()[1]) < set(pids)
+    server.process.send_signal(signal.SIGINT)
+    said, _ = server.process.communicate()
+    assert server.process.returncode == 0, said
+    assert said.startswith("Airflow has ended")
+    assert living(pids) == []
