@@ -164,7 +164,7 @@ def _showable(validation: ExpectationSuiteValidationResult) -> ExpectationSuiteV
     for volatile in ("batch_markers", "batch_parameters"):
         about.pop(volatile, None)
     about["batch_spec"] = {"data_asset_name": shown.suite_name}
-    shown.meta = about  # type: ignore[assignment]
+    shown.meta = about
     for result in shown.results:
         config: Any = result.expectation_config
         config.description = (

@@ -80,18 +80,7 @@ def has_state(scope: RunScope) -> bool:
 
 def carried_states(scope: RunScope) -> dict[SensorKey, CarriedState]:
     """Return the sensors' states at the end of a day; none where it was not replayed."""
-    states = {}
-    for row in read_table(scope, "quota_state").to_pylist():
-        key = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
-        states[key] = CarriedState(
-            sensor_epoch=row["sensor_epoch"],
-            sensor_seq=row["sensor_seq"],
-            sample_index=row["sample_index"],
-            samples=tuple((s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"]),
-            tokens=row["tokens"],
-            last_update_ms=row["last_update_ms"],
-        )
-    return states
+    return dict(CarriedState.of_row(row) for row in read_table(scope, "quota_state").to_pylist())
 
 
 def read_inventory(scope: RunScope) -> PartitionInventory:

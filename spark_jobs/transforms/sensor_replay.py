@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,20 @@ class CarriedState:
     samples: tuple[tuple[int, int, float], ...]
     tokens: float | None
     last_update_ms: int | None
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> tuple[SensorKey, CarriedState]:
+        """Return a row of ``quota_state`` as the sensor's key and its state."""
+        key = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
+        samples = tuple((s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"])
+        return key, cls(
+            sensor_epoch=row["sensor_epoch"],
+            sensor_seq=row["sensor_seq"],
+            sample_index=row["sample_index"],
+            samples=samples,
+            tokens=row["tokens"],
+            last_update_ms=row["last_update_ms"],
+        )
 
 
 def _replayed_schema() -> pa.Schema:

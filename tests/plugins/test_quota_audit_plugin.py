@@ -61,7 +61,9 @@ def client_of(plugin: Any, auth_manager: Any) -> Callable[..., TestClient]:
     def client(warehouse: Path, role: str | None = None, anonymous: bool = False) -> TestClient:
         app = plugin.create_app(warehouse)
         if not anonymous:
-            app.dependency_overrides[get_user] = lambda: SimpleAuthManagerUser(username="viv", role=role)
+            app.dependency_overrides[get_user] = lambda: SimpleAuthManagerUser(
+                username="viv", role=role
+            )
         return TestClient(app)
 
     return client

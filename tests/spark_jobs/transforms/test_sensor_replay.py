@@ -90,18 +90,6 @@ def states(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["row_kind"] == STATE]
 
 
-def carry(row: dict[str, Any]) -> tuple[SensorKey, CarriedState]:
-    key = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
-    return key, CarriedState(
-        sensor_epoch=row["sensor_epoch"],
-        sensor_seq=row["sensor_seq"],
-        sample_index=row["sample_index"],
-        samples=tuple((s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"]),
-        tokens=row["tokens"],
-        last_update_ms=row["last_update_ms"],
-    )
-
-
 sequences = st.lists(
     st.tuples(st.sampled_from([0, 1, 300, 999, 1000, 12_000]), st.integers(1, 20_000)),
     min_size=1,
@@ -154,7 +142,7 @@ def test_a_day_that_takes_over_the_states_goes_on_as_if_never_cut(
         rows.append(amount(at_ms, float(value)))
     cut = min(cut, len(rows))
     first = replay(rows[:cut])
-    second = replay(rows[cut:], carried=dict(carry(row) for row in states(first)))
+    second = replay(rows[cut:], carried=dict(CarriedState.of_row(row) for row in states(first)))
     whole = replay(rows)
     assert decisions(first) + decisions(second) == decisions(whole)
     if cut < len(rows):
@@ -173,7 +161,7 @@ def test_a_mutations_bucket_is_carried_too() -> None:
     first = replay([mutation(0)])
     (state,) = states(first)
     assert state["tokens"] == pytest.approx(11.0 - 30.0)
-    (decided,) = decisions(replay([mutation(1000)], carried=dict([carry(state)])))
+    (decided,) = decisions(replay([mutation(1000)], carried=dict([CarriedState.of_row(state)])))
     assert not decided["replayed_admitted"]
     assert decided["verdict"] == "wrongly_admitted"
     assert decided["sensor_seq"] == 1
