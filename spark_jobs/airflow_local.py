@@ -91,6 +91,9 @@ def audit(
         audit_day(one, env, home)
     for one in audits:
         show_result(one, settings.launcher)
+    plural = "" if len(audits) == 1 else "s"
+    reports = settings.warehouse / "reports" / f"cluster={settings.cluster}"
+    _CONSOLE.print(f"audited {len(audits)} day{plural} of {settings.cluster}: {reports}")
 
 
 def check_wording(settings: DailyAuditSettings) -> None:
@@ -176,7 +179,7 @@ def audit_day(audit: DailyAudit, env: dict[str, str], home: Path) -> None:
 
 
 def show_result(audit: DailyAudit, launcher: Sequence[str] = ()) -> None:
-    """Print the summary of an audited day and where its report is.
+    """Print the summary of an audited day, which says where its report is.
 
     Raises AuditFailedError where the summary cannot be made or the report is missing.
     """
@@ -188,7 +191,6 @@ def show_result(audit: DailyAudit, launcher: Sequence[str] = ()) -> None:
     report = folder / "report.html"
     if not report.is_file():
         raise AuditFailedError(f"the audit of {audit.day} left no report at {report}")
-    _CONSOLE.print(f"report: {report}")
 
 
 def _error(exit_code: int | None) -> type[QuotaAuditError]:

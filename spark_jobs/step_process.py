@@ -148,7 +148,7 @@ def _still_alive(processes: Sequence[psutil.Process], within_s: float) -> list[p
 def _is_alive(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
         # is_running() compares start times: a reused id is another process.
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     return False
 
 

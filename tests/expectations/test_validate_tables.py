@@ -100,7 +100,7 @@ def test_a_missing_column_is_a_broken_check_and_comes_first(scope: RunScope) -> 
 
 def test_a_file_that_is_no_parquet_is_a_broken_check(scope: RunScope) -> None:
     (scope.partition_dir("findings") / "part-0.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(CheckBrokenError, match="findings are broken.*cannot be read as Parquet"):
+    with pytest.raises(CheckBrokenError, match=r"findings are broken.*cannot be read as Parquet"):
         validate_tables(scope, "judged")
 
 
@@ -119,7 +119,7 @@ def test_an_exception_in_a_check_is_a_broken_check(
         raise ZeroDivisionError("no such luck")
 
     monkeypatch.setattr(requests, "suite", broken_suite)
-    with pytest.raises(CheckBrokenError, match="requests are broken.*ZeroDivisionError: no such"):
+    with pytest.raises(CheckBrokenError, match=r"requests are broken.*ZeroDivisionError: no such"):
         validate_tables(scope, "ingested")
 
 
@@ -129,7 +129,7 @@ def test_a_day_that_was_not_ingested_is_a_broken_check(tmp_path: Path) -> None:
 
 
 def test_an_unknown_stage_is_bad_input(scope: RunScope) -> None:
-    with pytest.raises(BadInputError, match="no stage 'raw'. Use one of ingested, replayed"):
+    with pytest.raises(BadInputError, match=r"no stage 'raw'\. Use one of ingested, replayed"):
         validate_tables(scope, "raw")
 
 

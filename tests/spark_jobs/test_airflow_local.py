@@ -129,8 +129,10 @@ def test_an_audit_runs_every_step_of_every_day_and_says_where_the_report_is(
     assert (done.returncode, done.stderr) == (0, "")
     ticked = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("✓")]
     assert ticked == list(STEPS)
-    report = tmp_path / "reports" / "cluster=east" / "date=2026-11-10" / "report.html"
-    assert done.stdout.splitlines()[-2:] == ["summary went well", f"report: {report}"]
+    reports = tmp_path / "reports" / "cluster=east"
+    assert (reports / "date=2026-11-10" / "report.html").is_file()
+    last = ["summary went well", f"audited 1 day of east: {reports}"]
+    assert done.stdout.splitlines()[-2:] == last
     scope = ["--warehouse", str(tmp_path), "--cluster", "east", "--day", "2026-11-10"]
     calls = fake_steps.calls()
     assert calls[0] == ["days", "/logs", "--cluster", "east", "--timezone", "UTC"]
