@@ -142,10 +142,14 @@ class _OpenSensors:
                 epochs[0], next_seq[0] = before.epochs[-1], before.next_seq[-1]
             elif key in carried:
                 state = carried[key]
+                epochs[i], next_seq[i] = state.sensor_epoch, state.sensor_seq
+                if len(state.samples) > rules[key[0]].profile.slots(settings[i][0]):
+                    # Kept under other settings or by another version: the broker was restarted.
+                    epochs[i] += 1
+                    continue
                 states.restore(
                     i, state.sample_index, state.samples, state.tokens, state.last_update_ms
                 )
-                epochs[i], next_seq[i] = state.sensor_epoch, state.sensor_seq
         seq = np.arange(len(batch)) - np.array(starts)[sensor] + next_seq[sensor]
         next_seq = next_seq + np.bincount(sensor, minlength=len(keys))
         return cls(keys, sensor, seq, epochs, next_seq, states)

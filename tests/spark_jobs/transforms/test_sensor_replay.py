@@ -167,6 +167,15 @@ def test_a_mutations_bucket_is_carried_too() -> None:
     assert decided["sensor_seq"] == 1
 
 
+def test_a_state_kept_under_other_settings_is_lost_with_the_restart_between() -> None:
+    samples = tuple((NOON_MS - i * 1000, NOON_MS - i * 1000, 5e6) for i in range(12))
+    key = (2, "producer_byte_rate", "alice", "")
+    before = CarriedState(0, 40, 0, samples, None, None)
+    (decided,) = decisions(replay([amount(0, 10.0, broker_id=2)], carried={key: before}))
+    assert (decided["sensor_epoch"], decided["sensor_seq"]) == (1, 40)
+    assert decided["replayed_throttle_time_ms"] == 0
+
+
 def test_a_decision_without_a_bound_has_no_replayed_throttle() -> None:
     (decided,) = decisions(replay([amount(0, 5.0, bound=float("nan"))]))
     assert (decided["verdict"], decided["replayed_throttle_time_ms"]) == ("no_quota", None)
