@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 from spark_jobs.airflow_home import airflow_environment, prepare_home
@@ -89,21 +87,6 @@ def fake_steps_in() -> Callable[[Path], FakeSteps]:
 @pytest.fixture
 def fake_steps(fake_steps_in: Callable[[Path], FakeSteps], tmp_path: Path) -> FakeSteps:
     return fake_steps_in(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def living() -> Callable[[Iterable[int]], list[int]]:
-    """Return a function that says which of some processes have not ended."""
-
-    def living(pids: Iterable[int]) -> list[int]:
-        found = []
-        for pid in pids:
-            with suppress(psutil.NoSuchProcess):
-                if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                    found.append(pid)
-        return found
-
-    return living
 
 
 @pytest.fixture(autouse=True)

@@ -34,19 +34,33 @@ def line_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     rest = b""
     failure: Exception | None = None
     with open_log(path) as stream:
-        while True:
-            try:
-                block = stream.read(block_bytes)
-            except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
-                block, failure = b"", error
-            if not block:
-                break
+        while failure is None:
+            block, failure, ended = _block(stream, block_bytes)
             block = rest + block
             cut = block.rfind(b"\n") + 1
             rest = block[cut:]
             if cut:
                 yield block[:cut]
+            if ended:
+                break
     if rest:
         yield rest
     if failure is not None:
         raise TruncatedFileError(str(failure) or type(failure).__name__)
+
+
+def _block(stream: BinaryIO, block_bytes: int) -> tuple[bytes, Exception | None, bool]:
+    """Return the next bytes, why no more can be read, and whether the file ended."""
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while size < block_bytes:
+            # read() of a broken file would lose all of the block before the broken place.
+            piece = stream.read1(block_bytes - size)  # type: ignore[attr-defined]
+            if not piece:
+                return b"".join(pieces), None, True
+            pieces.append(piece)
+            size += len(piece)
+    except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+        return b"".join(pieces), error, True
+    return b"".join(pieces), None, False

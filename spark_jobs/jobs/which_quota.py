@@ -6,13 +6,12 @@ import datetime as dt
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.tables import QUOTA_TYPES
 from spark_jobs.timeline.events import SINCE_UNKNOWN_MS
-from spark_jobs.timeline.resolution import QuotaInForce, QuotaTimeline, which_quota
+from spark_jobs.timeline.resolution import QuotaInForce, which_quota
 from spark_jobs.warehouse import RunScope, days_of, read_table
 
 _UNITS = {
@@ -41,37 +40,30 @@ def print_which_quota(
     scope = RunScope(warehouse, cluster, _nearest_day(days, at_ms))
     broker_id = _broker(scope, broker_id)
     timeline = read_timeline(scope)
-    who = f"user {user!r}, client-id {client_id!r}, broker {broker_id}, {_moment(at_ms)}"
-    console = Console(soft_wrap=True)
-    console.print(_table(timeline, user, client_id, broker_id, at_ms, who))
-
-
-def _table(
-    timeline: QuotaTimeline, user: str, client_id: str, broker_id: int, at_ms: int, who: str
-) -> Table:
-    table = Table("quota type", "value", "level", "entity", "since", "source", title=who)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(
+        f"user {user!r}, client-id {client_id!r}, broker {broker_id}, at {_moment(at_ms)}:",
+        markup=False,
+    )
     for quota_type in QUOTA_TYPES:
         held = which_quota(timeline, quota_type, user, client_id, broker_id, at_ms)
-        table.add_row(quota_type, *_cells(quota_type, held))
-    return table
+        console.print(f"  {quota_type}: {_answer(quota_type, held)}", markup=False)
 
 
-def _cells(quota_type: str, held: QuotaInForce) -> tuple[str, str, str, str, str]:
+def _answer(quota_type: str, held: QuotaInForce) -> str:
     found = held.resolution
     if held.entity is None or found.bound is None:
-        return ("no limit", "", "", "", "")
+        return "no quota"
     user, client_id = held.entity
     entity = ", ".join(
         f"{kind} {name}" for kind, name in (("user", user), ("client-id", client_id)) if name
     )
     since = found.set_at_ms
     line = f":{held.source_line}" if held.source_line is not None else ""
+    moment = "before the log" if since is None or since <= SINCE_UNKNOWN_MS else f"{_moment(since)}"
     return (
-        f"{found.bound:,.10g} {_UNITS[quota_type]}",
-        found.quota_level or "",
-        entity,
-        "before the log" if since is None or since <= SINCE_UNKNOWN_MS else _moment(since),
-        f"{held.source} {held.source_file or ''}{line}".strip(),
+        f"{found.bound:,.10g} {_UNITS[quota_type]} at level {found.quota_level} ({entity}), "
+        f"since {moment}, by {held.source} {held.source_file or ''}{line}".rstrip()
     )
 
 

@@ -92,7 +92,7 @@ def _with_proposal(
 def _default_case(
     case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
 ) -> Case:
-    throttled = [o for o in case.observations if o.throttle_time_ms]
+    throttled = [o for o in case.observations if _needs_more(o, case.current, settings)]
     if throttled:
         reason = (
             f"Of the clients that follow it, {len(throttled)} of {len(case.observations)} were "
@@ -113,7 +113,7 @@ def _overrides(
     for seen in default.observations:
         # A client may call itself "<default>": its override would be written to everybody's value.
         is_impostor = DEFAULT in seen.sensor.key
-        if is_impostor or seen.throttle_time_ms < max(settings.min_throttle_ms, 1):
+        if is_impostor or not _needs_more(seen, default.current, settings):
             continue
         quota_type, user, client_id = seen.sensor.key
         entity = own_entity(seen.sensor.level, user, client_id)
@@ -130,6 +130,12 @@ def _overrides(
         else:
             cases.append(_with_proposal(case, faults, settings))
     return cases
+
+
+def _needs_more(seen: Observation, current: float, settings: RecommendSettings) -> bool:
+    """Return whether ``current`` throttles it, not only a value that held earlier in the day."""
+    is_throttled = seen.throttle_time_ms >= max(settings.min_throttle_ms, 1)
+    return is_throttled and seen.hottest.demand.rate > current
 
 
 def _would_move(overridden: Observation, other: Observation) -> bool:

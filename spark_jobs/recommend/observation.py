@@ -94,7 +94,10 @@ def _load(amounts: Amounts, quota_type: str, rule: BrokerRule) -> BrokerLoad:
     return BrokerLoad(
         broker_id=int(amounts.broker_id[0]),
         demand=demand_of(
-            AskedAmounts(at_ms, asked, rate, amounts.logged_throttle_time_ms), window_ms, samples
+            # The log has the longest of several quotas' throttles; this is about this quota's own.
+            AskedAmounts(at_ms, asked, rate, amounts.replayed_throttle_time_ms),
+            window_ms,
+            samples,
         ),
         peak_rate=float(rate[peak]) if np.isfinite(rate[peak]) else 0.0,
         peak_at_ms=int(at_ms[peak]),

@@ -19,8 +19,8 @@ from spark_jobs.recommend.traffic import (
     split_by_sensor,
 )
 
-PORTION_ROWS_MAX = 1_000_000
-"""Decisions held at once, about 300 bytes each; a single sensor with more is held whole."""
+PORTION_ROWS_MAX = 500_000
+"""Decisions held at once, up to 700 bytes each; a single sensor with more is held whole."""
 
 
 @dataclass(frozen=True, slots=True)

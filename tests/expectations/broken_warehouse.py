@@ -26,21 +26,19 @@ ROWS_OF_SMALL = 5
 
 BY_SPARK = {
     "ingested": {
-        "requests": {
-            "one_row_per_line",
-            "log_time_ms_is_in_the_day",
-            "estimate_in_recorded_interval",
-            "recorded_before_logged",
-            "connection_is_not_blank",
-            "known_bytes_are_there",
-            "most_sizes_known",
+        "files": {
+            "one_row_per_file",
+            "source_file_is_not_blank",
+            "lines_are_conserved",
+            "few_lines_in_quarantine",
         },
-        "files": {"one_row_per_file", "lines_are_conserved", "few_lines_in_quarantine"},
     },
     "replayed": {
         "quota_changes": {"interval_not_empty", "intervals_do_not_overlap"},
         "decisions": {
             "known_verdict",
+            "one_decision_per_line",
+            "log_time_ms_is_in_the_day",
             "has_its_request",
             "recorded_in_logged_phases",
             "sensor_time_not_backwards",

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from spark_jobs.airflow_local import (
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.submit import STEPS, DailyAudit
+from tests.living_processes import living
 
 if TYPE_CHECKING:
     from tests.conftest import FakeSteps
@@ -160,10 +160,7 @@ def test_a_failed_step_gives_the_audit_its_exit_code_and_its_words(
 
 @pytest.mark.airflow
 def test_ctrl_c_ends_the_running_step_and_all_it_started(
-    migrated_home: Path,
-    fake_steps: FakeSteps,
-    tmp_path: Path,
-    living: Callable[[Iterable[int]], list[int]],
+    migrated_home: Path, fake_steps: FakeSteps, tmp_path: Path
 ) -> None:
     env = {**os.environ, **fake_steps.env, "FAKE_STEPS_HANG": "ingest"}
     with subprocess.Popen(

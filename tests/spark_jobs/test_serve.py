@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from spark_jobs.serve import (
 )
 from spark_jobs.settings import ServeSettings
 from spark_jobs.step_process import session_members
+from tests.living_processes import living
 
 if TYPE_CHECKING:
     import httpx
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DAG_URL = "/api/v2/dags/quota_audit_daily"
 SLOW = "slow-cluster"
-Living = Callable[[Iterable[int]], list[int]]
 
 
 @pytest.fixture(scope="module")
@@ -285,9 +285,7 @@ def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(server: 
 
 
 @pytest.mark.airflow
-def test_failing_a_running_task_by_hand_ends_its_step_and_all_it_started(
-    server: Server, living: Living
-) -> None:
+def test_failing_a_running_task_by_hand_ends_its_step_and_all_it_started(server: Server) -> None:
     run = server.trigger(cluster=SLOW, day="2026-11-04")
     (pids,) = server.until(server.steps.hanging, "hanging step")
     assert living(pids) == list(pids)
@@ -297,9 +295,7 @@ def test_failing_a_running_task_by_hand_ends_its_step_and_all_it_started(
 
 
 @pytest.mark.airflow
-def test_ctrl_c_ends_the_server_and_the_running_step_and_leaves_nothing(
-    server: Server, living: Living
-) -> None:
+def test_ctrl_c_ends_the_server_and_the_running_step_and_leaves_nothing(server: Server) -> None:
     server.trigger(cluster=SLOW, day="2026-11-05")
     server.until(lambda: len(server.steps.hanging()) == 2, "second hanging step")
     pids = [member.pid for member in session_members(server.process.pid)]

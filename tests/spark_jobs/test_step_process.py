@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from spark_jobs.step_process import (
@@ -15,6 +14,7 @@ from spark_jobs.step_process import (
     run_process,
     session_members,
 )
+from tests.living_processes import living
 
 PYTHON = [sys.executable, "-S", "-c"]
 # Each prints the ids of what it started, then stays until it is ended.
@@ -41,17 +41,6 @@ print("done", flush=True)
 
 class EnoughError(Exception):
     """Raised by a reader that wants no more lines."""
-
-
-def living(pids: list[int]) -> list[int]:
-    found = []
-    for pid in pids:
-        try:
-            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-                found.append(pid)
-        except psutil.NoSuchProcess:
-            continue
-    return found
 
 
 def run_until_first_line(code: str, error: type[BaseException], grace_s: float) -> list[int]:

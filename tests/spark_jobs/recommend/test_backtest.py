@@ -13,7 +13,7 @@ from spark_jobs.recommend.observation import observe
 from spark_jobs.recommend.sensors import Sensor
 from spark_jobs.recommend.traffic import SensorTraffic, split_by_sensor
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
-from tests.tables_builder import Row, row, table_of
+from tests.tables_builder import NOON_MS, Row, row, table_of
 
 # The first example compiles the kernel, which takes seconds: no deadline.
 rule_settings = settings(deadline=None, max_examples=25)
@@ -159,3 +159,30 @@ def test_a_broker_of_unknown_profile_follows_the_newest() -> None:
 def test_decisions_of_a_broker_without_rules_are_an_error() -> None:
     with pytest.raises(KeyError):
         throttles(produces([(0, 1.0)], 1.0, broker_id=3), bound=1.0)
+
+
+def fetch(seq: int, after_ms: int, amount: float, throttle_ms: int) -> Row:
+    return row(
+        "decisions",
+        quota_type="consumer_byte_rate",
+        api_name="FETCH",
+        sensor_seq=seq,
+        recorded_at_ms=NOON_MS + after_ms,
+        amount=amount,
+        bound=1_000.0,
+        is_unrecorded=throttle_ms > 0,
+        logged_throttle_time_ms=throttle_ms,
+        replayed_throttle_time_ms=throttle_ms,
+    )
+
+
+def test_what_was_asked_twice_counts_once_also_where_the_proposal_throttles() -> None:
+    rows = [fetch(0, 0, 15e3, 5_000), fetch(1, 5_000, 15e3, 0), fetch(2, 6_000, 9e3, 0)]
+    # 24,000 bytes in ten seconds against 2,000 a second: two seconds too many.
+    assert throttles(rows, bound=2_000.0) == [0, 0, 2_000]
+
+
+def test_a_refused_mutation_that_is_tried_again_is_one_demand() -> None:
+    rows = mutations([(0, 150.0), (1, 60.0)], bound=10.0)
+    assert len(rows) == 3
+    assert peak_rate(rows) == pytest.approx((150.0 + 60.0) / 11.0)

@@ -104,6 +104,16 @@ def test_a_throttled_follower_of_a_default_gets_a_value_of_its_own() -> None:
     assert json.loads(override["evidence"])["previous"] is None
 
 
+def test_a_follower_that_only_an_earlier_value_throttled_needs_no_value_of_its_own() -> None:
+    strict = busy(50_000.0, 80_000.0, quota_level="client-id", quota_user="", quota_client_id="app")
+    last = strict[-1]["recorded_at_ms"]
+    strict[-1] |= {"quota_level": "default-client-id", "bound": 200_000.0}
+    assert last == max(d["recorded_at_ms"] for d in strict)
+    (default,) = recommended(strict, [change(200_000.0, None, DEFAULT)])
+    assert (default["quota_client_id"], default["status"]) == (DEFAULT, "keep")
+    assert "earlier value only" in default["reason"]
+
+
 def test_a_default_that_nobody_comes_near_is_lowered_for_all() -> None:
     decisions = [
         d
@@ -221,3 +231,23 @@ def test_reading_in_portions_gives_the_same(many: list[Row], tmp_path: Path) -> 
     for one, other in zip(portions, whole, strict=True):
         assert (one.amounts.amount == other.amounts.amount).all()
         assert (one.amounts.recorded_at_ms == other.amounts.recorded_at_ms).all()
+
+
+def test_only_the_sensors_asked_for_are_read(tmp_path: Path) -> None:
+    pairs = [("alice", "etl"), ("bob", "app"), ("alice", "app"), ("bob", "etl")]
+    decisions = [
+        row("decisions", quota_user=u, quota_client_id=c, quota_level="user+client-id")
+        for u, c in pairs
+    ]
+    data = ds.dataset(write_rows(scope_in(tmp_path), "decisions", decisions))
+    wanted = [s for s in sensors.bound_sensors(data) if s.key[1:] in pairs[:2]]
+    assert [t.key[1:] for t in sensors.traffic_of(data, wanted)] == pairs[:2]
+
+
+def test_many_amounts_that_the_log_lacks_lower_the_confidence() -> None:
+    decisions = busy(50_000.0, 80_000.0)
+    for decision in decisions[::10]:
+        decision["amount"] = None
+    (found,) = recommended(decisions, [change(50_000.0, "alice")])
+    assert found["confidence"] == "low"
+    assert json.loads(found["evidence"])["unknown_amounts"] == len(decisions[::10])
