@@ -52,9 +52,10 @@ def throttled_by_second(scope: RunScope) -> pa.Table:
 
     A request is recorded on several sensors, and its throttle is logged once, as the longest of
     theirs (Kafka: ``KafkaApis.handleProduceRequest``): it belongs to the sensor whose replayed
-    throttle is the longest, in doubt to the bandwidth quota. Columns: sensor key, ``second_ms``,
-    ``requests``, ``refused`` (mutations), ``throttle_time_ms``, ``longest_ms``, ``first_ms``,
-    ``last_ms``.
+    throttle is the longest, in doubt to the bandwidth quota. Where none is replayed as throttling
+    it belongs to the request quota, of whose use the log holds only a part. Columns: sensor key,
+    ``second_ms``, ``requests``, ``refused`` (mutations), ``throttle_time_ms``, ``longest_ms``,
+    ``first_ms``, ``last_ms``.
     """
     rows = _held_back(scope)
     rows = _once_per_request(rows) if rows.num_rows else rows
@@ -107,7 +108,8 @@ def _once_per_request(rows: pa.Table) -> pa.Table:
     replayed = pc.fill_null(rows["replayed_throttle_time_ms"], 0).to_numpy().astype(np.int64)
     quota_type = rows["quota_type"].chunk(0)
     request_quota = quota_type.dictionary.index("request_percentage").as_py()
-    claim = 2 * replayed + (quota_type.indices.to_numpy() != request_quota)
+    is_request_quota = quota_type.indices.to_numpy() == request_quota
+    claim = 2 * replayed + np.where(replayed > 0, ~is_request_quota, is_request_quota)
     file = rows["source_file"].chunk(0).indices.to_numpy()
     line = rows["source_line"].to_numpy()
     broker_id = rows["broker_id"].to_numpy()

@@ -28,6 +28,13 @@ def test_in_doubt_a_throttle_belongs_to_the_bandwidth_quota(tmp_path: Path) -> N
     assert only.sensor.quota_type == "producer_byte_rate"
 
 
+def test_a_throttle_that_no_quota_explains_belongs_to_the_request_quota(tmp_path: Path) -> None:
+    request_time = throttled(0, 700, quota_type="request_percentage", replayed_throttle_time_ms=0)
+    bandwidth = throttled(0, 700, replayed_throttle_time_ms=0)
+    (only,) = throttled_of(tmp_path, [bandwidth, request_time])
+    assert only.sensor.quota_type == "request_percentage"
+
+
 def test_lines_with_one_number_in_two_files_are_two_requests(tmp_path: Path) -> None:
     files = ["broker=1/kafka-request.log", "broker=1/kafka-request.log.1"]
     (only,) = throttled_of(tmp_path, [throttled(0, 500, source_file=f) for f in files])
