@@ -20,7 +20,7 @@ from spark_jobs.recommend.traffic import (
 )
 
 PORTION_ROWS_MAX = 500_000
-"""Decisions held at once, up to 700 bytes each; a single sensor with more is held whole."""
+"""Decisions held at once; a single sensor with more is held whole."""
 
 
 @dataclass(frozen=True, slots=True)
