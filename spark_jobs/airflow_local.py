@@ -35,6 +35,9 @@ from spark_jobs.submit import (
 )
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+_SMALL_ARCHIVE_BYTES = 16 << 20
+# Each step starts a JVM: on a small archive compiling well would take longer than it saves.
+_QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _CONSOLE = Console(soft_wrap=True, highlight=False)
 _DAY = re.compile(r"^\d{4}-\d{2}-\d{2}$")
 # Longer than the grace of the step inside it, or Airflow is killed before it has ended the step.
@@ -80,6 +83,8 @@ def audit(
     check_wording(settings)
     env = airflow_environment(home, find_project(project))
     env["QUOTA_AUDIT_WAREHOUSE"] = str(settings.warehouse)
+    if _log_bytes(settings.archive) <= _SMALL_ARCHIVE_BYTES:
+        env.setdefault("QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS", _QUICK_JVM)
     # Reading the archive's days takes as long as migrating the database: do both at once.
     with ThreadPoolExecutor(1) as background:
         migration = background.submit(prepare_home, home, env)
@@ -94,6 +99,10 @@ def audit(
     plural = "" if len(audits) == 1 else "s"
     reports = settings.warehouse / "reports" / f"cluster={settings.cluster}"
     _CONSOLE.print(f"audited {len(audits)} day{plural} of {settings.cluster}: {reports}")
+
+
+def _log_bytes(archive: Path) -> int:
+    return sum(path.stat().st_size for path in archive.rglob("*") if path.is_file())
 
 
 def check_wording(settings: DailyAuditSettings) -> None:

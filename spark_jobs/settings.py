@@ -16,6 +16,8 @@ class SparkSettings(BaseSettings):
 
     master: str = "local[*]"
     driver_memory: str = "2g"
+    # Options of the JVM; for logs of a few MB -XX:TieredStopAtLevel=1 saves a fifth of the time.
+    driver_java_options: str = ""
     shuffle_partitions: int = Field(default=8, ge=1)
 
 

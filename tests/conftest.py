@@ -25,7 +25,12 @@ def spark() -> Iterator[SparkSession]:
     """Two workers, two shuffle partitions: small enough to be quick, enough to lose an order."""
     from spark_jobs.jobs.spark_session import spark_session
 
-    settings = SparkSettings(master="local[2]", driver_memory="1g", shuffle_partitions=2)
+    settings = SparkSettings(
+        master="local[2]",
+        driver_memory="1g",
+        shuffle_partitions=2,
+        driver_java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    )
     with spark_session("tests", settings) as session:
         yield session
 

@@ -23,6 +23,7 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         SparkSession.builder.appName(f"quota-audit {step}")
         .master(settings.master)
         .config("spark.driver.memory", settings.driver_memory)
+        .config("spark.driver.extraJavaOptions", settings.driver_java_options)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", settings.shuffle_partitions)
         .config("spark.sql.adaptive.coalescePartitions.enabled", "false")
