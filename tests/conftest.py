@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ def spark() -> Iterator[SparkSession]:
         shuffle_partitions=2,
         driver_java_options="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     )
+    # Its last words come when pytest has closed the streams that Airflow's logging writes to.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     with spark_session("tests", settings) as session:
         yield session
 

@@ -18,10 +18,15 @@ def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:
     The new files are complete beside the old ones before they take their place, so a reader sees
     the old partition or the new one.
     """
+    of_contract = rows.cast(TABLES[table])
     target = scope.partition_dir(table)
     staged = target.parent / f".staged-{uuid.uuid4().hex}"
     staged.mkdir(parents=True)
-    pq.write_table(rows.cast(TABLES[table]), staged / "part-0.parquet", compression="zstd")
+    try:
+        pq.write_table(of_contract, staged / "part-0.parquet", compression="zstd")
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
     retired = target.parent / f".retired-{uuid.uuid4().hex}"
     if target.exists():
         target.rename(retired)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app, main
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import find_archive
+from spark_jobs.jobs.detect_profile import print_profiles
 from spark_jobs.jobs.digest_tables import table_digest
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
@@ -279,3 +280,46 @@ def test_a_truncated_file_is_audited_up_to_the_cut_and_says_so(
     assert report.requests > 100
     scope = RunScope(tmp_path / "w", "default", report.days[0])
     assert "unreadable_file" in read_table(scope, "quarantine")["reason"].to_pylist()
+
+
+def test_an_archive_without_broker_folders_is_read_by_listener_address(
+    spark: SparkSession, audited: RunScope, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    listeners = []
+    for path in sorted(EXAMPLE.glob("broker=*/kafka-request.log*")):
+        broker_id = path.parent.name.partition("=")[2]
+        (archive / f"kafka-request.log.{broker_id}.gz").write_bytes(path.read_bytes())
+        lines = [j for broker, j in logged_lines() if str(broker) == broker_id]
+        addresses = {j["connection"].partition("-")[0] for j in lines}
+        listeners += [f"{address}={broker_id}" for address in sorted(addresses)]
+    report = ingest_requests(
+        spark,
+        find_archive(archive, "default"),
+        tmp_path / "w",
+        None,
+        IngestOptions.of(broker_version="4.1.0", listeners=listeners),
+    )
+    assert report.quarantined == 0
+    by_broker = collections.Counter(
+        read_table(RunScope(tmp_path / "w", "default", report.days[0]), "requests", ["broker_id"])[
+            "broker_id"
+        ].to_pylist()
+    )
+    assert by_broker == collections.Counter(broker for broker, _ in logged_lines())
+
+
+def test_without_a_version_the_profile_is_found_out_from_the_throttles(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "archive"
+    shutil.copytree(EXAMPLE, archive)
+    (archive / "kafka-version.txt").unlink()
+    scope = audit(spark, archive, tmp_path / "w")
+    brokers = read_table(scope, "brokers").to_pylist()
+    assert [(b["rate_profile"], b["version_source"]) for b in brokers] == [
+        ("rate_3_8", "detected")
+    ] * 2
+    print_profiles(spark, scope)
+    assert "broker 1 follows rate_3_8, broker 2 follows rate_3_8" in capsys.readouterr().out

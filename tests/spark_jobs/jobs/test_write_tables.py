@@ -1,0 +1,94 @@
+"""Tables are replaced a whole partition at a time, and nothing else is touched."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.publish_table import read_partitions, write_partitions
+from spark_jobs.tables import QUARANTINE, TABLES
+from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
+from tests.tables_builder import row
+
+MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)
+
+
+def scope(warehouse: Path, day: dt.date = MONDAY, cluster: str = "default") -> RunScope:
+    return RunScope(warehouse, cluster, day)
+
+
+def brokers(*ids: int) -> pa.Table:
+    return pa.Table.from_pylist([row("brokers", broker_id=i) for i in ids], TABLES["brokers"])
+
+
+def test_a_small_table_replaces_its_own_partition_only(tmp_path: Path) -> None:
+    write_local(brokers(1, 2), "brokers", scope(tmp_path))
+    write_local(brokers(3), "brokers", scope(tmp_path, TUESDAY))
+    write_local(brokers(4), "brokers", scope(tmp_path))
+    assert read_table(scope(tmp_path), "brokers")["broker_id"].to_pylist() == [4]
+    assert read_table(scope(tmp_path, TUESDAY), "brokers")["broker_id"].to_pylist() == [3]
+    assert days_of(tmp_path, "default", "brokers") == [MONDAY, TUESDAY]
+    assert sorted(p.name for p in scope(tmp_path).partition_dir("brokers").iterdir()) == [
+        "part-0.parquet"
+    ]
+
+
+def test_rows_that_are_not_the_contracts_are_not_written(tmp_path: Path) -> None:
+    write_local(brokers(1), "brokers", scope(tmp_path))
+    with pytest.raises((pa.ArrowInvalid, ValueError)):
+        write_local(pa.table({"broker_id": [2]}), "brokers", scope(tmp_path))
+    assert read_table(scope(tmp_path), "brokers")["broker_id"].to_pylist() == [1]
+    leftovers = [p.name for p in (tmp_path / "brokers" / "cluster=default").iterdir()]
+    assert leftovers == ["date=2026-11-09"]
+
+
+def test_a_table_nobody_wrote_has_no_rows(tmp_path: Path) -> None:
+    assert read_table(scope(tmp_path), "decisions").schema.equals(TABLES["decisions"])
+    assert open_table(scope(tmp_path), "decisions").count_rows() == 0
+
+
+def quarantine(spark: SparkSession, **lines: int) -> DataFrame:
+    """Return rows of quarantine with ``date``: as many as told for each of two days."""
+    dates = {"monday": MONDAY, "tuesday": TUESDAY}
+    rows = [
+        row("quarantine", source_line=n) | {"date": str(dates[name])}
+        for name, count in lines.items()
+        for n in range(count)
+    ]
+    nullable = [f.with_nullable(True) for f in QUARANTINE]
+    schema = pa.schema([*nullable, pa.field("date", pa.string())])
+    return spark.createDataFrame(
+        pa.Table.from_pylist(rows, schema), schema=from_arrow_schema(schema)
+    )
+
+
+def counts(spark: SparkSession, warehouse: Path, cluster: str = "default") -> tuple[int, int]:
+    monday, tuesday = (
+        read_partitions(spark, "quarantine", warehouse, cluster, day).count()
+        for day in (MONDAY, TUESDAY)
+    )
+    return monday, tuesday
+
+
+@pytest.mark.spark
+def test_a_large_table_replaces_the_days_asked_for_and_empties_those_without_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    both = [MONDAY, TUESDAY]
+    for cluster in ("default", "other"):
+        rows = quarantine(spark, monday=2, tuesday=3)
+        write_partitions(rows, "quarantine", tmp_path, cluster, both, both)
+    assert counts(spark, tmp_path) == (2, 3)
+    write_partitions(
+        quarantine(spark, monday=1), "quarantine", tmp_path, "default", [MONDAY], [MONDAY]
+    )
+    assert counts(spark, tmp_path) == (1, 3)
+    write_partitions(quarantine(spark), "quarantine", tmp_path, "default", [TUESDAY], [])
+    assert counts(spark, tmp_path) == (1, 0)
+    assert counts(spark, tmp_path, "other") == (2, 3)
