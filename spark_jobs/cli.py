@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -175,8 +177,9 @@ def judge(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> N
     from spark_jobs.jobs.judge_decisions import judge_decisions
     from spark_jobs.jobs.spark_session import spark_session
 
-    with spark_session("judge") as spark:
-        typer.echo(judge_decisions(spark, _scope(warehouse, cluster, day)))
+    with ExitStack() as stack:
+        session = partial(stack.enter_context, spark_session("judge"))
+        typer.echo(judge_decisions(session, _scope(warehouse, cluster, day)))
 
 
 @app.command()

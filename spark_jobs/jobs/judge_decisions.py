@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.publish_table import read_partitions
 from spark_jobs.judge.findings import SensorKey, SensorSecond, find
+from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.tables import FINDINGS
+from spark_jobs.tables import FINDINGS, WRONG_VERDICTS
 from spark_jobs.transforms.sensor_seconds import SENSOR, seconds_of_suspects
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse import RunScope, open_table, read_table
 
 
 def judge_decisions(
-    spark: SparkSession, scope: RunScope, settings: JudgeSettings | None = None
+    session: Callable[[], SparkSession], scope: RunScope, settings: JudgeSettings | None = None
 ) -> str:
-    """Write the ``findings`` of a day and return what was found in a sentence."""
+    """Write the ``findings`` of a day and return what was found in a sentence.
+
+    ``session`` returns a Spark session; it is not asked for one where no decision is suspect.
+    """
     settings = settings or JudgeSettings()
-    decisions = read_partitions(spark, "decisions", scope.warehouse, scope.cluster, scope.day)
-    seconds = []
-    for row in seconds_of_suspects(decisions).collect():
-        fields = row.asDict()
-        key = SensorKey(**{name: fields.pop(name) for name in SENSOR})
-        seconds.append(SensorSecond(key=key, **fields))
+    seconds = _suspect_seconds(session(), scope) if _has_suspects(scope) else []
     brokers = read_table(scope, "brokers", ["broker_id", "version"]).to_pylist()
     findings = find(
         seconds,
@@ -39,3 +41,19 @@ def judge_decisions(
     }
     counts = ", ".join(f"{n} {severity}" for severity, n in by_severity.items())
     return f"findings: {len(findings)} ({counts})"
+
+
+def _has_suspects(scope: RunScope) -> bool:
+    unbound = pc.field("reason") == THROTTLED_WITHOUT_QUOTA
+    suspect = pc.field("verdict").isin(WRONG_VERDICTS) | pc.coalesce(unbound, pa.scalar(False))
+    return bool(open_table(scope, "decisions").count_rows(filter=suspect))
+
+
+def _suspect_seconds(spark: SparkSession, scope: RunScope) -> list[SensorSecond]:
+    decisions = read_partitions(spark, "decisions", scope.warehouse, scope.cluster, scope.day)
+    seconds = []
+    for row in seconds_of_suspects(decisions).collect():
+        fields = row.asDict()
+        key = SensorKey(**{name: fields.pop(name) for name in SENSOR})
+        seconds.append(SensorSecond(key=key, **fields))
+    return seconds

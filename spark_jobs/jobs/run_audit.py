@@ -63,7 +63,7 @@ def _steps(spark: SparkSession, scope: RunScope) -> list[Step]:
         ("resolve_quotas", lambda: resolve_quotas(scope)),
         ("replay_quotas", lambda: replay_quotas(spark, scope)),
         ("validate_replayed", lambda: validate_stage(scope, "replayed", spark)),
-        ("judge_decisions", lambda: judge_decisions(spark, scope)),
+        ("judge_decisions", lambda: judge_decisions(lambda: spark, scope)),
         ("recommend_quotas", lambda: recommend_quotas(scope)),
         ("validate_judged", lambda: validate_stage(scope, "judged", spark)),
         ("publish_report", lambda: publish_run(scope)),

@@ -42,7 +42,7 @@ def audit(spark: SparkSession, archive: Path, warehouse: Path) -> RunScope:
     scope = RunScope(warehouse, "default", report.days[0])
     resolve_quotas(scope)
     replay_quotas(spark, scope)
-    judge_decisions(spark, scope)
+    judge_decisions(lambda: spark, scope)
     return scope
 
 

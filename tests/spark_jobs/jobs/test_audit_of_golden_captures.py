@@ -1,0 +1,64 @@
+"""Half a minute of real brokers of older versions, audited as a user would."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.jobs.archive import find_archive
+from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.jobs.judge_decisions import judge_decisions
+from spark_jobs.jobs.replay_quotas import replay_quotas
+from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.settings import JudgeSettings
+from spark_jobs.tables import WRONG_VERDICTS
+from spark_jobs.warehouse import RunScope, read_table
+
+pytestmark = pytest.mark.spark
+CAPTURES = Path(__file__).parents[2] / "golden" / "captures"
+
+
+def audit(spark: SparkSession, capture: str, warehouse: Path) -> RunScope:
+    archive = find_archive(CAPTURES / capture, "default")
+    report = ingest_requests(spark, archive, warehouse, None, IngestOptions.of())
+    scope = RunScope(warehouse, "default", report.days[0])
+    resolve_quotas(scope)
+    replay_quotas(spark, scope)
+    judge_decisions(lambda: spark, scope)
+    return scope
+
+
+def test_a_controller_that_never_enforced_its_quota_is_a_finding(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """KAFKA-14351: the KRaft controller of 3.3 admits every mutation."""
+    scope = audit(spark, "kafka-3.3.2", tmp_path)
+    found = read_table(scope, "findings").to_pylist()
+    assert {f["kind"] for f in found} == {"not_enforced"}
+    carol = next(f for f in found if f["quota_user"] == "carol")
+    assert carol["quota_type"] == "controller_mutation_rate"
+    assert "was not enforced on broker 1" in carol["explanation"]
+    evidence = json.loads(carol["evidence"])
+    assert evidence["known_fault"] == "KAFKA-14351"
+    assert evidence["enforced"] == 0 < evidence["due"]
+    # So few decisions are told, but not as an alarm.
+    assert carol["decisions"] < JudgeSettings().finding_min_decisions
+    assert carol["severity"] == "info"
+
+
+def test_brokers_that_enforced_everything_are_accused_of_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    scope = audit(spark, "kafka-3.7.2", tmp_path)
+    decisions = read_table(scope, "decisions")
+    assert {b["rate_profile"] for b in read_table(scope, "brokers").to_pylist()} == {"rate_3_3"}
+    assert decisions.filter(pc.field("verdict").isin(WRONG_VERDICTS)).num_rows == 0
+    assert read_table(scope, "findings").num_rows == 0
+    refused = pc.sum(pc.invert(decisions["logged_admitted"])).as_py()
+    assert refused > 0
+    assert decisions.filter(pc.field("logged_throttle_time_ms") > 0).num_rows > 50
