@@ -101,11 +101,12 @@ def suite() -> gx.ExpectationSuite:
         rule(
             gxe.ExpectColumnValuesToBeInSet,
             "most_sizes_known",
-            "The size of at least 95 % of the requests could be computed from the log.",
+            "The size of at least 95 % of the produces could be computed from the log.",
             severity="warning",
             column="request_bytes_known",
             value_set=[True],
             mostly=0.95,
+            row_condition=Column("api_name") == "PRODUCE",
         ),
         rule(
             gxe.ExpectColumnValuesToNotBeNull,

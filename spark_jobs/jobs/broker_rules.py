@@ -73,20 +73,28 @@ def profiled_brokers(scope: RunScope, amounts: DataFrame) -> dict[int, BrokerRul
     if not unknown:
         return rules_of(scope, {})
     best = best_profiles(profile_scores(scope, amounts))
-    assumed = {broker: best.get(broker, NEWEST_PROFILE) for broker in unknown}
+    assumed = {broker: best[broker][-1] if broker in best else NEWEST_PROFILE for broker in unknown}
     rules = rules_of(scope, assumed)
     _record(scope, assumed, detected=set(best))
     return rules
 
 
-def best_profiles(scores: list[ProfileScore]) -> dict[int, RateProfile]:
-    """Return the best profile of each broker whose log has throttles to tell by."""
-    best: dict[int, ProfileScore] = {}
-    for score in scores:
-        leader = best.get(score.broker_id)
-        if score.throttled and (leader is None or score.rank > leader.rank):
-            best[score.broker_id] = score
-    return {broker: score.profile for broker, score in best.items()}
+def best_profiles(scores: list[ProfileScore]) -> dict[int, tuple[RateProfile, ...]]:
+    """Return the profiles that explain each broker's log best, oldest first.
+
+    They are several where the log does not tell them apart; a broker whose log tells none from
+    another is left out.
+    """
+    best: dict[int, tuple[RateProfile, ...]] = {}
+    for broker_id in {score.broker_id for score in scores}:
+        of_broker = [s for s in scores if s.broker_id == broker_id and s.throttled]
+        top = max((s.rank for s in of_broker), default=None)
+        equal = tuple(
+            p for p in RateProfile if any(s.profile is p and s.rank == top for s in of_broker)
+        )
+        if 0 < len(equal) < len(RateProfile):
+            best[broker_id] = equal
+    return best
 
 
 def profile_scores(scope: RunScope, amounts: DataFrame) -> list[ProfileScore]:

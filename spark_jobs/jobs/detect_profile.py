@@ -26,13 +26,14 @@ def print_profiles(spark: SparkSession, scope: RunScope) -> None:
     best = best_profiles(scores)
     if not best:
         raise BadInputError(
-            f"{scope.cluster} {scope.day}: no produce was throttled by a bandwidth quota alone, "
-            "so nothing in the log tells the profiles apart. Give --broker-version instead."
+            f"{scope.cluster} {scope.day}: the produces that a bandwidth quota alone throttled "
+            f"({max((s.throttled for s in scores), default=0)}) do not tell the profiles apart. "
+            "Give --broker-version instead."
         )
     table = Table("broker", "profile", "decisions agree", "throttles within 1 ms", "")
     for score in sorted(scores, key=lambda s: (s.broker_id, s.profile)):
         within, agreeing = score.rank
-        is_best = best.get(score.broker_id) == score.profile
+        is_best = score.profile in best.get(score.broker_id, ())
         table.add_row(
             str(score.broker_id),
             str(score.profile),
@@ -42,5 +43,7 @@ def print_profiles(spark: SparkSession, scope: RunScope) -> None:
         )
     console = Console(soft_wrap=True)
     console.print(table)
-    answers = ", ".join(f"broker {b} follows {p}" for b, p in sorted(best.items()))
-    console.print(answers, highlight=False)
+    answers = [f"broker {b} follows {' or '.join(best[b])}" for b in sorted(best)]
+    brokers = sorted({score.broker_id for score in scores} - best.keys())
+    answers += [f"broker {b}: the log does not tell" for b in brokers]
+    console.print(", ".join(answers), highlight=False)

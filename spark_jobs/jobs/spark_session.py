@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from spark_jobs.settings import SparkSettings
+
+LOGGING = Path(__file__).parent / "log4j2.properties"
 
 
 @contextmanager
@@ -23,7 +26,7 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         SparkSession.builder.appName(f"quota-audit {step}")
         .master(settings.master)
         .config("spark.driver.memory", settings.driver_memory)
-        .config("spark.driver.extraJavaOptions", settings.driver_java_options)
+        .config("spark.driver.extraJavaOptions", _java_options(settings))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", settings.shuffle_partitions)
         .config("spark.sql.adaptive.coalescePartitions.enabled", "false")
@@ -34,9 +37,9 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         .config("spark.sql.parquet.compression.codec", "zstd")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-        .config("spark.log.level", "ERROR")
     )
     if settings.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
     spark = builder.getOrCreate()
@@ -44,3 +47,9 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         yield spark
     finally:
         spark.stop()
+
+
+def _java_options(settings: SparkSettings) -> str:
+    # Not there where the package was sent as a zip; Spark then logs in its own way.
+    logging = [f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"] if LOGGING.is_file() else []
+    return " ".join([*logging, settings.driver_java_options]).strip()
