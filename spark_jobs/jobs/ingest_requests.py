@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+import shutil
+import uuid
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.broker_facts import broker_facts
+from spark_jobs.jobs.file_report import DAY_MS, FileReport
 from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingested_lines import (
+from spark_jobs.jobs.ingested_files import (
     audited_days,
     check_conservation,
-    collect_files,
-    overview,
-    write_lines,
+    file_rows,
+    publish_parts,
 )
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.quota_sources import known_quotas
-from spark_jobs.jobs.read_logs import (
-    DAY_MS,
-    INGESTED,
-    LOG_FILES,
-    REQUEST,
-    read_log_files,
-)
+from spark_jobs.jobs.read_logs import ReadTask, day_number, read_log_file
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.tables import BROKERS, FILES, QUOTA_EVENTS
 from spark_jobs.warehouse import RunScope
-
-ALTERATION_COLUMNS = (
-    "broker_id", "log_time_ms", "client_id", "correlation_id", "is_forwarded",
-    "quota_alterations", "validate_only", "error_codes", "remote_time_us",
-    "response_queue_time_us", "send_time_us", "source_file", "source_line",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +64,25 @@ def ingest_requests(
     Raises BadInputError where there is nothing to audit, AuditFailedError where the lines written
     are not the lines read.
     """
-    lines = _read(spark, archive, options).persist()
+    folder = warehouse / f".staged-{uuid.uuid4().hex}"
     try:
-        seen = overview(lines)
-        days = audited_days(seen, archive, day)
-        files = collect_files(lines, days)
-        write_lines(lines, seen, archive.cluster, warehouse, days)
-        check_conservation(spark, files, warehouse, archive.cluster, days)
-        alterations = _alterations(lines)
+        reports = _read(spark, archive, options, folder, day)
+        days = audited_days(reports, archive, day)
+        files = file_rows(reports, days)
+        check_conservation(reports, files, days)
+        publish_parts(reports, folder, warehouse, archive.cluster, days)
     finally:
-        lines.unpersist()
-    facts = broker_facts(archive, options, seen.broker_ids)
-    known = known_quotas(archive, options, alterations, seen.broker_ids, seen.first_request_ms)
+        shutil.rmtree(folder, ignore_errors=True)
+    broker_ids = sorted({broker_id for report in reports for broker_id in report.broker_ids})
+    first_ms = min(r.first_request_ms for r in reports if r.first_request_ms is not None)
+    alterations = [row for report in reports for row in report.alterations]
+    facts = broker_facts(archive, options, broker_ids)
+    known = known_quotas(archive, options, alterations, broker_ids, first_ms)
     for one_day in days:
         scope = RunScope(warehouse, archive.cluster, one_day)
-        end_ms = _day_ms(one_day) + DAY_MS
+        end_ms = (day_number(one_day) + 1) * DAY_MS
         events = [e for e in known.rows if e["earliest_ms"] < end_ms]
-        of_day = [f for f in files if f["date"] == str(one_day)]
+        of_day = [f for f in files if f["date"] == one_day]
         write_local(pa.Table.from_pylist(of_day, FILES), "files", scope)
         write_local(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
         write_local(pa.Table.from_pylist(facts, BROKERS), "brokers", scope)
@@ -110,37 +100,21 @@ def ingest_requests(
     )
 
 
-def _read(spark: SparkSession, archive: Archive, options: IngestOptions) -> DataFrame:
-    """Return every line of the archive as rows of INGESTED; one task a file."""
-    files = [
-        {
-            "path": str(f.path.absolute()),
-            "source_file": f.source_file,
-            "broker_id": f.broker_id,
-            "size_bytes": f.size_bytes,
-            "fallback_ms": int(f.path.stat().st_mtime * 1000),
-        }
-        for f in sorted(archive.request_logs, key=lambda f: -f.size_bytes)
-    ]
-    named = spark.createDataFrame(
-        pa.Table.from_pylist(files, LOG_FILES), schema=from_arrow_schema(LOG_FILES)
-    ).repartitionByRange(len(files), "source_file")
+def _read(
+    spark: SparkSession,
+    archive: Archive,
+    options: IngestOptions,
+    folder: Path,
+    day: dt.date | None,
+) -> list[FileReport]:
+    """Return every file's report; one task a file, the largest first."""
     log_options = LogOptions(
         timezone=options.timezone,
         prefix=options.prefix,
         listener_brokers=dict(options.listener_brokers),
     )
-    return named.mapInArrow(read_log_files(log_options), from_arrow_schema(INGESTED)).withColumn(
-        "date",
-        F.date_format(F.date_add(F.lit("1970-01-01").cast("date"), F.col("day")), "yyyy-MM-dd"),
-    )
-
-
-def _alterations(lines: DataFrame) -> list[dict[str, Any]]:
-    """Return the quota alterations of every day read: older ones may still be in force."""
-    rows = lines.where((F.col("row_kind") == REQUEST) & (F.size("quota_alterations") > 0))
-    return [r.asDict(recursive=True) for r in rows.select(*ALTERATION_COLUMNS).collect()]
-
-
-def _day_ms(day: dt.date) -> int:
-    return (day - dt.date(1970, 1, 1)).days * DAY_MS
+    task = ReadTask(log_options, folder, None if day is None else day_number(day))
+    logs = sorted(archive.request_logs, key=lambda log: -log.size_bytes)
+    logs = [replace(log, path=log.path.absolute()) for log in logs]
+    files = spark.sparkContext.parallelize(logs, len(logs))
+    return files.map(partial(read_log_file, task=task)).collect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,8 +28,18 @@ def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
+    replace_partition(staged, target)
+
+
+def replace_partition(staged: Path | None, target: Path) -> None:
+    """Put the finished folder ``staged`` (None: nothing) in the place of the partition ``target``.
+
+    Both are on one file system.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
     retired = target.parent / f".retired-{uuid.uuid4().hex}"
     if target.exists():
         target.rename(retired)
-    staged.rename(target)
+    if staged is not None:
+        staged.rename(target)
     shutil.rmtree(retired, ignore_errors=True)

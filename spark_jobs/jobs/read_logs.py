@@ -1,171 +1,157 @@
-"""Workers' side of an ingest: one file → record batches of requests, quarantine and counts."""
+"""Workers' side of an ingest: one log file → Parquet files of its requests and quarantined lines.
+
+Rows go from Arrow straight into Parquet; only counts, and the few requests that alter quotas,
+travel to the driver.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
-from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
-from spark_jobs.tables import FILES, QUARANTINE, REQUESTS
-
-DAY_MS = 86_400_000
-UNREADABLE_FILE = "unreadable_file"
-
-# One stream carries all three tables; ``row_kind`` tells them apart.
-REQUEST, QUARANTINED, FILE = "request", "quarantined", "file"
-LOG_FILES = pa.schema(
-    [
-        ("path", pa.string()),
-        ("source_file", pa.string()),
-        ("broker_id", pa.int32()),
-        ("size_bytes", pa.int64()),
-        ("fallback_ms", pa.int64()),
-    ]
+from spark_jobs.jobs.archive import LogFile
+from spark_jobs.jobs.file_report import (
+    DAY_MS,
+    QUARANTINE_TABLE,
+    REQUESTS_TABLE,
+    Count,
+    FileReport,
 )
+from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
+from spark_jobs.jobs.part_writer import PartWriter
+from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
+from spark_jobs.tables import QUARANTINE
+
+UNREADABLE_FILE = "unreadable_file"
+ALTERATION_COLUMNS = (
+    "broker_id", "log_time_ms", "client_id", "correlation_id", "is_forwarded",
+    "quota_alterations", "validate_only", "error_codes", "remote_time_us",
+    "response_queue_time_us", "send_time_us", "source_file", "source_line",
+)  # fmt: skip
 
 
-def _ingested_schema() -> pa.Schema:
-    fields = {"row_kind": pa.field("row_kind", pa.string())}
-    fields["day"] = pa.field("day", pa.int32())
-    for schema in (REQUESTS, QUARANTINE, FILES):
-        for column in schema:
-            fields.setdefault(column.name, column.with_nullable(True))
-    return pa.schema(list(fields.values()))
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """How to read files, where to stage their rows, and of which UTC day number (None: all)."""
+
+    options: LogOptions
+    folder: Path
+    day: int | None
 
 
-INGESTED = _ingested_schema()
-
-
-@dataclass(slots=True)
-class _Counts:
-    """Lines of one file, by the day they belong to."""
-
-    lines_read: int = 0
-    other: int = 0
-    requests: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    quarantined: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-
-    def add(self, tally: dict[int, int], days: np.ndarray) -> None:
-        for day, count in zip(*np.unique(days, return_counts=True), strict=True):
-            tally[int(day)] += int(count)
-
-
-def read_log_files(
-    options: LogOptions,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the ``mapInArrow`` function that reads the files named by rows of LOG_FILES."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield from _read_file(row, options)
-
-    return run
-
-
-def _read_file(row: dict[str, object], options: LogOptions) -> Iterator[pa.RecordBatch]:
-    path, source_file = Path(str(row["path"])), str(row["source_file"])
-    counts = _Counts()
+def read_log_file(log: LogFile, task: ReadTask) -> FileReport:
+    """Return the report of one file, whose rows of the day asked for were written as Parquet."""
+    reader = _FileReader(log, task)
     state = ChunkState()
-    last_ms = int(str(row["fallback_ms"]))
-    blocks = line_blocks(path)
+    blocks = line_blocks(log.path)
     while True:
         try:
             data = next(blocks, None)
         except TruncatedFileError as error:
-            broken = _unreadable(row, counts.lines_read + 1, last_ms, str(error))
-            # The rest of the file counts as one line that could not be read.
-            counts.lines_read += 1
-            counts.add(counts.quarantined, _days(broken, last_ms))
-            yield _tagged(broken, QUARANTINED, _days(broken, last_ms))
+            reader.cut(str(error))
             break
-        source = LineSource(
-            source_file=source_file,
-            broker_id=row["broker_id"],  # type: ignore[arg-type]
-            first_line=counts.lines_read + 1,
-        )
-        parsed, state = parse_chunk(data or b"", source, options, state, is_last=data is None)
-        counts.lines_read += parsed.lines_read
-        counts.other += parsed.other
-        if len(parsed.requests):
-            times = parsed.requests["log_time_ms"]
-            days = times.to_numpy() // DAY_MS
-            counts.add(counts.requests, days)
-            yield _tagged(parsed.requests, REQUEST, days)
-            last_ms = int(pc.max(times).as_py())
-        if len(parsed.quarantine):
-            days = _days(parsed.quarantine, last_ms)
-            counts.add(counts.quarantined, days)
-            yield _tagged(parsed.quarantine, QUARANTINED, days)
+        source = LineSource(log.source_file, log.broker_id, reader.report.lines_read + 1)
+        parsed, state = parse_chunk(data or b"", source, task.options, state, is_last=data is None)
+        reader.report.lines_read += parsed.lines_read
+        reader.report.other += parsed.other
+        reader.take_requests(parsed.requests)
+        reader.take_quarantine(parsed.quarantine)
         if data is None:
             break
-    yield from _file_rows(row, counts, last_ms)
+    return reader.close()
 
 
-def _unreadable(row: dict[str, object], line: int, last_ms: int, why: str) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [
-            {
-                "broker_id": row["broker_id"],
-                "log_time_ms": None,
-                "source_file": row["source_file"],
-                "source_line": line,
-                "reason": UNREADABLE_FILE,
-                "text": f"the file ends early: {why}",
-            }
-        ],
-        schema=QUARANTINE,
-    )
+class _FileReader:
+    """Counts and writes the rows of one file, day by day."""
 
+    def __init__(self, log: LogFile, task: ReadTask) -> None:
+        self.report = FileReport(log.source_file, log.broker_id, log.size_bytes)
+        self._task = task
+        self._writer = PartWriter(task.folder)
+        self._counts: Counter[tuple[str, int | None, str | None]] = Counter()
+        self._broker_ids: set[int] = set()
+        self._undated: list[pa.RecordBatch] = []
+        self._last_day: int | None = None
 
-def _days(rows: pa.RecordBatch, fallback_ms: int) -> np.ndarray:
-    """Return each row's UTC day number; a line without a time belongs to the day before it."""
-    return np.asarray(pc.fill_null(rows["log_time_ms"], fallback_ms)) // DAY_MS
-
-
-def _file_rows(row: dict[str, object], counts: _Counts, last_ms: int) -> Iterator[pa.RecordBatch]:
-    days = sorted({*counts.requests, *counts.quarantined}) or [last_ms // DAY_MS]
-    total = sum(counts.requests.values()) + sum(counts.quarantined.values())
-    rows = []
-    for day in days:
-        requests, quarantined = counts.requests.get(day, 0), counts.quarantined.get(day, 0)
-        rows.append(
-            {
-                "source_file": row["source_file"],
-                "broker_id": row["broker_id"],
-                "bytes_read": row["size_bytes"],
-                "lines_read": counts.lines_read,
-                "requests": requests,
-                "quarantined": quarantined,
-                "other": counts.other,
-                "other_days": total - requests - quarantined,
-            }
+    def take_requests(self, rows: pa.RecordBatch) -> None:
+        """Take a block's requests."""
+        if not len(rows):
+            return
+        days = np.asarray(rows["log_time_ms"]) // DAY_MS
+        for day in np.unique(days).tolist():
+            of_day = rows.filter(pa.array(days == day))
+            self._counts[REQUESTS_TABLE, day, None] += len(of_day)
+            self._write(REQUESTS_TABLE, day, of_day)
+        self._last_day = int(days[-1])
+        self._broker_ids |= set(pc.unique(rows["broker_id"]).to_pylist())
+        first_ms = pc.min(rows["log_time_ms"]).as_py()
+        known_ms = self.report.first_request_ms
+        self.report.first_request_ms = first_ms if known_ms is None else min(known_ms, first_ms)
+        altering = rows.filter(
+            pc.greater(pc.fill_null(pc.list_value_length(rows["quota_alterations"]), 0), 0)
         )
-    yield _tagged(pa.RecordBatch.from_pylist(rows, schema=FILES), FILE, np.array(days))
+        self.report.alterations += altering.select(list(ALTERATION_COLUMNS)).to_pylist()
 
+    def take_quarantine(self, rows: pa.RecordBatch) -> None:
+        """Take a block's quarantined lines; one without a time belongs to the day around it."""
+        if not len(rows):
+            return
+        if self._last_day is None and rows["log_time_ms"].null_count:
+            self._undated.append(rows)
+            return
+        self._date_and_write(rows)
 
-def _tagged(rows: pa.RecordBatch, row_kind: str, days: np.ndarray) -> pa.RecordBatch:
-    own = {
-        "row_kind": pa.array([row_kind] * len(rows), pa.string()),
-        "day": pa.array(days, pa.int32()),
-    }
-    columns = [
-        own[f.name] if f.name in own
-        else rows[f.name].cast(f.type) if f.name in rows.schema.names
-        else pa.nulls(len(rows), f.type)
-        for f in INGESTED
-    ]  # fmt: skip
-    return pa.RecordBatch.from_arrays(columns, schema=INGESTED)
+    def cut(self, why: str) -> None:
+        """Count the unreadable rest of the file as one quarantined line."""
+        self.report.lines_read += 1
+        row = {
+            "broker_id": self.report.broker_id,
+            "log_time_ms": None,
+            "source_file": self.report.source_file,
+            "source_line": self.report.lines_read,
+            "reason": UNREADABLE_FILE,
+            "text": f"the file ends early: {why}",
+        }
+        self.take_quarantine(pa.RecordBatch.from_pylist([row], schema=QUARANTINE))
+
+    def close(self) -> FileReport:
+        """Return the finished report."""
+        for rows in self._undated:
+            self._date_and_write(rows)
+        self.report.parts = self._writer.close()
+        self.report.broker_ids = sorted(self._broker_ids)
+        self.report.counts = [
+            Count(table, day, reason, rows) for (table, day, reason), rows in self._counts.items()
+        ]
+        return self.report
+
+    def _date_and_write(self, rows: pa.RecordBatch) -> None:
+        days = [
+            self._last_day if at_ms is None else at_ms // DAY_MS
+            for at_ms in rows["log_time_ms"].to_pylist()
+        ]
+        for day in sorted(set(days), key=str):
+            of_day = rows.filter(pa.array([d == day for d in days]))
+            for reason, count in Counter(of_day["reason"].to_pylist()).items():
+                self._counts[QUARANTINE_TABLE, day, reason] += count
+            self._write(QUARANTINE_TABLE, day, of_day)
+
+    def _write(self, table: str, day: int | None, rows: pa.RecordBatch) -> None:
+        if self._task.day is None or day is None or day == self._task.day:
+            self._writer.add(table, day, rows)
 
 
 def day_of(number: int) -> dt.date:
     """Return the date of a UTC day number (days since the epoch)."""
     return dt.date(1970, 1, 1) + dt.timedelta(days=number)
+
+
+def day_number(day: dt.date) -> int:
+    """Return the UTC day number of a date."""
+    return (day - dt.date(1970, 1, 1)).days

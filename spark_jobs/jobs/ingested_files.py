@@ -1,0 +1,137 @@
+"""Driver's side of an ingest: the reports of all files → days, conservation, tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.jobs.archive import Archive
+from spark_jobs.jobs.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileReport
+from spark_jobs.jobs.local_table import replace_partition
+from spark_jobs.jobs.part_writer import part_folder
+from spark_jobs.jobs.read_logs import day_number, day_of
+from spark_jobs.warehouse import RunScope
+
+
+def audited_days(
+    reports: Sequence[FileReport], archive: Archive, day: dt.date | None
+) -> list[dt.date]:
+    """Return the days to write; raises BadInputError where ``day``, or any request, is missing."""
+    counts = [count for report in reports for count in report.counts]
+    found = sorted(
+        {day_of(c.day) for c in counts if c.table == REQUESTS_TABLE and c.day is not None}
+    )
+    if not found:
+        reasons: Counter[str] = Counter()
+        for count in counts:
+            reasons[str(count.reason)] += count.rows
+        seen = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
+        raise BadInputError(
+            f"No request was read from {len(archive.request_logs)} file(s) under {archive.root}: "
+            f"found {seen or 'empty files'}. Expected lines of kafka.request.logger like "
+            "'[2026-11-21 02:40:27,064] DEBUG Completed request:{…} (kafka.request.logger)'."
+        )
+    if day is None:
+        return found
+    if day not in found:
+        covered = ", ".join(map(str, found))
+        raise BadInputError(f"{archive.root} holds no request of {day}; it covers {covered}.")
+    return [day]
+
+
+def file_rows(reports: Sequence[FileReport], days: Sequence[dt.date]) -> list[dict[str, Any]]:
+    """Return the rows of the table ``files`` (with ``date``) of ``days``.
+
+    A file without any time is told of on the first of them.
+    """
+    rows = []
+    for report in reports:
+        total = sum(count.rows for count in report.counts)
+        for day in days:
+            requests = report.rows(REQUESTS_TABLE, day_number(day))
+            quarantined = report.rows(QUARANTINE_TABLE, day_number(day))
+            if day == days[0]:
+                quarantined += report.rows(QUARANTINE_TABLE, None)
+            if requests + quarantined == 0 and (total or day != days[0]):
+                continue
+            rows.append(
+                {
+                    "date": day,
+                    "source_file": report.source_file,
+                    "broker_id": report.broker_id,
+                    "bytes_read": report.bytes_read,
+                    "lines_read": report.lines_read,
+                    "requests": requests,
+                    "quarantined": quarantined,
+                    "other": report.other,
+                    "other_days": total - requests - quarantined,
+                }
+            )
+    return rows
+
+
+def check_conservation(
+    reports: Sequence[FileReport], files: Sequence[dict[str, Any]], days: Sequence[dt.date]
+) -> None:
+    """Raise AuditFailedError unless every line read is in a table, or counted as left out.
+
+    What the tables hold is read from the Parquet files as written.
+    """
+    for file in files:
+        parts = [int(file[c]) for c in ("requests", "quarantined", "other", "other_days")]
+        if sum(parts) != file["lines_read"]:
+            raise AuditFailedError(
+                f"{file['source_file']}: {file['lines_read']} lines were read, but "
+                f"{' + '.join(map(str, parts))} = {sum(parts)} were accounted for "
+                "(requests + quarantined + other + other days)."
+            )
+    wanted = {None, *map(day_number, days)}
+    for report in reports:
+        stored: Counter[tuple[str, int | None]] = Counter()
+        for part in report.parts:
+            stored[part.table, part.day] += pq.read_metadata(part.path).num_rows
+        counted: Counter[tuple[str, int | None]] = Counter()
+        for count in report.counts:
+            if count.day in wanted:
+                counted[count.table, count.day] += count.rows
+        for table, day in sorted(stored.keys() | counted.keys(), key=str):
+            if day in wanted and stored[table, day] != counted[table, day]:
+                raise AuditFailedError(
+                    f"{report.source_file}: {counted[table, day]} lines were read for the table "
+                    f"{table}, but {stored[table, day]} were written. Run the ingest again."
+                )
+
+
+def publish_parts(
+    reports: Sequence[FileReport],
+    folder: Path,
+    warehouse: Path,
+    cluster: str,
+    days: Sequence[dt.date],
+) -> None:
+    """Replace the partitions of ``days`` of requests and quarantine by what workers wrote.
+
+    Files that no report names, of a task that was started twice, are left behind.
+    """
+    for table in (REQUESTS_TABLE, QUARANTINE_TABLE):
+        for day in days:
+            numbers = {day_number(day)} | ({None} if day == days[0] else set())
+            paths = [
+                Path(part.path)
+                for report in reports
+                for part in report.parts
+                if part.table == table and part.day in numbers
+            ]
+            staged = part_folder(folder, table, None).parent / f"publish={day}"
+            for path in paths:
+                staged.mkdir(parents=True, exist_ok=True)
+                os.replace(path, staged / path.name)
+            target = RunScope(warehouse, cluster, day).partition_dir(table)
+            replace_partition(staged if paths else None, target)
