@@ -38,7 +38,7 @@ audit: setup ## run the daily audit DAG over the bundled capture and say where t
 	.venv/bin/python -m spark_jobs.airflow_local audit --archive $(ARCHIVE) --warehouse $(WAREHOUSE)
 
 serve: setup ## start Airflow on 127.0.0.1 (PORT=8080); Ctrl-C stops all of it
-	.venv/bin/python -m spark_jobs.serve
+	.venv/bin/python -m spark_jobs.serve $(if $(PORT),--port $(PORT))
 
 KAFKA_VERSION ?= 4.1.0
 SCENARIO ?= tests/oracle/scenarios/small.txt

@@ -22,7 +22,7 @@ app = typer.Typer(
     help="Replays Apache Kafka client quotas from archived request logs and judges the brokers.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # brackets in help texts are meant as such
     pretty_exceptions_enable=False,
 )
 

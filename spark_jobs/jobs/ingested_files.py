@@ -17,6 +17,7 @@ from spark_jobs.jobs.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileRe
 from spark_jobs.jobs.local_table import replace_partition
 from spark_jobs.jobs.part_writer import part_folder
 from spark_jobs.jobs.read_logs import day_number, day_of
+from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse import RunScope
 
 
@@ -33,10 +34,15 @@ def audited_days(
         for count in counts:
             reasons[str(count.reason)] += count.rows
         seen = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
+        hint = (
+            " Brokers before 2.8 log text instead of JSON, which cannot be audited."
+            if Reason.TEXT_FORMAT in reasons
+            else ""
+        )
         raise BadInputError(
             f"No request was read from {len(archive.request_logs)} file(s) under {archive.root}: "
             f"found {seen or 'empty files'}. Expected lines of kafka.request.logger like "
-            "'[2026-11-21 02:40:27,064] DEBUG Completed request:{…} (kafka.request.logger)'."
+            "'[2026-11-21 02:40:27,064] DEBUG Completed request:{…} (kafka.request.logger)'." + hint
         )
     if day is None:
         return found

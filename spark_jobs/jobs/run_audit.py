@@ -43,7 +43,7 @@ def run_audit(
     with progress, spark_session("run") as spark:
         for found in archives:
             report = ingest_requests(spark, found, warehouse, day, options)
-            progress.console.print(report.sentence(), highlight=False)
+            progress.console.print(report.sentence(), highlight=False, markup=False)
             for audited in report.days:
                 scope = RunScope(warehouse, found.cluster, audited)
                 _run_steps(_steps(spark, scope), scope, progress)
@@ -54,6 +54,7 @@ def run_audit(
     Console(soft_wrap=True).print(
         f"audited {len(scopes)} day{plural} of {', '.join(clusters)} into {warehouse}",
         highlight=False,
+        markup=False,
     )
 
 
@@ -75,7 +76,7 @@ def _run_steps(steps: list[Step], scope: RunScope, progress: Progress) -> None:
         task = progress.add_task(f"{scope.day} {name}", total=None)
         sentence = step()
         progress.remove_task(task)
-        progress.console.print(sentence, highlight=False)
+        progress.console.print(sentence, highlight=False, markup=False)
 
 
 def _progress() -> Progress:
