@@ -13,7 +13,6 @@ REQUEST_LOG = "kafka-request.log"
 SERVER_LOG = "server.log"
 _BROKER = re.compile(r"^broker=(\d+)$")
 _CLUSTER = re.compile(r"^cluster=(.+)$")
-_COMPRESSED = (".gz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +119,6 @@ def _broker_of(path: Path) -> int | None:
 def _log_file(path: Path, archive: Path) -> LogFile:
     relative = path.relative_to(archive)
     return LogFile(path, relative.as_posix(), _broker_of(relative), path.stat().st_size)
-
-
-def is_compressed(path: Path) -> bool:
-    """Return whether a file is read through a decompressor."""
-    return path.suffix in _COMPRESSED
 
 
 def choose_cluster(archive: Path, cluster: str | None) -> str:
