@@ -8,9 +8,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import Archive
-from spark_jobs.jobs.file_report import DAY_MS
 from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
-from spark_jobs.jobs.read_logs import day_of
+from spark_jobs.jobs.utc_days import DAY_MS, day_of
 from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-DAY_MS = 86_400_000
 REQUESTS_TABLE, QUARANTINE_TABLE = "requests", "quarantine"
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.broker_facts import broker_facts
-from spark_jobs.jobs.file_report import DAY_MS, FileReport
+from spark_jobs.jobs.file_report import FileReport
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingested_files import (
     audited_days,
@@ -24,7 +24,8 @@ from spark_jobs.jobs.ingested_files import (
 )
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.quota_sources import known_quotas
-from spark_jobs.jobs.read_logs import ReadTask, day_number, read_log_file
+from spark_jobs.jobs.read_logs import ReadTask, read_log_file
+from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.tables import BROKERS, FILES, QUOTA_EVENTS
 from spark_jobs.warehouse import RunScope

@@ -16,7 +16,7 @@ from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileReport
 from spark_jobs.jobs.local_table import replace_partition
 from spark_jobs.jobs.part_writer import part_folder
-from spark_jobs.jobs.read_logs import day_number, day_of
+from spark_jobs.jobs.utc_days import day_number, day_of
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse import RunScope
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.publish_table import read_partitions
+from spark_jobs.jobs.publish_table import read_partition
 from spark_jobs.judge.findings import SensorKey, SensorSecond, find
 from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import JudgeSettings
@@ -50,7 +50,7 @@ def _has_suspects(scope: RunScope) -> bool:
 
 
 def _suspect_seconds(spark: SparkSession, scope: RunScope) -> list[SensorSecond]:
-    decisions = read_partitions(spark, "decisions", scope.warehouse, scope.cluster, scope.day)
+    decisions = read_partition(spark, "decisions", scope)
     seconds = []
     for row in seconds_of_suspects(decisions).collect():
         fields = row.asDict()

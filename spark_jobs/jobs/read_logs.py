@@ -6,7 +6,6 @@ travel to the driver.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,6 @@ import pyarrow.compute as pc
 
 from spark_jobs.jobs.archive import LogFile
 from spark_jobs.jobs.file_report import (
-    DAY_MS,
     QUARANTINE_TABLE,
     REQUESTS_TABLE,
     Count,
@@ -25,6 +23,7 @@ from spark_jobs.jobs.file_report import (
 )
 from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
 from spark_jobs.jobs.part_writer import PartWriter
+from spark_jobs.jobs.utc_days import DAY_MS
 from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.tables import QUARANTINE
 
@@ -145,13 +144,3 @@ class _FileReader:
     def _write(self, table: str, day: int | None, rows: pa.RecordBatch) -> None:
         if self._task.day is None or day is None or day == self._task.day:
             self._writer.add(table, day, rows)
-
-
-def day_of(number: int) -> dt.date:
-    """Return the date of a UTC day number (days since the epoch)."""
-    return dt.date(1970, 1, 1) + dt.timedelta(days=number)
-
-
-def day_number(day: dt.date) -> int:
-    """Return the UTC day number of a date."""
-    return (day - dt.date(1970, 1, 1)).days

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.broker_rules import profiled_brokers
 from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.publish_table import read_partitions, write_partitions
+from spark_jobs.jobs.publish_table import read_partition, write_partition
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.sorted_amounts import sorted_amounts
 from spark_jobs.judge.verdicts import Tolerances
@@ -45,14 +45,10 @@ def replay_quotas(
     timeline = read_timeline(scope)
     amounts = sorted_amounts(spark, scope, timeline, inventory, log_starts=not has_state(before))
     rules = profiled_brokers(scope, amounts)
-    replayed = (
-        amounts.mapInArrow(
-            replay_sensors(rules, carried_states(before), tolerances(settings)),
-            from_arrow_schema(REPLAYED),
-        )
-        .withColumn("date", F.lit(str(scope.day)))
-        .persist()
-    )
+    replayed = amounts.mapInArrow(
+        replay_sensors(rules, carried_states(before), tolerances(settings)),
+        from_arrow_schema(REPLAYED),
+    ).persist()
     try:
         counts = _verdict_counts(replayed)
         _write(spark, scope, replayed, filled=bool(counts))
@@ -90,15 +86,12 @@ def read_inventory(scope: RunScope) -> PartitionInventory:
 
 
 def _write(spark: SparkSession, scope: RunScope, replayed: DataFrame, *, filled: bool) -> None:
-    decisions = replayed.where(F.col("row_kind") == DECISION).select("date", *DECISIONS.names)
-    states = replayed.where(F.col("row_kind") == STATE).select("date", *QUOTA_STATE.names)
-    days = [scope.day]
-    filled_days = days if filled else []
-    write_partitions(decisions, "decisions", scope.warehouse, scope.cluster, days, filled_days)
-    write_partitions(states, "quota_state", scope.warehouse, scope.cluster, days, filled_days)
-    written = read_partitions(spark, "decisions", scope.warehouse, scope.cluster, scope.day)
-    rates = rates_per_second(written.withColumn("date", F.lit(str(scope.day))))
-    write_partitions(rates, "rates", scope.warehouse, scope.cluster, days, filled_days)
+    decisions = replayed.where(F.col("row_kind") == DECISION).select(*DECISIONS.names)
+    states = replayed.where(F.col("row_kind") == STATE).select(*QUOTA_STATE.names)
+    write_partition(decisions, "decisions", scope, filled=filled)
+    write_partition(states, "quota_state", scope, filled=filled)
+    rates = rates_per_second(read_partition(spark, "decisions", scope))
+    write_partition(rates, "rates", scope, filled=filled)
 
 
 def _verdict_counts(replayed: DataFrame) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.jobs.publish_table import read_partitions
+from spark_jobs.jobs.publish_table import read_partition
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInventory
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.amounts import AMOUNTS, RECORD_ORDER, SENSOR_COLUMNS, expand_amounts
@@ -32,7 +32,7 @@ def sorted_amounts(
     ``inventory`` is carried forward through the day's mutations. ``log_starts`` says that nothing
     is known of the sensors before the first line.
     """
-    requests = read_partitions(spark, "requests", scope.warehouse, scope.cluster, scope.day)
+    requests = read_partition(spark, "requests", scope)
     known_from_ms = _log_starts(requests) if log_starts else {}
     resolutions = ResolutionTable(timeline, known_from_ms)
     amounts = requests.mapInArrow(

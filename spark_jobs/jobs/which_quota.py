@@ -9,6 +9,7 @@ from rich.console import Console
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.resolve_quotas import read_timeline
+from spark_jobs.jobs.utc_days import DAY_MS, day_of
 from spark_jobs.tables import QUOTA_TYPES
 from spark_jobs.timeline.events import SINCE_UNKNOWN_MS
 from spark_jobs.timeline.resolution import QuotaInForce, which_quota
@@ -96,7 +97,7 @@ def _at_ms(at: str, last_day: dt.date) -> int:
 
 
 def _nearest_day(days: list[dt.date], at_ms: int) -> dt.date:
-    day = dt.date(1970, 1, 1) + dt.timedelta(days=at_ms // 86_400_000)
+    day = day_of(at_ms // DAY_MS)
     earlier = [d for d in days if d <= day]
     return earlier[-1] if earlier else days[0]
 

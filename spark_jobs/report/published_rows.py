@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, open_table
 
 # Counted batches are small, but a year of files has many: they are counted together now and then.
 _PARTS_MAX = 64
@@ -28,10 +28,7 @@ def read_rows(
     than memory, what a report needs of them is not.
     """
     schema = pa.schema([TABLES[table].field(c) for c in columns])
-    rows = _dataset(scope, table)
-    if rows is None:
-        return schema.empty_table()
-    return rows.to_table(columns=columns, filter=where).cast(schema)
+    return open_table(scope, table).to_table(columns=columns, filter=where).cast(schema)
 
 
 def read_batches(
@@ -41,11 +38,8 @@ def read_batches(
     where: ds.Expression | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield ``columns`` (names, or name → expression) of the rows that ``where`` keeps."""
-    rows = _dataset(scope, table)
-    if rows is None:
-        return
     chosen = dict(columns) if isinstance(columns, Mapping) else list(columns)
-    scanner = rows.scanner(
+    scanner = open_table(scope, table).scanner(
         columns=chosen, filter=where, batch_readahead=_BATCHES_AHEAD, fragment_readahead=1
     )
     yield from (batch for batch in scanner.to_batches() if batch.num_rows)
@@ -76,10 +70,3 @@ def _together(
 ) -> pa.Table:
     counted = pa.concat_tables(parts).group_by(list(keys)).aggregate(again)
     return counted.rename_columns(names)
-
-
-def _dataset(scope: RunScope, table: str) -> ds.Dataset | None:
-    folder = scope.partition_dir(table)
-    if not folder.is_dir():
-        return None
-    return ds.dataset(folder, schema=TABLES[table], format="parquet", exclude_invalid_files=False)

@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.tables import BOOL, F64, I8, I16, I32, I64, STR
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable, ResolvedRows
-
-RECORD = 0
-RECORD_AND_UNRECORD = 1
 
 AMOUNTS = pa.schema(
     [
@@ -92,7 +90,7 @@ def _expand(
     on_client_listener = ~np.isin(
         np.asarray(batch["listener"].to_pylist(), object), list(controller_listeners)
     )
-    from_client = on_client_listener & ~_bools(batch["is_replica"]) & ~_bools(batch["is_forwarded"])
+    from_client = on_client_listener & ~bools(batch["is_replica"]) & ~bools(batch["is_forwarded"])
     request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
     has_request_bound = ~np.isnan(request.bound) & request.is_enabled
     api_name = np.asarray(batch["api_name"].to_pylist(), object)
@@ -102,7 +100,7 @@ def _expand(
     yield _amounts(
         batch, QuotaType.PRODUCER_BYTE_RATE, produce,
         rows=from_client & (api_name == "PRODUCE") & produce.is_enabled,
-        amount=_floats(batch["request_bytes"]),
+        amount=floats(batch["request_bytes"]),
         behaviour=np.full(len(batch), RECORD, np.int8),
         has_request_bound=has_request_bound,
     )  # fmt: skip
@@ -111,11 +109,11 @@ def _expand(
         batch, QuotaType.CONSUMER_BYTE_RATE, fetch,
         rows=from_client & np.isin(api_name, ["FETCH", "SHARE_FETCH"]) & fetch.is_enabled,
         # A throttled fetch was answered with nothing: what it tried to read is not in the log.
-        amount=np.where(throttled, np.nan, _floats(batch["response_bytes"])),
+        amount=np.where(throttled, np.nan, floats(batch["response_bytes"])),
         behaviour=np.where(throttled, RECORD_AND_UNRECORD, RECORD).astype(np.int8),
         has_request_bound=has_request_bound,
     )  # fmt: skip
-    without_response = (api_name == "PRODUCE") & (_floats(batch["acks"]) == 0)
+    without_response = (api_name == "PRODUCE") & (floats(batch["acks"]) == 0)
     yield _amounts(
         batch, QuotaType.REQUEST_PERCENTAGE, request,
         rows=from_client & ~np.isin(api_name, EXEMPT_APIS) & ~without_response & request.is_enabled,
@@ -173,9 +171,11 @@ def as_column(values: object, kind: pa.DataType) -> pa.Array:
     return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _bools(column: pa.Array) -> np.ndarray:
+def bools(column: pa.Array) -> np.ndarray:
+    """Return an Arrow column of booleans as an array."""
     return np.asarray(column.to_numpy(zero_copy_only=False), bool)
 
 
-def _floats(column: pa.Array) -> np.ndarray:
+def floats(column: pa.Array) -> np.ndarray:
+    """Return an Arrow column of numbers as an array of doubles, nulls as NaN."""
     return np.asarray(pc.cast(column, F64).to_numpy(zero_copy_only=False))

@@ -15,7 +15,8 @@ from spark_jobs.quota.partition_inventory import (
     is_strict,
 )
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.transforms.amounts import AMOUNTS, RECORD
+from spark_jobs.quota.rate_decision import RECORD
+from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 
 NO_ERROR = 0

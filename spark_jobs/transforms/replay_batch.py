@@ -16,11 +16,11 @@ from spark_jobs.judge.verdicts import (
     judge_mutations,
     judge_rates,
 )
-from spark_jobs.quota.kernels import replay_rate, replay_token_bucket
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate, replay_token_bucket
+from spark_jobs.quota.rate_decision import RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.transforms.amounts import RECORD_AND_UNRECORD
+from spark_jobs.transforms.amounts import bools, floats
 
-NO_THROTTLE_MAX = -1
 # Brokers cut a fetch to what it may read in all but one window, plus the first batch (2.5+).
 ATTEMPT_MAX_FACTOR = 2.0
 
@@ -44,7 +44,7 @@ def replay_rates(
 ) -> Replayed:
     """Return the windowed-rate decisions of ``part``; ``states`` moves on."""
     bound = part["bound"].to_numpy()
-    amount = _floats(part["amount"])
+    amount = floats(part["amount"])
     is_request = pc.equal(part["quota_type"], "request_percentage").to_numpy(zero_copy_only=False)
     logged_ms = part["logged_throttle_time_ms"].to_numpy().astype(np.int64)
     window_ms = states.window_ms[sensor]
@@ -69,7 +69,7 @@ def replay_rates(
             attempt_plausible=_is_plausible_attempt(result.amount, bound, states, sensor),
             is_unrecorded=is_unrecorded,
             is_request_quota=is_request,
-            has_request_bound=_bools(part["has_request_bound"]),
+            has_request_bound=bools(part["has_request_bound"]),
             logged_ms=logged_ms,
             replayed_ms=result.throttle_time_ms,
             boundary_amount=result.oldest_value,
@@ -96,14 +96,14 @@ def replay_mutations(
 ) -> Replayed:
     """Return the token-bucket decisions of ``part``; ``states`` moves on."""
     bound = part["bound"].to_numpy()
-    amount = _floats(part["amount"])
-    logged_admitted = _bools(part["logged_admitted"])
+    amount = floats(part["amount"])
+    logged_admitted = bools(part["logged_admitted"])
     result = replay_token_bucket(
         sensor,
         part["recorded_at_ms"].to_numpy(),
         amount,
         bound,
-        _bools(part["is_strict"]).astype(np.int8),
+        bools(part["is_strict"]).astype(np.int8),
         logged_admitted.astype(np.int8),
         *states.bucket_arrays(),
     )
@@ -139,11 +139,3 @@ def _is_plausible_attempt(
     window_s = states.samples[sensor] * states.window_ms[sensor] / 1000.0
     with np.errstate(invalid="ignore"):
         return np.asarray((amount > 0) & (amount <= ATTEMPT_MAX_FACTOR * bound * window_s))
-
-
-def _floats(column: pa.Array) -> np.ndarray:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-
-
-def _bools(column: pa.Array) -> np.ndarray:
-    return np.asarray(column.to_numpy(zero_copy_only=False), bool)

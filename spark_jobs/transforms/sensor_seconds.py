@@ -12,12 +12,12 @@ SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 
 
 def rates_per_second(decisions: DataFrame) -> DataFrame:
-    """Return the rows of the ``rates`` table (with ``date``): one sensor in one second."""
+    """Return the rows of the ``rates`` table: one sensor in one second."""
     last = F.struct("sensor_epoch", "sensor_seq")
     second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
     return (
         decisions.withColumn("second_ms", second)
-        .groupBy("date", *SENSOR, "second_ms")
+        .groupBy(*SENSOR, "second_ms")
         .agg(
             F.sum(
                 F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0)
@@ -30,7 +30,7 @@ def rates_per_second(decisions: DataFrame) -> DataFrame:
             ),
             F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
         )
-        .select("date", *RATES.names)
+        .select(*RATES.names)
     )
 
 

@@ -17,7 +17,8 @@ from spark_jobs.jobs.ingested_files import (
     file_rows,
     publish_parts,
 )
-from spark_jobs.jobs.read_logs import ReadTask, day_number, read_log_file
+from spark_jobs.jobs.read_logs import ReadTask, read_log_file
+from spark_jobs.jobs.utc_days import day_number
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.warehouse import RunScope, read_table
 from tests.log_lines import log_line, message

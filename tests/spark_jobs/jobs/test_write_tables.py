@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.publish_table import read_partitions, write_partitions
+from spark_jobs.jobs.publish_table import read_partition, write_partition
 from spark_jobs.tables import QUARANTINE, TABLES
 from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
 from tests.tables_builder import row
@@ -53,16 +53,10 @@ def test_a_table_nobody_wrote_has_no_rows(tmp_path: Path) -> None:
     assert open_table(scope(tmp_path), "decisions").count_rows() == 0
 
 
-def quarantine(spark: SparkSession, **lines: int) -> DataFrame:
-    """Return rows of quarantine with ``date``: as many as told for each of two days."""
-    dates = {"monday": MONDAY, "tuesday": TUESDAY}
-    rows = [
-        row("quarantine", source_line=n) | {"date": str(dates[name])}
-        for name, count in lines.items()
-        for n in range(count)
-    ]
-    nullable = [f.with_nullable(True) for f in QUARANTINE]
-    schema = pa.schema([*nullable, pa.field("date", pa.string())])
+def quarantine(spark: SparkSession, lines: int) -> DataFrame:
+    """Return rows of quarantine."""
+    schema = pa.schema([f.with_nullable(True) for f in QUARANTINE])
+    rows = [row("quarantine", source_line=n) for n in range(lines)]
     return spark.createDataFrame(
         pa.Table.from_pylist(rows, schema), schema=from_arrow_schema(schema)
     )
@@ -70,25 +64,26 @@ def quarantine(spark: SparkSession, **lines: int) -> DataFrame:
 
 def counts(spark: SparkSession, warehouse: Path, cluster: str = "default") -> tuple[int, int]:
     monday, tuesday = (
-        read_partitions(spark, "quarantine", warehouse, cluster, day).count()
+        read_partition(spark, "quarantine", scope(warehouse, day, cluster)).count()
         for day in (MONDAY, TUESDAY)
     )
     return monday, tuesday
 
 
 @pytest.mark.spark
-def test_a_large_table_replaces_the_days_asked_for_and_empties_those_without_rows(
+def test_a_large_table_replaces_its_day_and_empties_it_where_there_are_no_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    both = [MONDAY, TUESDAY]
+    def write(lines: int, day: dt.date, cluster: str = "default") -> None:
+        where = scope(tmp_path, day, cluster)
+        write_partition(quarantine(spark, lines), "quarantine", where, filled=lines > 0)
+
     for cluster in ("default", "other"):
-        rows = quarantine(spark, monday=2, tuesday=3)
-        write_partitions(rows, "quarantine", tmp_path, cluster, both, both)
+        write(2, MONDAY, cluster)
+        write(3, TUESDAY, cluster)
     assert counts(spark, tmp_path) == (2, 3)
-    write_partitions(
-        quarantine(spark, monday=1), "quarantine", tmp_path, "default", [MONDAY], [MONDAY]
-    )
+    write(1, MONDAY)
     assert counts(spark, tmp_path) == (1, 3)
-    write_partitions(quarantine(spark), "quarantine", tmp_path, "default", [TUESDAY], [])
+    write(0, TUESDAY)
     assert counts(spark, tmp_path) == (1, 0)
     assert counts(spark, tmp_path, "other") == (2, 3)

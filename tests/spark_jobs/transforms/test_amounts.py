@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.transforms.amounts import RECORD, RECORD_AND_UNRECORD, expand_amounts
+from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
+from spark_jobs.transforms.amounts import expand_amounts
 from tests.spark_jobs.transforms.request_rows import quota, requests, resolutions
 from tests.tables_builder import NOON_MS
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate import Rate
+from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.transforms.amounts import AMOUNTS, RECORD
+from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     STATE,
