@@ -47,9 +47,12 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test check format bench lock package clean
+.PHONY: test test-broker check format bench lock package clean
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest
+
+test-broker: setup-dev ## run only the tests that start real brokers (needs Java and Maven)
+	.venv/bin/pytest -m broker tests/oracle
 
 check: setup-dev ## format, lint, types, coverage of the pure core, locks
 	.venv/bin/ruff format --check .
@@ -63,8 +66,9 @@ format: setup-dev ## format and fix what can be fixed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: setup-dev ## ratios against named peers: kernels beside the JVM's Rate, ingest in MB/s
+bench: setup-dev ## ratios: kernels beside the JVM's Rate, alignment beside the replay, ingest in MB/s
 	.venv/bin/python benchmarks/replay_kernel.py
+	.venv/bin/python benchmarks/alignment.py
 	.venv/bin/python benchmarks/ingest.py
 
 lock: $(UV) ## write requirements*.txt from requirements*.in

@@ -74,19 +74,24 @@ class ExpectFirstColumnToBeSumOfTheRest(MulticolumnMapExpectation):
 class _InOrder(MulticolumnMapMetricProvider):
     condition_metric_name = "multicolumn_values.in_order"
     condition_domain_keys = _DOMAIN
-    condition_value_keys = ("middle_units", "slack")
+    condition_value_keys = ("middle_units", "slack", "slack_below")
 
     @multicolumn_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column_list: Any, middle_units: int, slack: int, **_: Any) -> Any:
+    def _pandas(
+        cls, column_list: Any, middle_units: int, slack: int, slack_below: int, **_: Any
+    ) -> Any:
         low, middle, high = (column_list[name] for name in column_list.columns)
         middle = middle // middle_units
+        low = low - slack_below
         return (low <= middle).fillna(True) & (middle <= high + slack).fillna(True)
 
     @multicolumn_condition_partial(engine=SparkDFExecutionEngine)
-    def _spark(cls, column_list: DataFrame, middle_units: int, slack: int, **_: Any) -> Column:
+    def _spark(
+        cls, column_list: DataFrame, middle_units: int, slack: int, slack_below: int, **_: Any
+    ) -> Column:
         low, middle, high = (F.col(name) for name in column_list.columns)
         middle = F.floor(middle / F.lit(middle_units))
-        above = _decided(low <= middle, missing=True)
+        above = _decided(low - F.lit(slack_below) <= middle, missing=True)
         return above & _decided(middle <= high + F.lit(slack), missing=True)
 
 
@@ -94,44 +99,54 @@ class ExpectMiddleColumnToLieBetween(MulticolumnMapExpectation):
     """Expect the second of three columns to lie between the first and the third, both included.
 
     The second is divided by ``middle_units`` first (1000: microseconds against milliseconds), and
-    may exceed the third by ``slack``. A missing end bounds nothing.
+    may exceed the third by ``slack`` and fall below the first by ``slack_below``. A missing end
+    bounds nothing.
     """
 
     middle_units: int = 1
     slack: int = 0
+    slack_below: int = 0
     map_metric: ClassVar[str] = "multicolumn_values.in_order"
-    success_keys: ClassVar[tuple[str, ...]] = ("middle_units", "slack", "mostly")
+    success_keys: ClassVar[tuple[str, ...]] = ("middle_units", "slack", "slack_below", "mostly")
 
 
 class _NotBeforePrevious(MulticolumnMapMetricProvider):
     condition_metric_name = "multicolumn_values.not_before_previous"
     condition_domain_keys = _DOMAIN
-    condition_value_keys = ("order_by", "starts", "previous_ends")
+    condition_value_keys = ("order_by", "starts", "previous_ends", "slack")
 
     @multicolumn_condition_partial(engine=PandasExecutionEngine)
     def _pandas(
-        cls, column_list: Any, order_by: str, starts: str, previous_ends: str, **_: Any
+        cls, column_list: Any, order_by: str, starts: str, previous_ends: str, slack: int, **_: Any
     ) -> Any:
         group = _group(list(column_list.columns), order_by, starts, previous_ends)
         rows = column_list.sort_values([*group, order_by], kind="stable", na_position="last")
         earlier = rows.groupby(group, dropna=False, sort=False)
         is_free = (earlier.cumcount() == 0) | rows[starts].isna()
-        follows = (rows[starts] >= earlier[previous_ends].shift()).fillna(False)
+        follows = (rows[starts] + slack >= earlier[previous_ends].shift()).fillna(False)
         return (is_free | follows).reindex(column_list.index)
 
     @multicolumn_condition_partial(engine=SparkDFExecutionEngine, partial_fn_type=_WINDOW)
     def _spark(
-        cls, column_list: DataFrame, order_by: str, starts: str, previous_ends: str, **_: Any
+        cls,
+        column_list: DataFrame,
+        order_by: str,
+        starts: str,
+        previous_ends: str,
+        slack: int,
+        **_: Any,
     ) -> Column:
         group = _group(column_list.columns, order_by, starts, previous_ends)
         earlier = Window.partitionBy(*group).orderBy(F.col(order_by).asc_nulls_last())
         is_free = (F.row_number().over(earlier) == 1) | F.isnull(starts)
-        follows = F.col(starts) >= F.lag(previous_ends).over(earlier)
+        follows = F.col(starts) + F.lit(slack) >= F.lag(previous_ends).over(earlier)
         return is_free | _decided(follows, missing=False)
 
 
 class ExpectRowNotToStartBeforePrevious(MulticolumnMapExpectation):
     """Expect ``starts`` of a row to be at or after ``previous_ends`` of the row before it.
+
+    It may be earlier by ``slack``.
 
     Rows are compared within groups of equal values of the other columns of ``column_list`` (missing
     values are equal), in order of ``order_by``. A missing end reaches into eternity; a row without
@@ -141,8 +156,15 @@ class ExpectRowNotToStartBeforePrevious(MulticolumnMapExpectation):
     order_by: str
     starts: str
     previous_ends: str
+    slack: int = 0
     map_metric: ClassVar[str] = "multicolumn_values.not_before_previous"
-    success_keys: ClassVar[tuple[str, ...]] = ("order_by", "starts", "previous_ends", "mostly")
+    success_keys: ClassVar[tuple[str, ...]] = (
+        "order_by",
+        "starts",
+        "previous_ends",
+        "slack",
+        "mostly",
+    )
 
 
 class _ShareOfSums(MulticolumnMapMetricProvider):

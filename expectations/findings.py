@@ -15,7 +15,7 @@ from expectations.rules import (
     rule,
     suite_of,
 )
-from spark_jobs.tables import FINDING_KINDS, SEVERITIES
+from spark_jobs.tables import FINDING_KINDS, HYPOTHESES, SEVERITIES
 
 KEY = ("finding_id",)
 
@@ -43,4 +43,27 @@ def suite() -> gx.ExpectationSuite:
             "A finding's interval does not end before it begins.",
         ),
         at_least("has_decisions", "decisions", 1, "A finding rests on at least one decision."),
+        known_values("known_hypothesis", "hypothesis", HYPOTHESES),
+        known_values("known_runner_up", "runner_up", HYPOTHESES),
+        _share("hypothesis_share"),
+        _share("runner_up_share"),
+        rule(
+            gxe.ExpectColumnValuesToBeBetween,
+            "estimated_bound_above_zero",
+            "A broker cannot have gone by no bound, or by a negative one.",
+            column="estimated_bound",
+            min_value=0.0,
+            strict_min=True,
+        ),
+    )
+
+
+def _share(column: str) -> gxe.Expectation:
+    return rule(
+        gxe.ExpectColumnValuesToBeBetween,
+        f"{column}_is_a_share",
+        f"{column} is a share of the decisions: from 0 to 1.",
+        column=column,
+        min_value=0.0,
+        max_value=1.0,
     )

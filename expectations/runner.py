@@ -17,11 +17,15 @@ from great_expectations.data_context.types.base import ProgressBarsConfig
 from pyspark.sql import SparkSession
 
 from expectations import (
+    agreement,
+    broker_starts,
     brokers,
     data_docs,
     decisions,
     files,
     findings,
+    located_changes,
+    log_gaps,
     quarantine,
     quota_changes,
     quota_events,
@@ -29,6 +33,7 @@ from expectations import (
     rates,
     recommendations,
     requests,
+    throttle_records,
     topic_inventory,
 )
 from expectations.frames import StoredTable, pandas_frame, spark_frame, stored_table, sum_of
@@ -51,8 +56,13 @@ SUITES: dict[str, ModuleType] = {
     "files": files,
     "brokers": brokers,
     "quota_events": quota_events,
+    "log_gaps": log_gaps,
+    "broker_starts": broker_starts,
+    "throttle_records": throttle_records,
     "quota_changes": quota_changes,
+    "located_changes": located_changes,
     "decisions": decisions,
+    "agreement": agreement,
     "rates": rates,
     "quota_state": quota_state,
     "topic_inventory": topic_inventory,

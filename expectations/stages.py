@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 STAGES = {
-    "ingested": ("requests", "quarantine", "files", "brokers", "quota_events"),
-    "replayed": ("quota_changes", "decisions", "rates", "quota_state", "topic_inventory"),
+    "ingested": (
+        "requests",
+        "quarantine",
+        "files",
+        "brokers",
+        "quota_events",
+        "log_gaps",
+        "broker_starts",
+        "throttle_records",
+    ),
+    "replayed": (
+        "quota_changes",
+        "located_changes",
+        "decisions",
+        "agreement",
+        "rates",
+        "quota_state",
+        "topic_inventory",
+    ),
     "judged": ("findings", "recommendations"),
 }
 """Tables by stage, in the order in which they are checked and shown."""

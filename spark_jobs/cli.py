@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spark_jobs.errors import QuotaAuditError
+from spark_jobs.errors import BadInputError, QuotaAuditError
 from spark_jobs.warehouse import RunScope
 
 if TYPE_CHECKING:
@@ -271,6 +271,56 @@ def digest(warehouse: Warehouse, day: OptionalDay = None, cluster: ClusterName =
     from spark_jobs.jobs.digest_tables import print_digests
 
     print_digests(warehouse.absolute(), cluster, day.date() if day else None)
+
+
+@app.command()
+def score(
+    capture: Annotated[
+        Path, typer.Argument(help="Archive folder with broker=<id> folders.", metavar="CAPTURE")
+    ],
+    warehouse: Annotated[
+        Path | None,
+        typer.Option(
+            "--warehouse", "-w", help="Score what is in this warehouse [default: audit anew]."
+        ),
+    ] = None,
+    cluster: Cluster = None,
+    day: OptionalDay = None,
+    broker_version: BrokerVersion = None,
+    timezone: Timezone = "UTC",
+    ignore_server_logs: IgnoreServerLogs = False,
+    bound_factor: Annotated[
+        float,
+        typer.Option(
+            "--bound-factor",
+            help="Replay with every bandwidth quota times this: a control, to score worse.",
+        ),
+    ] = 1.0,
+    tampered: Annotated[
+        Path | None,
+        typer.Option("--tampered", help="JSON of planted faults: adds recall and precision."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print how far the replay of a capture agrees with what its brokers logged."""
+    from spark_jobs.jobs.score_capture import ScoreRequest, print_score
+
+    if warehouse and (broker_version or ignore_server_logs or bound_factor != 1):
+        raise BadInputError(
+            "--warehouse scores what was audited before: leave out --broker-version, "
+            "--ignore-server-logs and --bound-factor, or leave out --warehouse."
+        )
+    options = _ingest_options(timezone, broker_version, None, None, None, ignore_server_logs, False)
+    request = ScoreRequest(
+        capture=capture,
+        options=options,
+        warehouse=warehouse and warehouse.absolute(),
+        cluster=cluster,
+        day=day and day.date(),
+        bound_factor=bound_factor,
+        planted=tampered,
+    )
+    print_score(request, as_json=as_json)
 
 
 def _ingest_options(

@@ -67,7 +67,8 @@ REQUESTS = pa.schema(
         _required("log_time_ms", I64),
         _required("recorded_earliest_ms", I64),
         _required("recorded_latest_ms", I64),
-        # Point estimate of the record time, microseconds since the epoch: the replay's order.
+        # Point estimate of the record time in whole ms, as microseconds since the epoch: the
+        # replay's order; requests of one millisecond follow in the order of their lines.
         _required("recorded_estimate_us", I64),
         _required("connection", STR),
         _required("correlation_id", I32),
@@ -159,6 +160,57 @@ QUOTA_EVENTS = pa.schema(
     ]
 )
 
+BROKER_STARTS = pa.schema(
+    [
+        _required("broker_id", I32),
+        # Nothing a broker kept before is left; it served no request shortly before.
+        _required("started_ms", I64),
+        _required("source", STR),  # server_log, inferred
+        pa.field("source_file", STR),
+        pa.field("source_line", I64),
+        # The log's line, or a JSON object: silent_from_ms, connections_ended, numbered_anew.
+        _required("evidence", STR),
+    ]
+)
+
+THROTTLE_RECORDS = pa.schema(
+    [
+        _required("broker_id", I32),
+        _required("at_ms", I64),
+        *SENSOR_KEY,
+        _required("throttle_time_ms", I64),
+        _required("source_file", STR),
+        _required("source_line", I64),
+    ]
+)
+
+PLACE = pa.struct(
+    [pa.field("broker_id", I32), pa.field("after_ms", I64), pa.field("before_ms", I64)]
+)
+LOG_GAPS = pa.schema(
+    [
+        _required("user", STR),
+        pa.field("client_id", STR),
+        # The ids that were logged on both sides of the gap.
+        _required("correlation_id_before", I32),
+        _required("correlation_id_after", I32),
+        _required("missing", I64),
+        _required("cause", STR),  # lost_lines, never_read, other_broker
+        # The missing requests were recorded in between, wherever that was.
+        _required("after_ms", I64),
+        _required("before_ms", I64),
+        # Where it can have been, and between which moments there.
+        _required("places", pa.list_(PLACE)),
+        # The only broker and connection that it can have been, else null.
+        pa.field("broker_id", I32),
+        pa.field("connection", STR),
+        # The largest of the client instance's own requests; null: it sent none of that kind.
+        pa.field("request_bytes_max", I64),
+        pa.field("response_bytes_max", I64),
+        _required("handler_time_us_max", I64),
+    ]
+)
+
 QUOTA_CHANGES = pa.schema(
     [
         *ENTITY_KEY,
@@ -169,6 +221,16 @@ QUOTA_CHANGES = pa.schema(
         _required("source", STR),
         pa.field("source_file", STR),
         pa.field("source_line", I64),
+    ]
+)
+
+LOCATED_CHANGES = pa.schema(
+    [
+        _required("broker_id", I32),
+        # When the controller had answered, as far as the log tells: quota_changes has this moment.
+        _required("answered_ms", I64),
+        # From when on the broker held its clients to it: what explains their throttles best.
+        _required("in_force_ms", I64),
     ]
 )
 
@@ -201,8 +263,28 @@ DECISIONS = pa.schema(
         pa.field("replayed_admitted", BOOL),
         _required("verdict", STR),
         pa.field("reason", STR),
+        # The throttles before and after it prove the sensor's state, record times being chosen.
+        _required("is_proven", BOOL),
         _required("source_file", STR),
         _required("source_line", I64),
+    ]
+)
+
+AGREEMENT = pa.schema(
+    [
+        _required("broker_id", I32),
+        *SENSOR_KEY,
+        _required("decisions", I64),  # with a bound in force
+        _required("same_decision", I64),
+        # The throttles that the broker threw or should have thrown, and how far log and replay
+        # are apart in them.
+        _required("throttles", I64),
+        _required("within_1ms", I64),
+        _required("within_5ms", I64),
+        _required("residual_median_ms", F64),
+        _required("residual_max_ms", I64),
+        # Record times could be chosen so that the sensor's state is proven around so many.
+        _required("proven", I64),
     ]
 )
 
@@ -247,6 +329,12 @@ FINDINGS = pa.schema(
         _required("severity", STR),  # critical, warning, info
         _required("explanation", STR),
         _required("evidence", STR),  # JSON object
+        # What explains the interval, and the next best; null: wrong decisions one by one.
+        pa.field("hypothesis", STR),
+        pa.field("hypothesis_share", F64),  # of the interval's decisions that say anything
+        pa.field("runner_up", STR),
+        pa.field("runner_up_share", F64),
+        pa.field("estimated_bound", F64),  # what the broker went by; null: moot
     ]
 )
 
@@ -274,8 +362,13 @@ TABLES: dict[str, pa.Schema] = {
     "files": FILES,
     "brokers": BROKERS,
     "quota_events": QUOTA_EVENTS,
+    "log_gaps": LOG_GAPS,
+    "broker_starts": BROKER_STARTS,
+    "throttle_records": THROTTLE_RECORDS,
     "quota_changes": QUOTA_CHANGES,
+    "located_changes": LOCATED_CHANGES,
     "decisions": DECISIONS,
+    "agreement": AGREEMENT,
     "rates": RATES,
     "quota_state": QUOTA_STATE,
     "topic_inventory": TOPIC_INVENTORY,
@@ -317,6 +410,23 @@ FINDING_KINDS = (
     "over_throttled",
     "wrongly_admitted",
     "wrongly_refused",
+    "wrong_quota",
+    "other_rate_profile",
+    "state_lost",
+    "throttle_ignored",
+    "lines_missing",
+)
+HYPOTHESES = (
+    "configured_quota",
+    "previous_quota",
+    "other_level",
+    "unknown_quota",
+    "not_enforced",
+    "other_rate_profile",
+    "state_lost",
+    "client_ignores_throttle",
+    "request_quota",
+    "lines_missing",
 )
 SEVERITIES = ("critical", "warning", "info")
 

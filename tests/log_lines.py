@@ -84,3 +84,33 @@ def log_line(body: dict[str, Any] | str, stamp: str = "2026-11-21 02:40:47,903")
     """Return one line of ``kafka.request.logger`` in Kafka's own layout, without line end."""
     text = body if isinstance(body, str) else json.dumps(body, separators=(",", ":"))
     return f"[{stamp}] DEBUG Completed request:{text} (kafka.request.logger)".encode()
+
+
+def text_line(
+    header: str = "apiKey=PRODUCE, apiVersion=8, clientId=svc, correlationId=7",
+    request: str = "{acks=1,timeout=30000,numPartitions=1}",
+    response: str = "{responses=[],throttle_time_ms=17}",
+    tail: str = "",
+    **fields: str,
+) -> bytes:
+    """Return one line in the text format of 2.0 to 2.7; ``fields`` replace those of its end.
+
+    ``tail`` is what follows the listener: 2.5 and later write ``,clientInformation:…``.
+    """
+    ending = {
+        "totalTime": "2.181",
+        "requestQueueTime": "0.861",
+        "localTime": "0.295",
+        "remoteTime": "0.077",
+        "throttleTime": "0.063",
+        "responseQueueTime": "0.901",
+        "sendTime": "0.045",
+        "securityProtocol": "SASL_PLAINTEXT",
+        "principal": "User:alice",
+        "listener": "CLIENTS",
+    } | fields
+    text = ",".join(f"{name}:{value}" for name, value in ending.items())
+    return log_line(
+        f"RequestHeader({header}) -- {request},response:{response} from connection "
+        f"127.0.0.1:9092-127.0.0.1:51744-1;{text}{tail}"
+    )

@@ -16,6 +16,7 @@ HEAVY = {"pyspark", "airflow", "great_expectations", "pandas"}
 # room: the rooms of this project it may import, and outside packages it must not.
 ROOMS = {
     "spark_jobs/quota": (set(), HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/align": (set(), HEAVY | CLOCKS_AND_CHANCE),
     "spark_jobs/request_log": (
         {"spark_jobs.tables", "spark_jobs.errors"},
         HEAVY | CLOCKS_AND_CHANCE,
@@ -30,10 +31,23 @@ ROOMS = {
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.warehouse"},
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    # The log's lines are read here again; of the audit it knows the reference rate only.
+    "spark_jobs/score": (
+        {
+            "spark_jobs.tables",
+            "spark_jobs.errors",
+            "spark_jobs.quota.rate",
+            "spark_jobs.quota.rate_profile",
+            "spark_jobs.quota.throttle_time",
+            "spark_jobs.request_log.line_time",
+        },
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/transforms": (
         {
             "spark_jobs.tables",
             "spark_jobs.errors",
+            "spark_jobs.align",
             "spark_jobs.quota",
             "spark_jobs.request_log",
             "spark_jobs.timeline",
@@ -88,6 +102,14 @@ def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
             if module.startswith(("spark_jobs", "expectations")):
                 fits = is_within(module, own) or any(is_within(module, a) for a in allowed)
                 assert fits, f"{where}: {room} may import {sorted(allowed) or 'no other room'}"
+
+
+def test_the_search_for_record_times_needs_numpy_and_numba_only() -> None:
+    fits = sys.stdlib_module_names | {"numpy", "numba"}
+    for path in sources("spark_jobs/align"):
+        for module in sorted(imports(path)):
+            known = is_within(module, "spark_jobs.align") or module.split(".")[0] in fits
+            assert known, f"{path.relative_to(ROOT)} imports {module}"
 
 
 def test_nobody_imports_jobs_but_the_command_line_and_jobs() -> None:

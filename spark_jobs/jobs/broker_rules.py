@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from spark_jobs.jobs.local_table import write_local
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.tables import BROKERS
+from spark_jobs.transforms.aligned_amounts import as_estimated
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     REPLAYED,
@@ -111,9 +112,12 @@ def profile_scores(scope: RunScope, amounts: DataFrame) -> list[ProfileScore]:
 def _scores(scope: RunScope, amounts: DataFrame, profile: RateProfile) -> list[ProfileScore]:
     brokers = read_table(scope, "brokers")["broker_id"].to_pylist()
     rules = rules_of(scope, dict.fromkeys(brokers, profile))
-    replayed = amounts.mapInArrow(
-        replay_sensors(rules, {}, _NO_TOLERANCE), from_arrow_schema(REPLAYED)
-    )
+    replay = replay_sensors(rules, {}, _NO_TOLERANCE)
+
+    def plainly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return replay(as_estimated(batches))
+
+    replayed = amounts.mapInArrow(plainly, from_arrow_schema(REPLAYED))
     logged, ours = F.col("logged_throttle_time_ms"), F.col("replayed_throttle_time_ms")
     throttled = (logged > 0) | (ours > 0)
     rows = (

@@ -1,19 +1,22 @@
-"""Step ingest_requests: an archive → requests, quarantine, files, brokers, quota_events."""
+"""Step ingest_requests: an archive → requests, quota_events, brokers, files and more tables."""
 
 from __future__ import annotations
 
 import datetime as dt
 import shutil
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.broker_facts import broker_facts
+from spark_jobs.jobs.broker_starts import write_server_log_tables
 from spark_jobs.jobs.file_report import FileReport
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingested_files import (
@@ -23,6 +26,7 @@ from spark_jobs.jobs.ingested_files import (
     publish_parts,
 )
 from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.log_gaps import loss_sentences, write_log_gaps
 from spark_jobs.jobs.quota_sources import known_quotas
 from spark_jobs.jobs.read_logs import ReadTask, read_log_file
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
@@ -87,18 +91,30 @@ def ingest_requests(
         write_local(pa.Table.from_pylist(of_day, FILES), "files", scope)
         write_local(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
         write_local(pa.Table.from_pylist(facts, BROKERS), "brokers", scope)
+    scopes = [RunScope(warehouse, archive.cluster, one_day) for one_day in days]
+    write_server_log_tables(spark, scopes, known.server_logs)
     return IngestReport(
         days=tuple(days),
         files=len({f["source_file"] for f in files}),
         lines_read=sum({f["source_file"]: f["lines_read"] for f in files}.values()),
         requests=sum(f["requests"] for f in files),
         quarantined=sum(f["quarantined"] for f in files),
-        warnings=known.warnings,
+        warnings=(*known.warnings, *_losses(spark, scopes, files)),
         brokers=tuple(
             f"broker {f['broker_id']}: {f['version'] or 'version unknown'} ({f['version_source']})"
             for f in facts
         ),
     )
+
+
+def _losses(
+    spark: SparkSession, scopes: Sequence[RunScope], files: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield what a person should know of requests that are missing from the log, day by day."""
+    for scope in scopes:
+        requests = sum(f["requests"] for f in files if f["date"] == scope.day)
+        for sentence in loss_sentences(write_log_gaps(spark, scope), requests):
+            yield f"{scope.day}: {sentence}"
 
 
 def _read(

@@ -35,8 +35,8 @@ def audited_days(
             reasons[str(count.reason)] += count.rows
         seen = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
         hint = (
-            " Brokers before 2.8 log text instead of JSON, which cannot be audited."
-            if Reason.TEXT_FORMAT in reasons
+            " Brokers before 2.0 held throttled responses back, which cannot be audited."
+            if Reason.BEFORE_2_0 in reasons
             else ""
         )
         raise BadInputError(

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from spark_jobs.jobs.explain_stretches import explain_stretches
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.publish_table import read_partition
-from spark_jobs.judge.findings import SensorKey, SensorSecond, find
+from spark_jobs.judge.findings import SensorSecond, find
+from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.tables import FINDINGS, WRONG_VERDICTS
@@ -33,6 +35,7 @@ def judge_decisions(
         cluster=scope.cluster,
         versions={b["broker_id"]: b["version"] for b in brokers},
         min_decisions=settings.finding_min_decisions,
+        stretches=explain_stretches(scope, settings),
     )
     rows = pa.Table.from_pylist(findings, schema=FINDINGS)
     write_local(rows, "findings", scope)

@@ -22,6 +22,7 @@ from spark_jobs.jobs.log_stream import open_log
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.journal import read_journal
 from spark_jobs.timeline.logged_alterations import logged_alterations
+from spark_jobs.timeline.out_of_scope import out_of_scope_alterations, out_of_scope_settings
 from spark_jobs.timeline.server_log import ServerLog, read_server_log
 from spark_jobs.timeline.snapshot import read_snapshot
 
@@ -30,10 +31,14 @@ _EPOCH_MS = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 @dataclass(frozen=True, slots=True)
 class KnownQuotas:
-    """Rows of ``tables.QUOTA_EVENTS`` in the order of time, and what people should know of them."""
+    """Rows of ``tables.QUOTA_EVENTS`` in the order of time, and what people should know of them.
+
+    ``server_logs`` tell of more than quotas.
+    """
 
     rows: list[dict[str, Any]]
     warnings: tuple[str, ...]
+    server_logs: tuple[ServerLog, ...] = ()
 
 
 def known_quotas(
@@ -63,11 +68,33 @@ def known_quotas(
         for file, log in server_logs.items()
         if log.unread_lines
     ]
+    warnings += _out_of_scope(archive, options, alterations, server_logs)
     warnings += [
         f"server.properties: {name} is not read by this broker version and left out"
         for name in sorted({name for config in configs for name in config.ignored})
     ]
-    return KnownQuotas([e.row() for e in sorted(events, key=_order)], tuple(warnings))
+    rows = [e.row() for e in sorted(events, key=_order)]
+    return KnownQuotas(rows, tuple(warnings), tuple(server_logs.values()))
+
+
+def _out_of_scope(
+    archive: Archive,
+    options: IngestOptions,
+    alterations: Sequence[Mapping[str, Any]],
+    server_logs: Mapping[str, ServerLog],
+) -> list[str]:
+    properties = archive.properties.values() if options.use_server_properties else ()
+    texts = (*archive.journals, *archive.snapshots, *options.snapshots, *properties)
+    warnings = [*out_of_scope_alterations(alterations)]
+    for path in texts:
+        warnings += out_of_scope_settings(path.read_text("utf-8", "replace"), _name(path, archive))
+    warnings += [
+        f"{file}: {len(log.out_of_scope_lines)} line(s) about connection-rate quotas, the first is "
+        f"line {log.out_of_scope_lines[0]}: out of scope (only quotas of clients are audited)"
+        for file, log in server_logs.items()
+        if log.out_of_scope_lines
+    ]
+    return warnings
 
 
 def _order(event: QuotaEvent) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.broker_rules import profiled_brokers
 from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.publish_table import read_partition, write_partition
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.sorted_amounts import sorted_amounts
@@ -19,10 +20,13 @@ from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.tables import DECISIONS, QUOTA_STATE, TOPIC_INVENTORY
+from spark_jobs.transforms.agreement import agreement_per_sensor
+from spark_jobs.transforms.aligned_amounts import align_amounts
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     REPLAYED,
     STATE,
+    BrokerRules,
     CarriedState,
     SensorKey,
     replay_sensors,
@@ -42,11 +46,16 @@ def replay_quotas(
     settings = settings or JudgeSettings()
     before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
     inventory = read_inventory(before)
+    log_starts = not has_state(before)
+    answered = read_timeline(scope, as_answered=True)
+    rules = profiled_brokers(
+        scope, sorted_amounts(spark, scope, answered, read_inventory(before), log_starts=log_starts)
+    )
+    write_local(locate_changes(spark, scope, answered, rules), "located_changes", scope)
     timeline = read_timeline(scope)
-    amounts = sorted_amounts(spark, scope, timeline, inventory, log_starts=not has_state(before))
-    rules = profiled_brokers(scope, amounts)
+    amounts = sorted_amounts(spark, scope, timeline, inventory, log_starts=log_starts)
     replayed = amounts.mapInArrow(
-        replay_sensors(rules, carried_states(before), tolerances(settings)),
+        _align_and_replay(rules, carried_states(before), tolerances(settings)),
         from_arrow_schema(REPLAYED),
     ).persist()
     try:
@@ -58,6 +67,21 @@ def replay_quotas(
     total = sum(counts.values())
     parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(counts.items()))
     return f"replayed {total:,} decisions ({parts or 'no quota was ever set'})"
+
+
+def _align_and_replay(
+    rules: Mapping[int, BrokerRules],
+    carried: Mapping[SensorKey, CarriedState],
+    tolerances: Tolerances,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return both steps as one: the rows of a sensor stay in one partition, in their new order."""
+    align = align_amounts(rules, carried)
+    replay = replay_sensors(rules, carried, tolerances)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return replay(align(batches))
+
+    return run
 
 
 def tolerances(settings: JudgeSettings) -> Tolerances:
@@ -90,8 +114,9 @@ def _write(spark: SparkSession, scope: RunScope, replayed: DataFrame, *, filled:
     states = replayed.where(F.col("row_kind") == STATE).select(*QUOTA_STATE.names)
     write_partition(decisions, "decisions", scope, filled=filled)
     write_partition(states, "quota_state", scope, filled=filled)
-    rates = rates_per_second(read_partition(spark, "decisions", scope))
-    write_partition(rates, "rates", scope, filled=filled)
+    decided = read_partition(spark, "decisions", scope)
+    write_partition(rates_per_second(decided), "rates", scope, filled=filled)
+    write_partition(agreement_per_sensor(decided), "agreement", scope, filled=filled)
 
 
 def _verdict_counts(replayed: DataFrame) -> Mapping[str, int]:

@@ -7,11 +7,14 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.read_broker_log import read_starts
 from spark_jobs.tables import QUOTA_CHANGES
 from spark_jobs.timeline.enabled_levels import LevelRule
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.intervals import quota_intervals
+from spark_jobs.timeline.moved import moved_changes
 from spark_jobs.timeline.resolution import QuotaTimeline
+from spark_jobs.timeline.restarts import restarts_ms
 from spark_jobs.warehouse import RunScope, days_of, read_table
 
 
@@ -37,10 +40,21 @@ def resolve_quotas(scope: RunScope) -> str:
     )
 
 
-def read_timeline(scope: RunScope) -> QuotaTimeline:
-    """Return the cluster's timeline, with the rules its brokers' versions keep levels by."""
+def read_timeline(scope: RunScope, *, as_answered: bool = False) -> QuotaTimeline:
+    """Return the cluster's timeline, with the rules its brokers keep levels by and their starts.
+
+    Changes count from when each broker held its clients to them, where a replay has found that
+    out (``located_changes``); those of the day of ``scope`` do not if ``as_answered``.
+    """
     rules = {row["broker_id"]: _level_rule(row) for row in read_table(scope, "brokers").to_pylist()}
-    return QuotaTimeline.of_rows(read_table(scope, "quota_changes").to_pylist(), rules)
+    days = [day for day in _ingested(scope) if not (as_answered and day.day == scope.day)]
+    moments = {
+        (row["broker_id"], row["answered_ms"]): row["in_force_ms"]
+        for day in days
+        for row in read_table(day, "located_changes").to_pylist()
+    }
+    changes = moved_changes(read_table(scope, "quota_changes").to_pylist(), moments, sorted(rules))
+    return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)))
 
 
 def _ingested(scope: RunScope) -> list[RunScope]:

@@ -8,6 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.publish_table import read_partition
+from spark_jobs.jobs.read_broker_log import read_broker_log
+from spark_jobs.jobs.read_lost_requests import read_lost_requests
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInventory
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.amounts import AMOUNTS, RECORD_ORDER, SENSOR_COLUMNS, expand_amounts
@@ -33,12 +35,19 @@ def sorted_amounts(
     is known of the sensors before the first line.
     """
     requests = read_partition(spark, "requests", scope)
+    broker_log = read_broker_log(scope)
     known_from_ms = _log_starts(requests) if log_starts else {}
     resolutions = ResolutionTable(timeline, known_from_ms)
     amounts = requests.mapInArrow(
-        expand_amounts(resolutions, _controller_listeners(requests)), from_arrow_schema(AMOUNTS)
+        expand_amounts(
+            resolutions,
+            controller_listeners(requests),
+            broker_log,
+            read_lost_requests(scope, resolutions),
+        ),
+        from_arrow_schema(AMOUNTS),
     )
-    mutations = expand_mutations(_mutations(requests), inventory, resolutions)
+    mutations = expand_mutations(_mutations(requests), inventory, resolutions, broker_log)
     if mutations.num_rows:
         frame = spark.createDataFrame(mutations, schema=from_arrow_schema(AMOUNTS))
         amounts = amounts.unionByName(frame)
@@ -50,7 +59,8 @@ def _log_starts(requests: DataFrame) -> dict[int, int]:
     return {row["broker_id"]: row["first"] for row in rows}
 
 
-def _controller_listeners(requests: DataFrame) -> frozenset[str]:
+def controller_listeners(requests: DataFrame) -> frozenset[str]:
+    """Return the listeners that only controllers serve; clients of Kafka use others."""
     serving = requests.where(F.col("is_forwarded") | F.col("api_name").isin(*CONTROLLER_APIS))
     return frozenset(row["listener"] for row in serving.select("listener").distinct().collect())
 

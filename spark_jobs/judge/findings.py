@@ -10,22 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.judge.known_faults import known_fault
-from spark_jobs.judge.sentences import explain
+from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.judge.sentences import explain, explain_hypothesis
+from spark_jobs.judge.stretch_findings import ExplainedStretch, gathered
 
 # Wrong decisions further apart than this are two things to look at.
 INTERVAL_GAP_MS = 60_000
 # Enforcement is absent, not merely wrong, when at most this share of what was due happened.
 NOT_ENFORCED_SHARE = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class SensorKey:
-    """A sensor as the broker keeps it."""
-
-    broker_id: int
-    quota_type: str
-    quota_user: str
-    quota_client_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +71,31 @@ def find(
     cluster: str,
     versions: Mapping[int, str | None],
     min_decisions: int,
+    stretches: Iterable[ExplainedStretch] = (),
 ) -> list[dict[str, Any]]:
     """Return the rows of the ``findings`` table, worst first.
 
     ``versions`` is the broker version where known, to name a known fault. Fewer wrong decisions
-    than ``min_decisions`` are reported as ``info``: seen, but not enough to act on.
+    than ``min_decisions`` are reported as ``info``: seen, but not enough to act on. Wrong decisions
+    inside one of ``stretches`` whose cause is a fault are that finding's, not one of their own.
     """
+    explained: dict[SensorKey, list[ExplainedStretch]] = defaultdict(list)
+    for stretch in stretches:
+        explained[stretch.key].append(stretch)
     by_sensor: dict[SensorKey, list[SensorSecond]] = defaultdict(list)
     for second in seconds:
-        by_sensor[second.key].append(second)
+        if not any(stretch.covers(second.second_ms) for stretch in explained[second.key]):
+            by_sensor[second.key].append(second)
     rows: list[dict[str, Any]] = []
     for key in sorted(
-        by_sensor, key=lambda k: (k.quota_type, k.quota_user, k.quota_client_id, k.broker_id)
+        by_sensor.keys() | explained.keys(),
+        key=lambda k: (k.quota_type, k.quota_user, k.quota_client_id, k.broker_id),
     ):
-        history = sorted(by_sensor[key], key=lambda s: s.second_ms)
         ordinal: dict[str, int] = defaultdict(int)
+        for stretch in gathered(explained[key]):
+            ordinal[stretch.kind] += 1
+            rows.append(_stretch_row(stretch, ordinal[stretch.kind], cluster, versions))
+        history = sorted(by_sensor[key], key=lambda s: s.second_ms)
         for interval in _intervals(history):
             ordinal[interval.kind] += 1
             rows.append(_row(interval, ordinal[interval.kind], cluster, versions, min_decisions))
@@ -148,7 +150,7 @@ def _row(
     fault = known_fault(interval.kind, key.quota_type, versions.get(key.broker_id))
     evidence = {**interval.evidence, "known_fault": fault.key if fault else None}
     return {
-        "finding_id": _finding_id(cluster, interval, ordinal),
+        "finding_id": _finding_id(cluster, key, interval.kind, ordinal),
         "broker_id": key.broker_id,
         "quota_type": key.quota_type,
         "quota_user": key.quota_user,
@@ -160,6 +162,41 @@ def _row(
         "severity": _severity(interval, min_decisions),
         "explanation": explain(interval.kind, key, interval.evidence, fault),
         "evidence": json.dumps(evidence, sort_keys=True),
+        "hypothesis": None,
+        "hypothesis_share": None,
+        "runner_up": None,
+        "runner_up_share": None,
+        "estimated_bound": None,
+    }
+
+
+def _stretch_row(
+    stretch: ExplainedStretch, ordinal: int, cluster: str, versions: Mapping[int, str | None]
+) -> dict[str, Any]:
+    key = stretch.key
+    is_removed = stretch.evidence["configured_bound"] is None
+    sign = "removed_but_enforced" if is_removed else stretch.kind
+    fault = known_fault(sign, key.quota_type, versions.get(key.broker_id))
+    evidence = {**stretch.evidence, "known_fault": fault.key if fault else None}
+    severity = "critical" if stretch.kind == "not_enforced" else "warning"
+    return {
+        "finding_id": _finding_id(cluster, key, stretch.kind, ordinal),
+        "broker_id": key.broker_id,
+        "quota_type": key.quota_type,
+        "quota_user": key.quota_user,
+        "quota_client_id": key.quota_client_id,
+        "kind": stretch.kind,
+        "from_ms": stretch.from_ms,
+        "until_ms": stretch.until_ms,
+        "decisions": max(stretch.evidence["explained"], 1),
+        "severity": severity if stretch.is_fault else "info",
+        "explanation": explain_hypothesis(stretch, fault),
+        "evidence": json.dumps(evidence, sort_keys=True),
+        "hypothesis": stretch.hypothesis,
+        "hypothesis_share": stretch.share,
+        "runner_up": stretch.runner_up,
+        "runner_up_share": stretch.runner_up_share,
+        "estimated_bound": stretch.estimated_bound,
     }
 
 
@@ -169,11 +206,10 @@ def _severity(interval: Interval, min_decisions: int) -> str:
     return "critical" if interval.kind == "not_enforced" else "warning"
 
 
-def _finding_id(cluster: str, interval: Interval, ordinal: int) -> str:
+def _finding_id(cluster: str, key: SensorKey, kind: str, ordinal: int) -> str:
     """Return an id that is the same on another day for the same sensor and kind of fault."""
-    key = interval.key
     parts = (
         cluster, str(key.broker_id), key.quota_type, key.quota_user, key.quota_client_id,
-        interval.kind, str(ordinal),
+        kind, str(ordinal),
     )  # fmt: skip
     return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]

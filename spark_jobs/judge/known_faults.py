@@ -24,6 +24,17 @@ KNOWN_FAULTS = (
         fixed_in=(3, 5),
         description="KRaft controllers before 3.5 never enforce controller_mutation_rate",
     ),
+    *(
+        KnownFault(
+            key="KAFKA-9658",
+            kind="removed_but_enforced",
+            quota_type=quota_type,
+            fixed_in=(2, 5),
+            description="brokers before 2.5 keep a removed quota in force until they are "
+            "restarted or the client was idle for an hour",
+        )
+        for quota_type in ("producer_byte_rate", "consumer_byte_rate")
+    ),
 )
 
 

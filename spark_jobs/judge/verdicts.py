@@ -1,8 +1,10 @@
 """One verdict per decision: what the log says against what the rule says.
 
 The record time of a request is known to an interval only, and a sample starts at the event that
-opened it. So a throttle may differ from the replayed one by as much as the sample boundaries can
-move, and such a difference accuses nobody: it is ``indeterminate`` with reason ``sample_timing``.
+opened it. Where the throttles before and after a request are explained by one choice of record
+times (``spark_jobs.align``), the state of the sensor is proven, and a throttle that still differs
+is wrong. Elsewhere it may differ by as much as the sample boundaries can move, and such a
+difference accuses nobody: it is ``indeterminate`` with reason ``sample_timing``.
 """
 
 from __future__ import annotations
@@ -17,8 +19,15 @@ REQUEST_QUOTA_INTERVAL = "request_quota_interval"
 STATE_UNKNOWN = "state_unknown"
 QUOTA_CHANGE_IN_FLIGHT = "quota_change_in_flight"
 SAMPLE_TIMING = "sample_timing"
+LINES_MISSING = "lines_missing"
 ATTEMPT_NOT_LOGGED = "attempt_not_logged"
 THROTTLED_WITHOUT_QUOTA = "throttled_without_quota"
+
+# With a proven state: a line may be written late (the request was recorded before its phases say,
+# which makes the throttle longer), hardly ever early.
+PROVEN_SHORTER_MS = 12
+PROVEN_LONGER_MS = 60
+PROVEN_CHANGE_MS = 30
 
 # The request quota never throttles longer than one window (ClientRequestQuotaManager).
 REQUEST_THROTTLE_MAX_MS = 1000
@@ -50,6 +59,8 @@ class RateRows:
     window_ms: np.ndarray
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
+    is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
+    lost_requests: np.ndarray  # so many may be missing from what the rate rests on
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,11 @@ def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
     agrees = same_decision & (np.abs(difference) <= tolerances.throttle_ms)
     with np.errstate(invalid="ignore", divide="ignore"):
         slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
-    explained_by_timing = np.abs(difference) <= slack_ms + tolerances.throttle_ms
+    explained_by_timing = np.where(
+        rows.is_proven,
+        (difference >= -PROVEN_SHORTER_MS) & (difference <= PROVEN_LONGER_MS),
+        np.abs(difference) <= slack_ms + tolerances.throttle_ms,
+    )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
         ((difference > 0) & (rows.logged_ms <= REQUEST_THROTTLE_MAX_MS)) | rows.is_request_quota
     )
@@ -101,12 +116,18 @@ def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
         (rows.is_unrecorded, "indeterminate", ATTEMPT_NOT_LOGGED),
         (agrees, "agree", None),
         (by_request_quota, "indeterminate", REQUEST_QUOTA_INTERVAL),
-        (rows.known_for_ms < tolerances.warm_up_ms, "indeterminate", STATE_UNKNOWN),
         (
-            rows.change_distance_ms < tolerances.change_ms,
+            ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
+            "indeterminate",
+            STATE_UNKNOWN,
+        ),
+        (
+            rows.change_distance_ms
+            < np.where(rows.is_proven, PROVEN_CHANGE_MS, tolerances.change_ms),
             "indeterminate",
             QUOTA_CHANGE_IN_FLIGHT,
         ),
+        (~rows.is_proven & (rows.lost_requests > 0), "indeterminate", LINES_MISSING),
         (explained_by_timing, "indeterminate", SAMPLE_TIMING),
         (difference < 0, "under_throttled", None),
         (np.ones(len(rows.bound), bool), "over_throttled", None),

@@ -112,12 +112,15 @@ def replay_token_bucket(
     tokens_least: Floats,
     last_update_ms: Int64s,
     follow_logged: bool = True,
+    doubt_tokens: npt.ArrayLike | None = None,
 ) -> TokenBucketReplay:
     """Return what the rule says of n mutations, in their order; the states move on in place.
 
     ``admitted`` is the rule's own answer. With ``follow_logged`` the bucket spends what the broker
     admitted (``logged_admitted``), so that one wrong decision does not spoil all later ones;
-    without it, what the rule admits. ``amount`` NaN is not in the log, ``bound`` NaN none in force;
+    without it, what the rule admits. With ``doubt_tokens`` an admission against a debt larger than
+    that spends nothing: either the line is wrong, or the broker keeps no such bucket.
+    ``amount`` NaN is not in the log, ``bound`` NaN none in force;
     the other arguments are as in ``replay_rate`` and :meth:`SensorStates.bucket_arrays`.
     """
     sensors = _sensor_rows(sensor, len(tokens))
@@ -138,6 +141,7 @@ def replay_token_bucket(
         _column(logged_admitted, np.int8, n),
         *(samples, window_ms, tokens, tokens_least, last_update_ms),
         follow_logged,
+        _column(np.full(n, np.inf) if doubt_tokens is None else doubt_tokens, np.float64, n),
         *out,
     )
     return out
@@ -359,6 +363,7 @@ def _replay_token_bucket(
     tokens_least: Floats,
     last_update_ms: Int64s,
     follow_logged: bool,
+    doubt_tokens: Floats,
     out_tokens_before: Floats,
     out_tokens: Floats,
     out_admitted: Bools,
@@ -381,7 +386,7 @@ def _replay_token_bucket(
         if is_strict:
             out_throttle_time_ms[i] = _debt_throttle_time_ms(most, in_force)
         if is_strict and follow_logged:
-            admitted = logged_admitted[i] != 0
+            admitted = logged_admitted[i] != 0 and (most >= -doubt_tokens[i] or not is_known)
             if admitted and not is_known:
                 least = 0.0
             elif not is_known:

@@ -28,6 +28,11 @@ class Finding:
     decisions: int
     explanation: str
     evidence: Evidence
+    hypothesis: str | None = None
+    hypothesis_share: float | None = None
+    runner_up: str | None = None
+    runner_up_share: float | None = None
+    estimated_bound: float | None = None
 
     @property
     def entity(self) -> str:

@@ -15,13 +15,20 @@ VERDICTS = {
     "indeterminate": "cannot be decided",
     "no_quota": "no quota in force",
 }
-FINDING_KINDS = VERDICTS | {"not_enforced": "not enforced"}
+FINDING_KINDS = VERDICTS | {
+    "not_enforced": "not enforced",
+    "wrong_quota": "enforced with another value",
+    "other_rate_profile": "counted by another rate",
+    "state_lost": "counted anew",
+    "throttle_ignored": "told, but not waited for",
+    "lines_missing": "not checked: lines are missing",
+}
 
 REASONS = {
     "size_not_logged": "the log does not hold the size of the request",
     "request_quota_interval": "a request quota was in force too, and the log does not say which "
     "of the two throttled",
-    "log_gap": "log lines are missing just before",
+    "lines_missing": "log lines of its clients are missing just before",
     "state_unknown": "what the broker had already counted when the log began is not known",
     "partitions_unknown": "the number of partitions of the topic is not known",
     "quota_change_in_flight": "the quota was being changed at that moment",
@@ -36,7 +43,8 @@ QUARANTINE_REASONS = {
     "interleaved": "two requests in one line",
     "broken_json": "its JSON does not read",
     "unexpected_field": "a field is missing or cannot be used",
-    "text_format": "written before Kafka 2.8, without JSON",
+    "broken_text": "in the text format before Kafka 2.8, with a message that does not read",
+    "before_2_0": "of a broker before 2.0, which held throttled responses back",
     "unknown_broker": "neither folder nor listener names the broker",
     "unreadable_file": "the file could not be read",
 }

@@ -16,7 +16,7 @@ from spark_jobs.request_log.message_definition import API_NAMES
 from spark_jobs.request_log.message_struct import message_struct
 from spark_jobs.request_log.request_line import NO_RESPONSE, Int32, RequestLine
 from spark_jobs.request_log.wire_size import RESPONSE_HEADER_BYTES, body_sizer, header_size
-from spark_jobs.tables import DEFAULT
+from spark_jobs.tables import DEFAULT, QUOTA_TYPES
 
 USER, CLIENT_ID = "user", "client-id"
 NO_REPLICA = -1
@@ -58,6 +58,14 @@ def api_fields(line: RequestLine) -> ApiFields:
     return read(line, request, response)
 
 
+def fields_of_messages(line: RequestLine, request: Any, response: Any) -> ApiFields:
+    """Return what messages say that are :func:`message_struct` already; the response may be None.
+
+    Only for the kinds of request in API_NAMES.
+    """
+    return _READERS[line.requestHeader.requestApiKey](line, request, response)
+
+
 @cache
 def _decoder(message: str) -> Callable[[msgspec.Raw], Any]:
     return msgspec.json.Decoder(message_struct(message)).decode
@@ -90,13 +98,15 @@ def _topic(topic: Any, name: str) -> str | None:
 
 
 def _produce(line: RequestLine, request: Any, response: Any) -> ApiFields:
-    topics = [
-        {
-            "topic": _topic(t, "name"),
-            "records_bytes": sum(p.recordsSizeInBytes or 0 for p in _list(t.partitionData)),
-        }
-        for t in _list(request.topicData)
-    ]
+    topics = None
+    if request.topicData is not UNSET:  # below TRACE the text format does not print it
+        topics = [
+            {
+                "topic": _topic(t, "name"),
+                "records_bytes": sum(p.recordsSizeInBytes or 0 for p in _list(t.partitionData)),
+            }
+            for t in _list(request.topicData)
+        ]
     codes = {
         p.errorCode
         for t in (_list(response.responses) if response is not None else ())
@@ -134,7 +144,7 @@ def _fetched(
         topics = [
             {
                 "topic": _topic(t, name),
-                "records_bytes": sum(_records_bytes(p) for p in _partitions(t)),
+                "records_bytes": _records_bytes(_partitions(t)),
             }
             for t in found
         ]
@@ -154,10 +164,16 @@ def _partitions(topic: Any) -> list[Any]:
     return _list(topic.partitions) or _list(getattr(topic, "partitionResponses", None))
 
 
-def _records_bytes(partition: Any) -> int:
-    size = _set(partition.recordsSizeInBytes)
-    older = _set(getattr(partition, "recordSetSizeInBytes", None))
-    return int(size or older or 0)
+def _records_bytes(partitions: list[Any]) -> int | None:
+    """Return the sum of the records; None where the text format tells one of them no size."""
+    sizes = []
+    for partition in partitions:
+        size = _set(partition.recordsSizeInBytes)
+        older = _set(getattr(partition, "recordSetSizeInBytes", None))
+        sizes.append(size or older or 0)
+        if size is None and older is None and partition.records is UNSET:
+            return None
+    return sum(sizes)
 
 
 def _is_replica(request: Any) -> bool:
@@ -239,9 +255,10 @@ def _entity_key(entity: Any) -> frozenset[tuple[str, str | None]]:
 
 def _alterations(entry: Any) -> Iterator[dict[str, Any]]:
     names = {kind: DEFAULT if name is None else name for kind, name in _entity_key(entry.entity)}
-    if not names.keys() <= {USER, CLIENT_ID}:
-        return  # connection quotas of an ip
+    is_clients = names.keys() <= {USER, CLIENT_ID}
     for op in _list(entry.ops):
+        if not is_clients and op.key in QUOTA_TYPES:
+            continue  # of an address, which has no such quota: not to be taken for a client's
         yield {
             "quota_type": op.key,
             "quota_user": names.get(USER),

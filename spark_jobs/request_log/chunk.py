@@ -16,7 +16,9 @@ import pyarrow as pa
 from spark_jobs.request_log.envelope import EnvelopeState, unwrap
 from spark_jobs.request_log.line_reader import LoggedRequest, Reason, read_request
 from spark_jobs.request_log.line_time import STAMP, LineClock
+from spark_jobs.request_log.record_time import ReplicaWaits
 from spark_jobs.request_log.request_columns import quarantine_batch, request_batch, request_row
+from spark_jobs.request_log.text_version import BrokerVersion
 
 QUARANTINED_TEXT_MAX = 500
 """So many characters of a quarantined line are kept."""
@@ -48,6 +50,8 @@ class ChunkState:
     envelope: EnvelopeState = field(default_factory=EnvelopeState)
     is_after_other: bool = False
     last_time_ms: int | None = None
+    waits: ReplicaWaits = field(default_factory=ReplicaWaits)
+    version: BrokerVersion = field(default_factory=BrokerVersion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ class _Reader:
             return
         time_ms = self._clock.epoch_ms(stamp[1])
         found = read_request(text) if time_ms is not None else Reason.BAD_TIME
+        if isinstance(found, LoggedRequest) and found.clue is not None:
+            self._state.version.take(found.clue)
+            if self._state.version.is_before_2_0:
+                found = Reason.BEFORE_2_0
         if isinstance(found, LoggedRequest):
             assert time_ms is not None
             self._request(found, time_ms, text, number)
@@ -144,7 +152,9 @@ class _Reader:
             return
         file = self._source.source_file
         self._requests.append(
-            request_row(found.line, found.fields, broker_id, time_ms, file, number)
+            request_row(
+                found.line, found.fields, broker_id, time_ms, file, number, self._state.waits
+            )
         )
 
     def _set_aside(self, reason: Reason, text: bytes, number: int, time_ms: int | None) -> None:

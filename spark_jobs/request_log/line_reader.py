@@ -10,10 +10,16 @@ import msgspec
 
 from spark_jobs.request_log.api_fields import ApiFields, api_fields
 from spark_jobs.request_log.request_line import MARKER, RequestLine, decode_request_line
+from spark_jobs.request_log.text_line import BEGIN as TEXT_BEGIN
+from spark_jobs.request_log.text_line import CutLineError, NoResponseLoggedError
+from spark_jobs.request_log.text_message import TextMessageError
+from spark_jobs.request_log.text_request import read_text_request
+from spark_jobs.request_log.text_version import VersionClue
 
 _LOGGER_AT_END = re.compile(rb"\}\s*(\([\w.$]+\))?\s*$")
 _JSON_BEGIN = b"{"
-_TEXT_BEGIN = b"RequestHeader("
+# What brokers up to 0.10 wrote in place of RequestHeader(…); the first are messages of Scala.
+_OLDER_BEGINS = (b"{api_key=", b"Name:")
 
 
 class Reason(StrEnum):
@@ -25,7 +31,8 @@ class Reason(StrEnum):
     INTERLEAVED = "interleaved"  # two requests in one line
     BROKEN_JSON = "broken_json"  # the JSON does not read
     UNEXPECTED_FIELD = "unexpected_field"  # the JSON reads, a field of it is missing or of no use
-    TEXT_FORMAT = "text_format"  # written before 2.8, without JSON
+    BROKEN_TEXT = "broken_text"  # the text format of 2.0 to 2.7, with a message that does not read
+    BEFORE_2_0 = "before_2_0"  # by a broker that held throttled responses back (before KIP-219)
     UNKNOWN_BROKER = "unknown_broker"  # neither folder nor listener names the broker
 
 
@@ -35,6 +42,7 @@ class LoggedRequest:
 
     line: RequestLine
     fields: ApiFields
+    clue: VersionClue | None = None  # only of lines in the text format
 
 
 def read_request(text: bytes) -> LoggedRequest | Reason | None:
@@ -45,8 +53,8 @@ def read_request(text: bytes) -> LoggedRequest | Reason | None:
     start += len(MARKER)
     if text.find(MARKER, start) >= 0:
         return Reason.INTERLEAVED
-    if not text.startswith(_JSON_BEGIN, start):
-        return Reason.TEXT_FORMAT if text.startswith(_TEXT_BEGIN, start) else Reason.CUT
+    if not text.startswith(_JSON_BEGIN, start) or text.startswith(_OLDER_BEGINS, start):
+        return _text_format(text, start)
     try:
         line = decode_request_line(text[start : text.rfind(b"}") + 1])
         return LoggedRequest(line, api_fields(line))
@@ -56,3 +64,21 @@ def read_request(text: bytes) -> LoggedRequest | Reason | None:
         return Reason.BROKEN_JSON if _LOGGER_AT_END.search(text[-200:]) else Reason.CUT
     except (AttributeError, TypeError):  # a field that this version's readers need is absent
         return Reason.UNEXPECTED_FIELD
+
+
+def _text_format(text: bytes, start: int) -> LoggedRequest | Reason:
+    if text.startswith(_OLDER_BEGINS, start):
+        return Reason.BEFORE_2_0
+    if not text.startswith(TEXT_BEGIN, start):
+        return Reason.CUT
+    try:
+        found = read_text_request(text[start:].decode())
+    except CutLineError:
+        return Reason.CUT
+    except NoResponseLoggedError:
+        return Reason.BEFORE_2_0
+    except (TextMessageError, UnicodeDecodeError):
+        return Reason.BROKEN_TEXT
+    except (ValueError, KeyError, AttributeError, TypeError):  # among them msgspec's
+        return Reason.UNEXPECTED_FIELD
+    return LoggedRequest(found.line, found.fields, found.clue)

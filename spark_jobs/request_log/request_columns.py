@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spark_jobs.request_log.api_fields import ApiFields
-from spark_jobs.request_log.record_time import recorded_interval
+from spark_jobs.request_log.record_time import ReplicaWaits, recorded_interval
 from spark_jobs.request_log.request_line import RequestLine
 from spark_jobs.tables import QUARANTINE, REQUESTS
 
@@ -17,13 +17,24 @@ def request_row(
     log_time_ms: int,
     source_file: str,
     source_line: int,
+    waits: ReplicaWaits,
 ) -> tuple[object, ...]:
-    """Return one row of ``tables.REQUESTS``, in the order of its columns."""
+    """Return one row of ``tables.REQUESTS``, in the order of its columns.
+
+    ``waits`` learns from the produces of the file, line by line.
+    """
     header, client = line.requestHeader, line.clientInformation
     handler_us, remote_us = _us(line.localTimeMs), _us(line.remoteTimeMs)
     response_queue_us, send_us = _us(line.responseQueueTimeMs), _us(line.sendTimeMs)
     recorded = recorded_interval(
-        header.requestApiKey, log_time_ms, handler_us, remote_us, response_queue_us, send_us
+        header.requestApiKey,
+        log_time_ms,
+        handler_us,
+        remote_us,
+        response_queue_us,
+        send_us,
+        fields.acks,
+        _has_waited(fields, remote_us, waits),
     )
     throttle_ms = fields.throttle_time_ms
     return (
@@ -82,6 +93,13 @@ def _batch(rows: list[tuple[object, ...]], schema: pa.Schema) -> pa.RecordBatch:
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _has_waited(fields: ApiFields, remote_time_us: int, waits: ReplicaWaits) -> bool | None:
+    if fields.acks != -1:
+        return None
+    topics = [topic["topic"] for topic in fields.topics or () if topic["topic"] is not None]
+    return waits.has_waited(topics, remote_time_us) if topics else None
 
 
 def _us(milliseconds: float) -> int:

@@ -17,7 +17,8 @@ NO_RESPONSE = frozenset({b'""', b"null"})
 
 Int16 = Annotated[int, msgspec.Meta(ge=-(1 << 15), le=(1 << 15) - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
-Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+MILLISECONDS_MAX = 1e11
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=MILLISECONDS_MAX)]
 
 
 class RequestHeader(msgspec.Struct, gc=False):

@@ -28,6 +28,8 @@ _EXAMPLE = "1795229264942 --entity-type users --entity-name alice --add-config p
 # Entities of ConfigCommand; quotas of the others are not those of clients.
 _USER, _CLIENT = "users", "clients"
 _OTHERS = ("topics", "brokers", "broker-loggers", "ips", "client-metrics", "groups")
+_OTHER_NAMES = ("--topic", "--broker", "--broker-logger", "--ip", "--client-metrics", "--group")
+_OTHER_DEFAULTS = ("--broker-defaults", "--ip-defaults")
 
 
 def read_journal(text: str, source_file: str) -> list[QuotaEvent]:
@@ -80,6 +82,12 @@ class _Arguments(argparse.ArgumentParser):
         self._where = where
         for name in ("--bootstrap-server", "--zookeeper", "--command-config"):
             self.add_argument(name)
+        for name in ("--bootstrap-controller", "--zk-tls-config-file"):
+            self.add_argument(name)
+        for name in _OTHER_NAMES:
+            self.add_argument(name, dest="other")
+        for name in _OTHER_DEFAULTS:
+            self.add_argument(name, action="store_const", const=DEFAULT, dest="other")
         for name in ("--alter", "--force"):
             self.add_argument(name, action="store_true")
         self.add_argument("--entity-type", action="append", default=[])
@@ -111,6 +119,8 @@ class _Arguments(argparse.ArgumentParser):
 
 def _entity(arguments: argparse.Namespace, where: str) -> QuotaEntity | None:
     """Return the entity of a command line, None where it is not a client's."""
+    if arguments.other is not None:
+        return None
     named: dict[str, str | None] = {_USER: arguments.user, _CLIENT: arguments.client}
     for kind, name in zip_longest(arguments.entity_type, arguments.entity_name):
         if kind in _OTHERS:

@@ -1,4 +1,4 @@
-"""Quota changes and throttled requests from a broker's ``server.log``, to the millisecond.
+"""Quota changes, throttled requests and starts from a broker's ``server.log``, to the millisecond.
 
 The lines are those of Kafka's quota managers (``ClientQuotaManager``, its DefaultQuotaCallback,
 and the managers derived from it; Scala until 4.1, Java since 4.2, the texts are the same)::
@@ -15,11 +15,14 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 from urllib.parse import unquote_plus
 
 from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.events import QuotaEntity, QuotaEvent
+from spark_jobs.timeline.out_of_scope import is_out_of_scope
+from spark_jobs.timeline.restarts import SERVER_LOG, BrokerStart
 
 LOGGED_TWICE_WITHIN_MS = 1_000
 """On a node that is controller and broker, both managers log a change within this time."""
@@ -36,12 +39,21 @@ _LOGGER = r"(?:\s+\([\w.$]+\))?\s*"
 _CHANGING = re.compile(rf"Changing (\w+) quota for (.+) to ([-+\w.]+){_LOGGER}")
 _REMOVING = re.compile(rf"Removing (\w+) quota for (.+?){_LOGGER}")
 _VIOLATED = re.compile(r"Quota violated for sensor \((\w+)-([^:]*):(.*)\)\. Delay time: \((\d+)\)")
+# Quota managers start the reapers of their throttled channels as they are made.
+_STARTING = re.compile(
+    r"\[KafkaServer id=\d+\] starting|from SHUTDOWN to STARTING|"
+    r"\[?[\w-]*ThrottledChannelReaper-\w+\]?: Starting"
+)
 _STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
+_STOPPED = re.compile(r"shut down completed|from SHUTTING_DOWN to SHUTDOWN")
+STARTING_AGAIN_MS = 15_000
+"""A line of a start that comes again so much later is another start's."""
 _ENTITY = re.compile(
     r"(?:(?P<default_user>default user)|user (?P<user>\S+))?\s*"
     r"(?:(?P<default_client>default client-id)|client-id (?P<client>.+))?"
 )
-_KEYWORDS = ("Changing ", "Removing ", "Quota violated", "tarted")
+_KEYWORDS = ("Changing ", "Removing ", "Quota violated", "max connection ", "max IP ")
+_LIFE_WORDS = ("tarted", "tarting", "STARTING", "shut down completed", "to SHUTDOWN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +66,30 @@ class ThrottleRecord:
     user: str
     client_id: str
     throttle_time_ms: int
+    source_file: str
+    source_line: int
+
+    def row(self) -> dict[str, Any]:
+        """Return the record as a row of ``tables.THROTTLE_RECORDS``."""
+        values = asdict(self)
+        return values | {
+            "quota_user": values.pop("user"),
+            "quota_client_id": values.pop("client_id"),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLog:
-    """What a server.log says about quotas; ``unread_lines`` speak of one in an unknown way."""
+    """What a server.log says about quotas; ``unread_lines`` speak of one in an unknown way.
+
+    ``out_of_scope_lines`` tell of connection-rate quotas.
+    """
 
     quota_events: tuple[QuotaEvent, ...]
     throttles: tuple[ThrottleRecord, ...]
-    started_ms: tuple[int, ...]
+    starts: tuple[BrokerStart, ...]
     unread_lines: tuple[int, ...]
+    out_of_scope_lines: tuple[int, ...] = ()
 
 
 def read_server_log(
@@ -82,8 +108,9 @@ def read_server_log(
     return ServerLog(
         quota_events=tuple(_counted_once(reader.quota_events)),
         throttles=tuple(reader.throttles),
-        started_ms=tuple(reader.started_ms),
+        starts=tuple(reader.starts),
         unread_lines=tuple(reader.unread_lines),
+        out_of_scope_lines=tuple(reader.out_of_scope_lines),
     )
 
 
@@ -127,8 +154,11 @@ class _Reader:
         self._clock = clock
         self.quota_events: list[QuotaEvent] = []
         self.throttles: list[ThrottleRecord] = []
-        self.started_ms: list[int] = []
+        self.starts: list[BrokerStart] = []
+        self._start_texts: set[str] = set()
+        self._is_starting = False
         self.unread_lines: list[int] = []
+        self.out_of_scope_lines: list[int] = []
 
     def read(self, line: str, number: int) -> None:
         """Take one line into account."""
@@ -137,6 +167,8 @@ class _Reader:
             return
         self._clock.observe(stamp[1])
         text = line[stamp.end() :]
+        if any(word in text for word in _LIFE_WORDS):
+            self._life(stamp[1], number, text.strip())
         if not any(word in text for word in _KEYWORDS):
             return
         if change := _CHANGING.search(text):
@@ -144,9 +176,9 @@ class _Reader:
         elif removal := _REMOVING.fullmatch(text, text.find("Removing ")):
             self._change(stamp[1], number, removal[1], removal[2], None)
         elif violation := _VIOLATED.search(text):
-            self._throttle(stamp[1], violation)
-        elif _STARTED.search(text):
-            self.started_ms.append(self._clock.epoch_ms(stamp[1]))
+            self._throttle(stamp[1], number, violation)
+        elif is_out_of_scope(text):
+            self.out_of_scope_lines.append(number)
 
     def _change(
         self, stamp: str, number: int, type_name: str, entity_text: str, bound: str | None
@@ -174,7 +206,30 @@ class _Reader:
             )
         )
 
-    def _throttle(self, stamp: str, violation: re.Match[str]) -> None:
+    def _life(self, stamp: str, number: int, text: str) -> None:
+        """Take a line of a start or an end into account; the first line of a start is the start."""
+        if _STARTING.search(text):
+            at_ms = self._clock.epoch_ms(stamp)
+            is_again = text in self._start_texts and (
+                at_ms - self.starts[-1].started_ms >= STARTING_AGAIN_MS
+            )
+            if not self._is_starting or is_again:
+                self._start(at_ms, number, text)
+            self._start_texts.add(text)
+        elif _STARTED.search(text):
+            # Where only this logger is on, requests may have been served some ms before.
+            if not self._is_starting:
+                self._start(self._clock.epoch_ms(stamp), number, text)
+            self._is_starting = False
+        elif _STOPPED.search(text):
+            self._is_starting = False
+
+    def _start(self, at_ms: int, number: int, text: str) -> None:
+        file = self._source_file
+        self.starts.append(BrokerStart(self._broker_id, at_ms, SERVER_LOG, file, number, text))
+        self._start_texts, self._is_starting = set(), True
+
+    def _throttle(self, stamp: str, number: int, violation: re.Match[str]) -> None:
         quota_type = _quota_type(violation[1])
         if quota_type is not None:
             self.throttles.append(
@@ -185,6 +240,8 @@ class _Reader:
                     user=unquote_plus(violation[2]),
                     client_id=violation[3],
                     throttle_time_ms=int(violation[4]),
+                    source_file=self._source_file,
+                    source_line=number,
                 )
             )
 

@@ -42,6 +42,7 @@ _CONFIGS = re.compile(
 # The other things the same tool describes.
 _FOREIGN = re.compile(
     r"SCRAM credential configs for |Error retrieving SCRAM |Dynamic configs for |All configs for |"
+    r"Default configs for |"
     r"(?:Quota configs|Configs) for (?:(?:the )?default (?:ip|broker|topic)|(?:ip|broker|topic) '|"
     r"(?:broker|topic)s? )"
 )

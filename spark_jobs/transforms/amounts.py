@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.tables import BOOL, F64, I8, I16, I32, I64, STR
+from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.transforms.lost_requests import LostRequests
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable, ResolvedRows
 
 AMOUNTS = pa.schema(
@@ -33,7 +35,11 @@ AMOUNTS = pa.schema(
         ("quota_level", STR),
         ("log_time_ms", I64),
         ("recorded_at_ms", I64),
-        ("interval_ms", I64),  # width of the request's admissible record times
+        ("earliest_ms", I64),  # the request's admissible record times
+        ("latest_ms", I64),
+        ("likely_from_ms", I64),  # from then on it was most likely recorded
+        ("recorded_logged_ms", I64),  # the broker's own stamp of the record, null: not logged
+        ("restart_ms", I64),  # the start of the broker's life the row is of, 0: not known
         ("amount", F64),
         ("behaviour", I8),
         ("is_strict", BOOL),
@@ -43,6 +49,10 @@ AMOUNTS = pa.schema(
         ("has_request_bound", BOOL),
         ("logged_throttle_time_ms", I32),
         ("logged_admitted", BOOL),
+        # Requests that may be missing from what the rate rests on, and their size together at
+        # most, in the sensor's unit; null: not looked for.
+        ("lost_requests", I32),
+        ("lost_bytes_max", F64),
     ]
 )
 # Amounts of a sensor are recorded in this order; the rest of the key makes it total.
@@ -57,33 +67,44 @@ _REQUEST_COLUMNS = (
 # Requests between brokers are exempt from the request quota (KafkaApis: authorizeClusterOperation
 # followed by sendResponseExemptThrottle).
 EXEMPT_APIS = (
-    "LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN",
+    "LEADER_AND_ISR", "ALTER_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN",
     "WRITE_TXN_MARKERS", "ALTER_PARTITION", "ALLOCATE_PRODUCER_IDS", "BROKER_HEARTBEAT",
     "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION", "UNREGISTER_BROKER", "ENVELOPE", "VOTE",
     "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "FETCH_SNAPSHOT", "UPDATE_RAFT_VOTER",
 )  # fmt: skip
 
+SLOW_HANDLER_US = 3_000
+WAITED_US = 300
+
 AmountBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def expand_amounts(
-    resolutions: ResolutionTable, controller_listeners: frozenset[str]
+    resolutions: ResolutionTable,
+    controller_listeners: frozenset[str],
+    broker_log: BrokerLog | None = None,
+    lost: LostRequests | None = None,
 ) -> AmountBatches:
     """Return the ``mapInArrow`` function that turns request batches into amounts.
 
     Bandwidth and request-time amounts only: mutations need the topics' partitions in the
     controller's order and are expanded by :func:`spark_jobs.transforms.mutations`.
     """
+    log = broker_log or BrokerLog()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from _expand(batch, resolutions, controller_listeners)
+            yield from _expand(batch, resolutions, controller_listeners, log, lost)
 
     return run
 
 
 def _expand(
-    batch: pa.RecordBatch, resolutions: ResolutionTable, controller_listeners: frozenset[str]
+    batch: pa.RecordBatch,
+    resolutions: ResolutionTable,
+    controller_listeners: frozenset[str],
+    broker_log: BrokerLog,
+    lost: LostRequests | None,
 ) -> Iterator[pa.RecordBatch]:
     index = ClientIndex.of(batch)
     at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
@@ -98,7 +119,7 @@ def _expand(
 
     produce = resolutions.resolve(QuotaType.PRODUCER_BYTE_RATE, index, at_ms)
     yield _amounts(
-        batch, QuotaType.PRODUCER_BYTE_RATE, produce,
+        batch, QuotaType.PRODUCER_BYTE_RATE, produce, broker_log, lost,
         rows=from_client & (api_name == "PRODUCE") & produce.is_enabled,
         amount=floats(batch["request_bytes"]),
         behaviour=np.full(len(batch), RECORD, np.int8),
@@ -106,7 +127,7 @@ def _expand(
     )  # fmt: skip
     fetch = resolutions.resolve(QuotaType.CONSUMER_BYTE_RATE, index, at_ms)
     yield _amounts(
-        batch, QuotaType.CONSUMER_BYTE_RATE, fetch,
+        batch, QuotaType.CONSUMER_BYTE_RATE, fetch, broker_log, lost,
         rows=from_client & np.isin(api_name, ["FETCH", "SHARE_FETCH"]) & fetch.is_enabled,
         # A throttled fetch was answered with nothing: what it tried to read is not in the log.
         amount=np.where(throttled, np.nan, floats(batch["response_bytes"])),
@@ -115,7 +136,7 @@ def _expand(
     )  # fmt: skip
     without_response = (api_name == "PRODUCE") & (floats(batch["acks"]) == 0)
     yield _amounts(
-        batch, QuotaType.REQUEST_PERCENTAGE, request,
+        batch, QuotaType.REQUEST_PERCENTAGE, request, broker_log, lost,
         rows=from_client & ~np.isin(api_name, EXEMPT_APIS) & ~without_response & request.is_enabled,
         # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).
         amount=batch["handler_time_us"].to_numpy() * 1000 * 1e-7,
@@ -128,6 +149,8 @@ def _amounts(
     batch: pa.RecordBatch,
     quota_type: QuotaType,
     resolved: ResolvedRows,
+    broker_log: BrokerLog,
+    lost: LostRequests | None,
     *,
     rows: np.ndarray,
     amount: np.ndarray,
@@ -135,6 +158,8 @@ def _amounts(
     has_request_bound: np.ndarray,
 ) -> pa.RecordBatch:
     at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
+    latest_ms = batch["recorded_latest_ms"].to_numpy()
+    lives = broker_log.lives(batch["broker_id"].to_numpy(), latest_ms)
     n = len(batch)
     columns: dict[str, object] = {name: batch[name] for name in _REQUEST_COLUMNS}
     columns |= {
@@ -146,13 +171,15 @@ def _amounts(
         "resource_index": np.zeros(n, np.int32),
         "resource": pa.nulls(n, STR),
         "recorded_at_ms": at_ms,
-        "interval_ms": batch["recorded_latest_ms"].to_numpy()
-        - batch["recorded_earliest_ms"].to_numpy(),
+        "earliest_ms": batch["recorded_earliest_ms"],
+        "latest_ms": latest_ms,
+        "likely_from_ms": likely_from_ms(batch),
+        "restart_ms": lives.restart_ms,
         "amount": amount,
         "behaviour": behaviour,
         "is_strict": np.zeros(n, bool),
         "bound": resolved.bound,
-        "known_for_ms": at_ms - resolved.known_from_ms,
+        "known_for_ms": lives.known_for_ms(at_ms, resolved.known_from_ms),
         "change_distance_ms": np.minimum(
             at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
         ),
@@ -160,10 +187,58 @@ def _amounts(
         "logged_throttle_time_ms": batch["throttle_time_ms"],
         "logged_admitted": np.ones(n, bool),
     }
+    earliest_ms = batch["recorded_earliest_ms"].to_numpy()
+    columns |= _lost_columns(lost, quota_type, batch["broker_id"], resolved, earliest_ms, latest_ms)
+    columns["recorded_logged_ms"] = broker_log.recorded_logged_ms(
+        {name: columns[name] for name in SENSOR_COLUMNS},
+        batch["recorded_earliest_ms"].to_numpy(),
+        latest_ms,
+        batch["recorded_estimate_us"].to_numpy(),
+        np.where(rows, batch["throttle_time_ms"].to_numpy(), 0),
+    )
     full = pa.RecordBatch.from_arrays(
         [as_column(columns[f.name], f.type) for f in AMOUNTS], schema=AMOUNTS
     )
     return full.filter(pa.array(rows))
+
+
+def likely_from_ms(batch: pa.RecordBatch) -> np.ndarray:
+    """Return from when on each request was most likely recorded.
+
+    As a rule just before its response was complete; a request that was long in the handler may
+    have been recorded anywhere there, unless it waited for replicas (measured on a 4.1.0 broker's
+    own record of its throttled requests).
+    """
+    earliest_ms = batch["recorded_earliest_ms"].to_numpy()
+    estimate_ms = batch["recorded_estimate_us"].to_numpy() // 1000
+    is_slow = batch["handler_time_us"].to_numpy() > SLOW_HANDLER_US
+    waited = (floats(batch["acks"]) == -1) & (batch["remote_time_us"].to_numpy() > WAITED_US)
+    likely_ms = np.maximum(estimate_ms - 2, earliest_ms)
+    return np.asarray(np.where(is_slow & ~waited, earliest_ms, likely_ms))
+
+
+def _lost_columns(
+    lost: LostRequests | None,
+    quota_type: QuotaType,
+    broker_id: pa.Array,
+    resolved: ResolvedRows,
+    earliest_ms: np.ndarray,
+    latest_ms: np.ndarray,
+) -> dict[str, object]:
+    if lost is None:
+        return {
+            "lost_requests": pa.nulls(len(broker_id), I32),
+            "lost_bytes_max": pa.nulls(len(broker_id), F64),
+        }
+    requests, size_max = lost.of_amounts(
+        quota_type,
+        broker_id,
+        resolved.quota_user,
+        resolved.quota_client_id,
+        earliest_ms,
+        latest_ms,
+    )
+    return {"lost_requests": requests, "lost_bytes_max": size_max}
 
 
 def as_column(values: object, kind: pa.DataType) -> pa.Array:

@@ -16,7 +16,9 @@ from spark_jobs.quota.partition_inventory import (
 )
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD
+from spark_jobs.tables import F64, I32, I64
 from spark_jobs.transforms.amounts import AMOUNTS
+from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 
 NO_ERROR = 0
@@ -29,7 +31,10 @@ MUTATION_COLUMNS = (
 
 
 def expand_mutations(
-    requests: pa.Table, inventory: PartitionInventory, resolutions: ResolutionTable
+    requests: pa.Table,
+    inventory: PartitionInventory,
+    resolutions: ResolutionTable,
+    broker_log: BrokerLog | None = None,
 ) -> pa.Table:
     """Return the amounts (schema AMOUNTS) of all mutation requests of one cluster and day.
 
@@ -40,7 +45,7 @@ def expand_mutations(
     rows = _where_decided(rows)
     rows.sort(key=lambda r: (r["recorded_estimate_us"], r["source_file"], r["source_line"]))
     amounts = [a for r in rows for a in _amounts_of(r, inventory)]
-    return _resolve(amounts, resolutions)
+    return _resolve(amounts, resolutions, broker_log or BrokerLog())
 
 
 def _where_decided(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -65,7 +70,9 @@ def _amounts_of(row: Mapping[str, Any], inventory: PartitionInventory) -> Iterat
             "resource_index": position,
             "resource": topic,
             "recorded_at_ms": row["recorded_estimate_us"] // 1000,
-            "interval_ms": row["recorded_latest_ms"] - row["recorded_earliest_ms"],
+            "earliest_ms": row["recorded_earliest_ms"],
+            "latest_ms": row["recorded_latest_ms"],
+            "likely_from_ms": row["recorded_earliest_ms"],
             "amount": float("nan") if cost is None else float(cost),
             "behaviour": RECORD,
             "is_strict": is_strict(api_name, row["api_version"]),
@@ -75,7 +82,9 @@ def _amounts_of(row: Mapping[str, Any], inventory: PartitionInventory) -> Iterat
         }
 
 
-def _resolve(amounts: Iterable[dict[str, Any]], resolutions: ResolutionTable) -> pa.Table:
+def _resolve(
+    amounts: Iterable[dict[str, Any]], resolutions: ResolutionTable, broker_log: BrokerLog
+) -> pa.Table:
     listed = list(amounts)
     known = pa.schema([f for f in AMOUNTS if not listed or f.name in listed[0]])
     table = pa.Table.from_pylist(listed, schema=known)
@@ -84,12 +93,19 @@ def _resolve(amounts: Iterable[dict[str, Any]], resolutions: ResolutionTable) ->
     (batch,) = table.combine_chunks().to_batches()
     at_ms = batch["recorded_at_ms"].to_numpy()
     found = resolutions.resolve(QuotaType.CONTROLLER_MUTATION_RATE, ClientIndex.of(batch), at_ms)
+    lives = broker_log.lives(batch["broker_id"].to_numpy(), at_ms)
     resolved = {
+        # A refusal's delay is counted from a clock reading of its own: no record tells it apart.
+        "recorded_logged_ms": pa.nulls(len(batch), I64),
+        "restart_ms": pa.array(lives.restart_ms),
+        # A lost mutation is told by its twin on the controller or the broker, not by gaps.
+        "lost_requests": pa.nulls(len(batch), I32),
+        "lost_bytes_max": pa.nulls(len(batch), F64),
         "quota_user": found.quota_user,
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,
         "bound": pa.array(found.bound),
-        "known_for_ms": pa.array(at_ms - found.known_from_ms),
+        "known_for_ms": pa.array(lives.known_for_ms(at_ms, found.known_from_ms)),
         "change_distance_ms": pa.array(
             np.minimum(at_ms - found.changed_at_ms, found.changes_at_ms - at_ms)
         ),

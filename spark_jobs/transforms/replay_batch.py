@@ -76,6 +76,8 @@ def replay_rates(
             window_ms=window_ms,
             known_for_ms=part["known_for_ms"].to_numpy(),
             change_distance_ms=part["change_distance_ms"].to_numpy(),
+            is_proven=bools(part["is_proven"]),
+            lost_requests=np.nan_to_num(floats(part["lost_requests"])),
         ),
         tolerances,
     )
@@ -98,6 +100,7 @@ def replay_mutations(
     bound = part["bound"].to_numpy()
     amount = floats(part["amount"])
     logged_admitted = bools(part["logged_admitted"])
+    interval_ms = part["latest_ms"].to_numpy() - part["earliest_ms"].to_numpy()
     result = replay_token_bucket(
         sensor,
         part["recorded_at_ms"].to_numpy(),
@@ -106,6 +109,7 @@ def replay_mutations(
         bools(part["is_strict"]).astype(np.int8),
         logged_admitted.astype(np.int8),
         *states.bucket_arrays(),
+        doubt_tokens=np.nan_to_num(bound) * (interval_ms + tolerances.throttle_ms) / 1000.0,
     )
     verdicts = judge_mutations(
         MutationRows(
@@ -115,7 +119,7 @@ def replay_mutations(
             logged_admitted=logged_admitted,
             replayed_admitted=result.admitted,
             tokens_before=result.tokens_before,
-            interval_ms=part["interval_ms"].to_numpy(),
+            interval_ms=interval_ms,
             known_for_ms=part["known_for_ms"].to_numpy(),
             change_distance_ms=part["change_distance_ms"].to_numpy(),
         ),

@@ -18,6 +18,12 @@ from spark_jobs.transforms.amounts import SENSOR_COLUMNS, as_column
 from spark_jobs.transforms.replay_batch import Replayed, replay_mutations, replay_rates
 
 DECISION, STATE = "decision", "state"
+EXPIRED_AFTER_MS = 3_630_000
+"""A sensor without a record for an hour is removed by a task that runs every 30 s, and begins anew
+(Kafka: ``ClientQuotaManager.InactiveSensorExpirationTimeSeconds``, ``Metrics.ExpireSensorTask``).
+Between 3600 s and this it may be there still, but holds nothing that counts: a purged window, a
+bucket that is full again.
+"""
 SensorKey = tuple[int, str, str, str]
 
 
@@ -48,6 +54,11 @@ class CarriedState:
     samples: tuple[tuple[int, int, float], ...]
     tokens: float | None
     last_update_ms: int | None
+
+    def is_forgotten(self, restart_ms: int, recorded_at_ms: int) -> bool:
+        """Return whether a sensor that records again then, in the life since then, begins anew."""
+        last_ms = max([self.last_update_ms or 0, *(last for _, last, _ in self.samples)])
+        return restart_ms > last_ms or recorded_at_ms - last_ms > EXPIRED_AFTER_MS
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> tuple[SensorKey, CarriedState]:
@@ -106,10 +117,15 @@ def replay_sensors(
 
 @dataclass(slots=True)
 class _OpenSensors:
-    """The sensors of one batch, in the order they appear, and their states."""
+    """The sensors of one batch, in the order they appear, and their states.
+
+    A sensor that forgot everything in between is there once more, with its next epoch.
+    """
 
     keys: list[SensorKey]
     sensor: np.ndarray
+    restart_ms: int  # of the last row
+    recorded_at_ms: int  # of the last row
     seq: np.ndarray
     epochs: np.ndarray
     next_seq: np.ndarray
@@ -123,7 +139,7 @@ class _OpenSensors:
         carried: Mapping[SensorKey, CarriedState],
         before: _OpenSensors | None,
     ) -> _OpenSensors:
-        starts, sensor = _sensor_runs(batch)
+        starts, sensor = sensor_runs(batch)
         first_rows = batch.take(pa.array(starts)).select(list(SENSOR_COLUMNS)).to_pylist()
         keys: list[SensorKey] = [
             (r["broker_id"], r["quota_type"], r["quota_user"], r["quota_client_id"])
@@ -136,28 +152,44 @@ class _OpenSensors:
             window_ms=[w for _, w in settings],
         )
         epochs, next_seq = np.zeros(len(keys), np.int32), np.zeros(len(keys), np.int64)
+        restart_ms, at_ms = batch["restart_ms"].to_numpy(), batch["recorded_at_ms"].to_numpy()
         for i, key in enumerate(keys):
-            if i == 0 and before is not None and before.keys[-1] == key:
+            first_row = int(restart_ms[starts[i]]), int(at_ms[starts[i]])
+            if i > 0 and keys[i - 1] == key:
+                epochs[i] = epochs[i - 1] + 1
+            elif i == 0 and before is not None and before.keys[-1] == key:
+                if before.is_forgotten(*first_row):
+                    epochs[0] = before.epochs[-1] + 1
+                    continue
                 states.copy_sensor(0, before.states, len(before.keys) - 1)
                 epochs[0], next_seq[0] = before.epochs[-1], before.next_seq[-1]
             elif key in carried:
                 state = carried[key]
-                epochs[i], next_seq[i] = state.sensor_epoch, state.sensor_seq
-                if len(state.samples) > rules[key[0]].profile.slots(settings[i][0]):
-                    # Kept under other settings or by another version: the broker was restarted.
-                    epochs[i] += 1
+                slots = rules[key[0]].profile.slots(settings[i][0])
+                # Kept under other settings or by another version: the broker was restarted.
+                if len(state.samples) > slots or state.is_forgotten(*first_row):
+                    epochs[i] = state.sensor_epoch + 1
                     continue
+                epochs[i], next_seq[i] = state.sensor_epoch, state.sensor_seq
                 states.restore(
                     i, state.sample_index, state.samples, state.tokens, state.last_update_ms
                 )
         seq = np.arange(len(batch)) - np.array(starts)[sensor] + next_seq[sensor]
         next_seq = next_seq + np.bincount(sensor, minlength=len(keys))
-        return cls(keys, sensor, seq, epochs, next_seq, states)
+        last_row = int(restart_ms[-1]), int(at_ms[-1])
+        return cls(keys, sensor, *last_row, seq, epochs, next_seq, states)
+
+    def is_forgotten(self, restart_ms: int, recorded_at_ms: int) -> bool:
+        """Return whether the last sensor begins anew with a next row of that life and time."""
+        is_expired = recorded_at_ms - self.recorded_at_ms > EXPIRED_AFTER_MS
+        return restart_ms != self.restart_ms or is_expired
 
     def closed(self, from_sensor: int, until_sensor: int | None = None) -> pa.RecordBatch:
         """Return the state rows of sensors [from, until), to be written as ``quota_state``."""
         rows = []
         for i in range(len(self.keys))[from_sensor:until_sensor]:
+            if i + 1 < len(self.keys) and self.keys[i + 1] == self.keys[i]:
+                continue  # it forgot this
             broker_id, quota_type, quota_user, quota_client_id = self.keys[i]
             index, samples, tokens, last_update_ms = self.states.export(i)
             is_bucket = quota_type == "controller_mutation_rate"
@@ -181,8 +213,8 @@ class _OpenSensors:
         return pa.RecordBatch.from_pylist(rows, schema=REPLAYED)
 
 
-def _sensor_runs(batch: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
-    """Return the first row of each run of equal sensors, and each row's run."""
+def sensor_runs(batch: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
+    """Return the first row of each run of one sensor's one epoch, and each row's run."""
     changed = np.zeros(len(batch), bool)
     changed[0] = True
     for name in SENSOR_COLUMNS:
@@ -190,6 +222,8 @@ def _sensor_runs(batch: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
         changed[1:] |= pc.not_equal(column.slice(1), column.slice(0, len(batch) - 1)).to_numpy(
             zero_copy_only=False
         )
+    changed[1:] |= np.diff(batch["restart_ms"].to_numpy()) != 0
+    changed[1:] |= np.diff(batch["recorded_at_ms"].to_numpy()) > EXPIRED_AFTER_MS
     return np.flatnonzero(changed).tolist(), np.cumsum(changed) - 1
 
 

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.errors import BadInputError
+from tests.oracle.cluster_plan import ZOOKEEPER, ClusterPlan, Node
 
 PASSWORD = "lab-only"
 """Of every user of the lab's brokers, which only this machine can reach."""
-
-FIRST_KRAFT_VERSION = (3, 3, 0)
-CONTROLLER_NODE_ID = 1
-
-_FOLDER = Path(__file__).parent
-_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)$")
 
 # One copy of everything internal and no waiting for more members, so that two brokers are enough.
 _COMMON = {
@@ -32,82 +24,70 @@ _COMMON = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One broker and its ports on loopback; node 1 is the controller too."""
-
-    node_id: int
-    plaintext_port: int
-    sasl_port: int
-
-    @property
-    def is_controller(self) -> bool:
-        """Return whether this node is the one controller of the cluster."""
-        return self.node_id == CONTROLLER_NODE_ID
-
-
-@dataclass(frozen=True, slots=True)
-class LoggingFile:
-    """A logging configuration and the system property by which the broker's JVM is told of it."""
-
-    path: Path
-    system_property: str
-    pom: Path
-
-    @property
-    def jvm_option(self) -> str:
-        """Return the option of the broker's JVM."""
-        return f"-D{self.system_property}={self.path.as_uri()}"
-
-
-def parse_version(kafka_version: str) -> tuple[int, int, int]:
-    """Return a Kafka version as numbers; ``BadInputError`` when the lab cannot run it."""
-    match = _VERSION.match(kafka_version)
-    if match is None:
-        raise BadInputError(f"Kafka version {kafka_version!r}: expected three numbers, as 4.1.0")
-    major, minor, patch = (int(number) for number in match.groups())
-    if (major, minor, patch) < FIRST_KRAFT_VERSION:
-        raise BadInputError(f"Kafka {kafka_version} needs ZooKeeper; the lab runs 3.3.0 and later")
-    return major, minor, patch
-
-
-def logging_file(kafka_version: str) -> LoggingFile:
-    """Return the logging configuration: log4j 2 from Kafka 4 on, log4j 1 (reload4j) before."""
-    if parse_version(kafka_version) >= (4, 0, 0):
-        return LoggingFile(
-            path=_FOLDER / "logging" / "log4j2.xml",
-            system_property="log4j2.configurationFile",
-            pom=_FOLDER / "maven" / "broker-log4j2.xml",
-        )
-    return LoggingFile(
-        path=_FOLDER / "logging" / "log4j.properties",
-        system_property="log4j.configuration",
-        pom=_FOLDER / "maven" / "broker-reload4j.xml",
-    )
-
-
-def server_properties(node: Node, controller_port: int) -> str:
+def server_properties(node: Node, plan: ClusterPlan) -> str:
     """Return the part of ``server.properties`` that a capture keeps: no path, no password."""
-    clients = (
-        f"PLAINTEXT://127.0.0.1:{node.plaintext_port},SASL_PLAINTEXT://127.0.0.1:{node.sasl_port}"
-    )
-    controller = f"127.0.0.1:{controller_port}"
+    is_with_zookeeper = plan.layout == ZOOKEEPER
+    members = _zookeeper_member(node, plan) if is_with_zookeeper else _quorum_member(node, plan)
     return _properties(
         {
-            "process.roles": "broker,controller" if node.is_controller else "broker",
-            "node.id": node.node_id,
-            "controller.quorum.voters": f"{CONTROLLER_NODE_ID}@{controller}",
-            "listeners": clients + (f",CONTROLLER://{controller}" if node.is_controller else ""),
-            "advertised.listeners": clients,
-            "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
+            **members,
+            **(_client_listeners(node) if node.is_broker else {}),
+            "listeners": ",".join(_listeners(node)),
             "listener.security.protocol.map": (
                 "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
             ),
             "sasl.enabled.mechanisms": "PLAIN",
             **_COMMON,
+            **plan.settings,
         }
     )
+
+
+def zookeeper_properties(data_folder: Path, port: int) -> str:
+    """Return the configuration of a ZooKeeper of its own, on loopback."""
+    return _properties(
+        {
+            "dataDir": data_folder,
+            "clientPort": port,
+            "clientPortAddress": "127.0.0.1",
+            "admin.enableServer": "false",
+            "maxClientCnxns": 0,
+        }
+    )
+
+
+def _zookeeper_member(node: Node, plan: ClusterPlan) -> dict[str, object]:
+    return {
+        "broker.id": node.node_id,
+        "zookeeper.connect": f"127.0.0.1:{plan.zookeeper_port}",
+        "zookeeper.session.timeout.ms": 6000,
+    }
+
+
+def _quorum_member(node: Node, plan: ClusterPlan) -> dict[str, object]:
+    voters = (f"{voter.node_id}@127.0.0.1:{voter.controller_port}" for voter in plan.controllers)
+    return {
+        "process.roles": ",".join(node.roles),
+        "node.id": node.node_id,
+        "controller.quorum.voters": ",".join(voters),
+        "controller.listener.names": "CONTROLLER",
+    }
+
+
+def _client_listeners(node: Node) -> dict[str, object]:
+    return {
+        "advertised.listeners": ",".join(_listeners(node)[:2]),
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+
+
+def _listeners(node: Node) -> list[str]:
+    ports = {
+        "PLAINTEXT": node.plaintext_port,
+        "SASL_PLAINTEXT": node.sasl_port,
+        "CONTROLLER": node.controller_port,
+    }
+    return [f"{name}://127.0.0.1:{port}" for name, port in ports.items() if port]
 
 
 def private_properties(data_folder: Path, users: Iterable[str]) -> str:

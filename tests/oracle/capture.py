@@ -1,7 +1,7 @@
-"""Capture the request logs of two real Kafka brokers under a scripted load.
+"""Capture the request logs of real Kafka brokers under a scripted load.
 
 ``python tests/oracle/capture.py --kafka-version 4.1.0 --scenario FILE --out DIR``, from the
-repository's root. ``DIR`` then holds per broker ``broker=<id>/`` with ``kafka-request.log.gz``,
+repository's root. ``DIR`` then holds per node ``broker=<id>/`` with ``kafka-request.log.gz``,
 ``server.log.gz`` and ``server.properties``, and ``kafka-version.txt`` and ``scenario.txt``.
 """
 
@@ -23,9 +23,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from spark_jobs.errors import BadInputError, QuotaAuditError
-from tests.oracle.broker_files import parse_version, server_properties
+from tests.oracle.broker_files import server_properties
+from tests.oracle.cluster_plan import check_layout
 from tests.oracle.driver import drive
-from tests.oracle.lab import Cluster, running_cluster
+from tests.oracle.lab import RunningCluster, plan_cluster, running_cluster
 from tests.oracle.scenario import Scenario, parse_scenario
 
 LOGS = ("kafka-request.log", "server.log")
@@ -38,14 +39,15 @@ def capture(scenario: Path, kafka_version: str, out_dir: Path) -> Path:
     scenario or the folder cannot be used; ``LabError`` when a broker or a client failed, and then
     ``out_dir`` is left as it was. Nothing keeps running afterwards, however it ends.
     """
-    parse_version(kafka_version)
     steps = _read(scenario)
+    check_layout(kafka_version, steps.cluster.layout)
     if out_dir.exists() and (not out_dir.is_dir() or any(out_dir.iterdir())):
         raise BadInputError(f"{out_dir} is not an empty folder: remove it or name another one")
     with tempfile.TemporaryDirectory(prefix="quota-audit-lab-") as folder:
-        with running_cluster(kafka_version, steps.users, Path(folder)) as cluster:
-            _drive(steps, cluster, kafka_version)
-        _write(out_dir, cluster, steps, kafka_version)
+        plan = plan_cluster(kafka_version, steps.cluster)
+        with running_cluster(plan, steps.users, Path(folder)) as cluster:
+            _drive(steps, cluster)
+        _write(out_dir, cluster, steps)
     return out_dir
 
 
@@ -56,28 +58,25 @@ def _read(scenario: Path) -> Scenario:
         raise BadInputError(f"the scenario {scenario} cannot be read: {error.strerror}") from error
 
 
-def _drive(steps: Scenario, cluster: Cluster, kafka_version: str) -> None:
+def _drive(steps: Scenario, cluster: RunningCluster) -> None:
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"load on Kafka {kafka_version}", total=steps.end_ms / 1000)
-        drive(
-            steps,
-            cluster,
-            kafka_version,
-            on_second=lambda seconds: progress.update(task, completed=seconds),
+        task = progress.add_task(
+            f"load on Kafka {cluster.plan.kafka_version}", total=steps.end_ms / 1000
         )
+        drive(steps, cluster, on_second=lambda passed: progress.update(task, completed=passed))
 
 
-def _write(out_dir: Path, cluster: Cluster, steps: Scenario, kafka_version: str) -> None:
+def _write(out_dir: Path, cluster: RunningCluster, steps: Scenario) -> None:
     out_dir.mkdir(parents=True, exist_ok=True)
-    (out_dir / "kafka-version.txt").write_text(f"{kafka_version}\n")
+    (out_dir / "kafka-version.txt").write_text(f"{cluster.plan.kafka_version}\n")
     (out_dir / "scenario.txt").write_text(steps.text)
-    for node in cluster.nodes:
-        folder = out_dir / f"broker={node.node_id}"
+    for process in cluster.nodes:
+        folder = out_dir / f"broker={process.node.node_id}"
         folder.mkdir()
-        public = server_properties(node, cluster.controller_port)
+        public = server_properties(process.node, cluster.plan)
         (folder / "server.properties").write_text(public)
         for log in LOGS:
-            _compress(cluster.logs(node) / log, folder / f"{log}.gz")
+            _compress(process.logs / log, folder / f"{log}.gz")
 
 
 def _compress(source: Path, target: Path) -> None:
@@ -93,9 +92,9 @@ def _compress(source: Path, target: Path) -> None:
 def main(
     scenario: Annotated[Path, typer.Option(help="The steps to drive: see scenario.py.")],
     out: Annotated[Path, typer.Option(help="The folder to make; it must not hold anything yet.")],
-    kafka_version: Annotated[str, typer.Option(help="The brokers' version, 3.3.0 or later.")],
+    kafka_version: Annotated[str, typer.Option(help="The brokers' version, 2.8.0 or later.")],
 ) -> None:
-    """Capture the request logs of two real Kafka brokers under a scripted load."""
+    """Capture the request logs of real Kafka brokers under a scripted load."""
     # A plain `kill` or a closed terminal ends the brokers too: SystemExit leaves every block.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))

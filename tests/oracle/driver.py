@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.oracle.broker_files import PASSWORD, logging_file
+from tests.oracle.broker_files import PASSWORD
 from tests.oracle.kafka_libs import CLIENTS_POM, kafka_libs
-from tests.oracle.lab import Cluster
+from tests.oracle.lab import RunningCluster
 from tests.oracle.lab_process import JavaProcess, LabError, java_process
+from tests.oracle.logging_file import logging_file
+from tests.oracle.node_events import carry_out
 from tests.oracle.scenario import Scenario
 
 DRIVER_SOURCE = Path(__file__).parent / "java" / "Driver.java"
@@ -26,8 +28,7 @@ _DRIVER_JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel
 
 def drive(
     scenario: Scenario,
-    cluster: Cluster,
-    kafka_version: str,
+    cluster: RunningCluster,
     on_second: Callable[[float], None],
 ) -> None:
     """Run every step of the scenario; ``LabError`` when one fails or does not end in time.
@@ -37,13 +38,13 @@ def drive(
     with ExitStack() as running:
         drivers = [
             running.enter_context(_driver(cluster, name, libs, lines))
-            for name, libs, lines in _programs(scenario, kafka_version)
+            for name, libs, lines in _programs(scenario, cluster.plan.kafka_version)
         ]
         for driver in drivers:
             driver.wait_for_text("ready", _READY_SECONDS)
         for driver in drivers:
             driver.say("go\n")
-        _wait_for_end(drivers, scenario.end_ms / 1000, on_second)
+        _wait_for_end(drivers, scenario, cluster, on_second)
 
 
 def _programs(scenario: Scenario, kafka_version: str) -> Iterator[tuple[str, Path, Sequence[str]]]:
@@ -57,8 +58,10 @@ def _programs(scenario: Scenario, kafka_version: str) -> Iterator[tuple[str, Pat
 
 
 @contextmanager
-def _driver(cluster: Cluster, name: str, libs: Path, lines: Sequence[str]) -> Iterator[JavaProcess]:
-    servers = [cluster.plaintext_servers, cluster.sasl_servers]
+def _driver(
+    cluster: RunningCluster, name: str, libs: Path, lines: Sequence[str]
+) -> Iterator[JavaProcess]:
+    servers = [cluster.plan.plaintext_servers, cluster.plan.sasl_servers]
     arguments = [*_DRIVER_JVM, "-cp", f"{libs}/*", str(DRIVER_SOURCE), *servers, PASSWORD]
     with java_process(name, arguments, cluster.folder / f"{name}.out") as driver:
         driver.say("".join(f"{line}\n" for line in (*lines, "end")))
@@ -66,15 +69,22 @@ def _driver(cluster: Cluster, name: str, libs: Path, lines: Sequence[str]) -> It
 
 
 def _wait_for_end(
-    drivers: Sequence[JavaProcess], load_seconds: float, on_second: Callable[[float], None]
+    drivers: Sequence[JavaProcess],
+    scenario: Scenario,
+    cluster: RunningCluster,
+    on_second: Callable[[float], None],
 ) -> None:
     start = time.monotonic()
+    load_seconds = scenario.end_ms / 1000
     running = list(drivers)
-    while running:
+    to_do = list(scenario.node_steps)
+    while running or to_do:
         passed = time.monotonic() - start
         if passed > load_seconds + _OVERTIME_SECONDS:
             late = ", ".join(driver.name for driver in running)
             raise LabError(f"{late} still ran {_OVERTIME_SECONDS} s after the load's last step")
+        if to_do and passed * 1000 >= to_do[0].at_ms:
+            carry_out(to_do.pop(0), cluster)
         on_second(min(passed, load_seconds))
         time.sleep(_POLL_SECONDS)
         running = [driver for driver in running if not driver.has_ended_well()]

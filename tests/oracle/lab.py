@@ -1,4 +1,4 @@
-"""Two real Kafka brokers on loopback for as long as a block lasts."""
+"""A cluster of real Kafka brokers on loopback for as long as a block lasts."""
 
 from __future__ import annotations
 
@@ -11,72 +11,83 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.oracle.broker_files import (
-    Node,
-    logging_file,
-    private_properties,
-    server_properties,
-)
+from tests.oracle.broker_files import private_properties, server_properties, zookeeper_properties
+from tests.oracle.cluster_plan import ZOOKEEPER, ClusterPlan, plan_nodes
 from tests.oracle.kafka_libs import kafka_libs
-from tests.oracle.lab_process import JavaProcess, LabError, java_process
+from tests.oracle.lab_process import LabError, java_process
+from tests.oracle.logging_file import logging_file
+from tests.oracle.node_process import START_SECONDS, NodeProcess, server_arguments
+from tests.oracle.scenario import Cluster
 
-BROKER_SOURCE = Path(__file__).parent / "java" / "Broker.java"
-STARTED = "Kafka Server started"
 _CLUSTER_ID = "quota-audit-lab-000000"
-_START_SECONDS = 120
 _FORMAT_SECONDS = 60
+_ZOOKEEPER_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_ZOOKEEPER_BOUND = "binding to port"
+_SERVER_LOG_LEVEL = "lab.server.log"
 
 # Below the ports that systems give to outgoing connections (32768 and up on Linux), so that no
 # client takes a port between our choice and the broker's bind.
 _PORTS = range(20_000, 32_000)
-
-# Small and calm: the lab shares a machine, and its brokers live for a minute.
-_BROKER_JVM = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_PORTS_MAX = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """A running cluster: its nodes and the folder with ``broker-<id>/`` of each."""
+class RunningCluster:
+    """A running cluster: its plan, the processes of its nodes, and the folder of their files."""
 
-    nodes: tuple[Node, ...]
-    controller_port: int
+    plan: ClusterPlan
+    nodes: tuple[NodeProcess, ...]
     folder: Path
 
-    @property
-    def plaintext_servers(self) -> str:
-        """Return the bootstrap servers for clients without authentication."""
-        return ",".join(f"127.0.0.1:{node.plaintext_port}" for node in self.nodes)
+    def node(self, node_id: int) -> NodeProcess:
+        """Return a node; ``LabError`` where the cluster has none of this id."""
+        for process in self.nodes:
+            if process.node.node_id == node_id:
+                return process
+        known = ", ".join(str(process.node.node_id) for process in self.nodes)
+        raise LabError(f"the cluster has the nodes {known}, not {node_id}: correct the scenario")
 
-    @property
-    def sasl_servers(self) -> str:
-        """Return the bootstrap servers for clients that authenticate."""
-        return ",".join(f"127.0.0.1:{node.sasl_port}" for node in self.nodes)
 
-    def logs(self, node: Node) -> Path:
-        """Return the folder with the ``kafka-request.log`` and ``server.log`` of a node."""
-        return _home(self.folder, node) / "logs"
+def plan_cluster(kafka_version: str, wanted: Cluster) -> ClusterPlan:
+    """Return the nodes that a scenario asks for, on ports that nobody listens on."""
+    ports = iter(free_ports(_PORTS_MAX))
+    settings = dict(wanted.settings)
+    level = settings.pop(_SERVER_LOG_LEVEL, "DEBUG")
+    return ClusterPlan(
+        kafka_version=kafka_version,
+        layout=wanted.layout,
+        nodes=plan_nodes(wanted.layout, ports),
+        zookeeper_port=next(ports) if wanted.layout == ZOOKEEPER else 0,
+        settings=settings,
+        quota_log_level=level,
+    )
 
 
 @contextmanager
-def running_cluster(kafka_version: str, users: Sequence[str], folder: Path) -> Iterator[Cluster]:
-    """Run node 1 (broker and controller) and node 2 (broker) in ``folder`` while the block lasts.
+def running_cluster(
+    plan: ClusterPlan, users: Sequence[str], folder: Path
+) -> Iterator[RunningCluster]:
+    """Run all nodes of ``plan`` in ``folder`` while the block lasts.
 
     ``LabError`` when one does not come up, with the last lines of its output. After the block
-    both have stopped and their logs are complete.
+    all have stopped and their logs are complete.
     """
-    logging = logging_file(kafka_version)
-    libs = kafka_libs(kafka_version, logging.pom)
-    ports = free_ports(5)
-    nodes = (Node(1, *ports[0:2]), Node(2, *ports[2:4]))
-    cluster = Cluster(nodes, ports[4], folder)
-    for node in nodes:
-        _format(cluster, node, users, libs)
+    libs = kafka_libs(plan.kafka_version, logging_file(plan.kafka_version).pom)
+    nodes = tuple(NodeProcess(plan, node, folder / f"node-{node.node_id}") for node in plan.nodes)
     with ExitStack() as running:
-        # Left in reverse: node 2 stops while its controller, node 1, is still there.
-        brokers = [running.enter_context(_broker(cluster, node, kafka_version)) for node in nodes]
-        for broker in brokers:
-            broker.wait_for_text(STARTED, _START_SECONDS)
-        yield cluster
+        if plan.layout == ZOOKEEPER:
+            running.enter_context(_zookeeper(plan, libs, folder / "zookeeper"))
+        for process in nodes:
+            _write_files(process, users)
+            if plan.layout != ZOOKEEPER:
+                _format(process, libs)
+        # Left in reverse: brokers stop while their controllers are still there.
+        for process in nodes:
+            running.callback(process.stop)
+            process.start()
+        for process in nodes:
+            process.wait_until_started()
+        yield RunningCluster(plan, nodes, folder)
 
 
 def free_ports(count: int) -> list[int]:
@@ -94,45 +105,32 @@ def free_ports(count: int) -> list[int]:
     raise LabError(f"fewer than {count} free ports on 127.0.0.1 in {_PORTS}")
 
 
-def _home(folder: Path, node: Node) -> Path:
-    return folder / f"broker-{node.node_id}"
+def _write_files(process: NodeProcess, users: Sequence[str]) -> None:
+    process.logs.mkdir(parents=True)
+    public = server_properties(process.node, process.plan)
+    process.properties.write_text(public + private_properties(process.home / "data", users))
 
 
-def _format(cluster: Cluster, node: Node, users: Sequence[str], libs: Path) -> None:
-    """Write a node's configuration and format its empty data folder."""
-    home = _home(cluster.folder, node)
-    cluster.logs(node).mkdir(parents=True)
-    properties = home / "server.properties"
-    properties.write_text(
-        server_properties(node, cluster.controller_port) + private_properties(home / "data", users)
-    )
-    command = ["java", "-cp", f"{libs}/*", "kafka.tools.StorageTool", "format"]
+def _format(process: NodeProcess, libs: Path) -> None:
+    """Format a node's empty data folder."""
+    command = ["java", "-cp", f"{libs}{os.sep}*", "kafka.tools.StorageTool", "format"]
     done = subprocess.run(
-        [*command, "-t", _CLUSTER_ID, "-c", str(properties)],
+        [*command, "-t", _CLUSTER_ID, "-c", str(process.properties)],
         capture_output=True,
         text=True,
         timeout=_FORMAT_SECONDS,
     )
     if done.returncode != 0:
         last = (done.stdout + done.stderr)[-2000:]
-        raise LabError(f"the data folder of node {node.node_id} could not be formatted: {last}")
+        raise LabError(f"the data folder of {process.name} could not be formatted: {last}")
 
 
 @contextmanager
-def _broker(cluster: Cluster, node: Node, kafka_version: str) -> Iterator[JavaProcess]:
-    logging = logging_file(kafka_version)
-    libs = kafka_libs(kafka_version, logging.pom)
-    home = _home(cluster.folder, node)
-    arguments = [
-        *_BROKER_JVM,
-        # The request log has no zone; the lab's is always UTC.
-        "-Duser.timezone=UTC",
-        f"-Dlab.logs={cluster.logs(node)}",
-        logging.jvm_option,
-        "-cp",
-        f"{libs}{os.sep}*",
-        str(BROKER_SOURCE),
-        str(home / "server.properties"),
-    ]
-    with java_process(f"node {node.node_id} ({kafka_version})", arguments, home / "out") as broker:
-        yield broker
+def _zookeeper(plan: ClusterPlan, libs: Path, home: Path) -> Iterator[None]:
+    (home / "logs").mkdir(parents=True)
+    properties = home / "zoo.cfg"
+    properties.write_text(zookeeper_properties(home / "data", plan.zookeeper_port))
+    arguments = server_arguments(plan, home / "logs", libs, _ZOOKEEPER_MAIN, properties)
+    with java_process(f"ZooKeeper of {plan.kafka_version}", arguments, home / "out") as process:
+        process.wait_for_text(_ZOOKEEPER_BOUND, START_SECONDS)
+        yield

@@ -2,22 +2,30 @@
 
 ::
 
+    0 cluster <combined|dedicated|zookeeper> [<setting>=<value>] ...
     <at ms> topic <name> <partitions> <replicas>
     <at ms> quota <entity>[,<entity>] <quota type>=<value>|- ...
     <at ms> produce <user> <client-id> <topic> <record bytes> <records/s> <ms> <acks> <idempotent>
     <at ms> consume <user> <client-id> <topic> <ms>
     <at ms> mutate <user> <client-id> <topics per request> <partitions> <requests/s> <ms> <retry>
             [strict|permissive]
+    <at ms> restart <node>
+    <at ms> failover
 
 Times count from the start of the load. The user ``-`` is no authentication (ANONYMOUS); an entity
 is ``user=`` or ``client-id=`` with a name or ``<default>``; the value ``-`` removes a quota.
 ``mutate`` creates topics; after every third such request it adds two partitions to, or deletes, an
-earlier topic, in turn. Empty lines and lines that start with ``#`` say nothing.
+earlier topic, in turn. Without ``cluster`` node 1 is broker and controller and node 2 a broker; its
+settings are of ``server.properties``, but ``lab.server.log`` is the level of the quota managers'
+lines in ``server.log`` (DEBUG, INFO or OFF). ``restart`` stops a node as an operator does and
+starts it again; ``failover`` stops the quorum's leader for good. Empty lines and lines that start
+with ``#`` say nothing.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -39,6 +47,27 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 # One thread counts them out: more than it can would only spin.
 _PerSecond = Annotated[float, msgspec.Meta(gt=0, le=100_000)]
 _Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]+$")]
+
+
+class Cluster(msgspec.Struct, frozen=True, tag_field="verb", tag="cluster"):
+    """Run this layout of nodes with these settings; at 0 ms and the first line only."""
+
+    at_ms: Literal[0]
+    layout: Literal["combined", "dedicated", "zookeeper"]
+    settings: dict[str, str]
+
+
+class Restart(msgspec.Struct, frozen=True, tag_field="verb", tag="restart"):
+    """Stop a node and start it again."""
+
+    at_ms: _Milliseconds
+    node_id: _Count
+
+
+class Failover(msgspec.Struct, frozen=True, tag_field="verb", tag="failover"):
+    """Stop the quorum's leader, so that another controller takes over."""
+
+    at_ms: _Milliseconds
 
 
 class Topic(msgspec.Struct, frozen=True, tag_field="verb", tag="topic"):
@@ -96,14 +125,19 @@ class Mutate(msgspec.Struct, frozen=True, tag_field="verb", tag="mutate"):
     mode: Literal["strict", "permissive"] = "strict"
 
 
-Step = Topic | Quota | Produce | Consume | Mutate
+Step = Cluster | Topic | Quota | Produce | Consume | Mutate | Restart | Failover
 _STEPS: dict[str, type[msgspec.Struct]] = {
+    "cluster": Cluster,
     "topic": Topic,
     "quota": Quota,
     "produce": Produce,
     "consume": Consume,
     "mutate": Mutate,
+    "restart": Restart,
+    "failover": Failover,
 }
+DEFAULT_CLUSTER = Cluster(0, "combined", {})
+_SETTING = re.compile(r"[a-z][a-z.]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +159,30 @@ class Scenario:
         return tuple(sorted(named - {ANONYMOUS}))
 
     @property
+    def cluster(self) -> Cluster:
+        """Return which nodes are to run."""
+        return next((step for _, step in self.steps if isinstance(step, Cluster)), DEFAULT_CLUSTER)
+
+    @property
+    def node_steps(self) -> tuple[Restart | Failover, ...]:
+        """Return what happens to nodes, in order of time."""
+        found = [step for _, step in self.steps if isinstance(step, Restart | Failover)]
+        return tuple(sorted(found, key=lambda step: step.at_ms))
+
+    @property
     def permissive_lines(self) -> tuple[str, ...]:
         """Return the lines that only a client of the older request versions can drive."""
         return tuple(line for line, step in self.steps if _is_permissive(step))
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Return all other lines."""
-        return tuple(line for line, step in self.steps if not _is_permissive(step))
+        """Return the lines that clients of the brokers' version drive."""
+        of_nodes = (Cluster, Restart, Failover)
+        return tuple(
+            line
+            for line, step in self.steps
+            if not (_is_permissive(step) or isinstance(step, of_nodes))
+        )
 
 
 def parse_scenario(text: str) -> Scenario:
@@ -145,6 +195,8 @@ def parse_scenario(text: str) -> Scenario:
             continue
         try:
             step = _parse_step(line.split())
+            if isinstance(step, Cluster) and steps:
+                raise ValueError("the cluster is not the first line")
             _check(step, topics)
         except (ValueError, msgspec.ValidationError) as error:
             raise BadInputError(f"scenario line {number}, {line!r}: {error}") from error
@@ -161,12 +213,24 @@ def _parse_step(words: list[str]) -> Step:
     step = _STEPS[verb]
     if step is Quota:
         values = _quota_fields(arguments)
+    elif step is Cluster:
+        values = {"layout": arguments[0] if arguments else "", "settings": _settings(arguments[1:])}
     else:
         values = dict(zip(step.__struct_fields__[1:], arguments, strict=False))
         if len(arguments) > len(values):
             raise ValueError(f"{len(arguments) - len(values)} words too many after `{verb}`")
     checked: Step = msgspec.convert({"verb": verb, "at_ms": at_ms, **values}, Step, strict=False)
     return checked
+
+
+def _settings(words: list[str]) -> dict[str, str]:
+    settings = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if not _SETTING.fullmatch(key) or not value:
+            raise ValueError(f"found {word!r}, expected a setting of the broker = a value")
+        settings[key] = value
+    return settings
 
 
 def _quota_fields(arguments: list[str]) -> dict[str, Any]:

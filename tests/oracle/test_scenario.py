@@ -10,16 +10,21 @@ from hypothesis import strategies as st
 from spark_jobs.errors import BadInputError
 from tests.oracle.scenario import (
     QUOTA_TYPES,
+    Cluster,
     Consume,
+    Failover,
     Mutate,
     Produce,
     Quota,
+    Restart,
     Scenario,
     Topic,
     parse_scenario,
 )
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
+
+LIVE = sorted((Path(__file__).parent / "scenarios" / "live").glob("*.txt"))
 
 NAMES = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=12)
 COUNTS = st.integers(1, 1_000_000)
@@ -62,6 +67,23 @@ def test_a_dash_as_value_removes_the_quota() -> None:
     assert step == Quota(1, {"client-id": "app"}, {"consumer_byte_rate": None})
 
 
+def test_without_a_cluster_line_node_1_is_broker_and_controller() -> None:
+    assert parse_scenario("0 topic t 1 1").cluster == Cluster(0, "combined", {})
+
+
+def test_a_cluster_line_gives_the_layout_and_settings_of_its_nodes() -> None:
+    scenario = parse_scenario("0 cluster dedicated quota.window.num=5 a.b=x=y\n0 topic t 1 1")
+    settings = {"quota.window.num": "5", "a.b": "x=y"}
+    assert scenario.cluster == Cluster(0, "dedicated", settings)
+
+
+def test_what_happens_to_nodes_is_for_the_lab_and_in_order_of_time() -> None:
+    scenario = parse_scenario("0 cluster combined\n0 topic t 1 1\n900 failover\n20 restart 2")
+    assert scenario.node_steps == (Restart(20, 2), Failover(900))
+    assert scenario.lines == ("0 topic t 1 1",)
+    assert scenario.end_ms == 900
+
+
 def test_empty_lines_and_comments_say_nothing_but_stay_in_the_text() -> None:
     text = "# about it\n\n   0 topic   orders 4 1  \n"
     scenario = parse_scenario(text)
@@ -89,8 +111,8 @@ def test_only_permissive_mutations_go_to_the_older_client() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("0", "expected `<at ms> topic|quota"),
-        ("0 fetch alice app orders", "expected `<at ms> topic|quota"),
+        ("0", "expected `<at ms> cluster|topic|quota"),
+        ("0 fetch alice app orders", "expected `<at ms> cluster|topic|quota"),
         ("soon topic t 1 1", "Expected `int`"),
         ("-5 topic t 1 1", ">= 0"),
         ("0 topic t 0 1", ">= 1"),
@@ -105,6 +127,14 @@ def test_only_permissive_mutations_go_to_the_older_client() -> None:
         ("0 produce a c orders 1 nan 1 1 false", "> 0"),
         ("0 produce a c orders 1 inf 1 1 false", "<= 100000"),
         ("0 mutate a c 1 1 1 1 false lenient", "Invalid enum value 'lenient'"),
+        ("0 cluster dedicated", "not the first line"),
+        ("5 cluster dedicated", "Invalid enum value 5"),
+        ("0 cluster", "Invalid enum value ''"),
+        ("0 cluster round", "Invalid enum value 'round'"),
+        ("0 cluster combined quota.window.num", "found 'quota.window.num', expected a setting"),
+        ("0 restart one", "Expected `int`"),
+        ("0 restart", "missing required field `node_id`"),
+        ("0 failover 1", "1 words too many"),
         ("0 quota user=a", "expected an entity and at least one"),
         ("0 quota group=a producer_byte_rate=1", "found 'group=a'"),
         ("0 quota user= producer_byte_rate=1", "found 'user='"),
@@ -192,6 +222,13 @@ class TestAScenarioThatIsShipped:
 
     def test_is_over_after_about_a_minute(self, path: Path) -> None:
         assert _read(path).end_ms <= 60_000
+
+
+@pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
+def test_a_scenario_of_the_live_tests_says_its_layout_and_is_short(path: Path) -> None:
+    scenario = _read(path)
+    assert isinstance(scenario.steps[0][1], Cluster)
+    assert scenario.end_ms <= 50_000
 
 
 def _read(path: Path) -> Scenario:

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -48,6 +49,11 @@ public class Driver {
     private static final String ADMIN_CLIENT_ID = "lab-admin";
     private static final int MUTATIONS_BETWEEN_CHANGES = 3;
     private static final int ADDED_PARTITIONS = 2;
+    /** What one change of controller may cost a client that waits for each answer. */
+    private static final int LOST_ANSWERS_MAX = 6;
+    private static final Set<String> LOSING_AN_ANSWER =
+        Set.of("TimeoutException", "DisconnectException", "TopicExistsException", "NotControllerException",
+            "UnknownTopicOrPartitionException", "InvalidPartitionsException", "InvalidReplicationFactorException");
 
     private final String plaintext;
     private final String sasl;
@@ -234,6 +240,7 @@ public class Driver {
         Deque<String> extended = new ArrayDeque<>();
         int requests = 0;
         int refused = 0;
+        int lost = 0;
         try (Admin admin = Admin.create(client(step[2], step[3]))) {
             long dueNanos = System.nanoTime();
             for (; System.nanoTime() < endNanos; requests++) {
@@ -244,29 +251,38 @@ public class Driver {
                 }
                 CreateTopicsOptions options = retryOnQuotaViolation(new CreateTopicsOptions(), retry);
                 for (Map.Entry<String, KafkaFuture<Void>> one : admin.createTopics(topics, options).values().entrySet()) {
-                    if (isAdmitted(one.getValue())) {
-                        created.add(one.getKey());
-                    } else {
-                        refused++;
+                    switch (answerOf(one.getValue())) {
+                        case ADMITTED:
+                            created.add(one.getKey());
+                            break;
+                        case REFUSED:
+                            refused++;
+                            break;
+                        default:
+                            lost++;
                     }
                 }
                 if (requests % MUTATIONS_BETWEEN_CHANGES == MUTATIONS_BETWEEN_CHANGES - 1 && !created.isEmpty()) {
                     // Deleting what was extended costs its partitions of then, not those it was created with.
                     String topic = extended.isEmpty() ? created.poll() : extended.poll();
                     boolean extend = requests / MUTATIONS_BETWEEN_CHANGES % 2 == 0;
-                    boolean admitted = isAdmitted(extend
+                    Answer answer = answerOf(extend
                         ? addPartitions(admin, topic, partitions + ADDED_PARTITIONS, retry)
                         : delete(admin, topic, retry));
-                    if (extend && admitted) {
+                    if (extend && answer == Answer.ADMITTED) {
                         extended.add(topic);
                     }
-                    refused += admitted ? 0 : 1;
+                    refused += answer == Answer.REFUSED ? 1 : 0;
+                    lost += answer == Answer.LOST ? 1 : 0;
                 }
                 dueNanos = Math.max(dueNanos + intervalNanos, System.nanoTime());
                 sleepUntil(Math.min(dueNanos, endNanos));
             }
         }
-        say(step, "creations " + requests + ", topics refused " + refused);
+        say(step, "creations " + requests + ", topics refused " + refused + ", answers lost " + lost);
+        if (lost > LOST_ANSWERS_MAX) {
+            throw new IllegalStateException(lost + " answers were lost");
+        }
     }
 
     private static KafkaFuture<Void> addPartitions(Admin admin, String topic, int total, boolean retry) {
@@ -291,14 +307,21 @@ public class Driver {
         return options;
     }
 
-    private static boolean isAdmitted(KafkaFuture<Void> mutation) throws Exception {
+    private enum Answer { ADMITTED, REFUSED, LOST }
+
+    /** LOST: while a controller stops, a mutation may be done and its answer lost, so that its retry finds it done. */
+    private static Answer answerOf(KafkaFuture<Void> mutation) throws Exception {
         try {
             mutation.get();
-            return true;
+            return Answer.ADMITTED;
         } catch (ExecutionException failure) {
             Throwable cause = Optional.ofNullable(failure.getCause()).orElse(failure);
-            if (cause.getClass().getSimpleName().equals("ThrottlingQuotaExceededException")) {
-                return false;
+            String name = cause.getClass().getSimpleName();
+            if (name.equals("ThrottlingQuotaExceededException")) {
+                return Answer.REFUSED;
+            }
+            if (LOSING_AN_ANSWER.contains(name)) {
+                return Answer.LOST;
             }
             throw failure;
         }

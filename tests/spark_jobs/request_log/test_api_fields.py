@@ -149,11 +149,15 @@ def test_a_deleted_topic_is_named_however_it_was_asked_for(
     assert found.mutations == [{"topic": "t", "partitions": None, "error_code": 0}]
 
 
-def alter(entity: list[dict[str, Any]], error_code: int = 0) -> ApiFields:
-    ops = [
-        {"key": "producer_byte_rate", "value": 1e5, "remove": False},
-        {"key": "consumer_byte_rate", "value": 0.0, "remove": True},
-    ]
+OPS = [
+    {"key": "producer_byte_rate", "value": 1e5, "remove": False},
+    {"key": "consumer_byte_rate", "value": 0.0, "remove": True},
+]
+
+
+def alter(
+    entity: list[dict[str, Any]], error_code: int = 0, ops: list[dict[str, Any]] = OPS
+) -> ApiFields:
     answer = {"errorCode": error_code, "errorMessage": None, "entity": entity}
     return fields_of(
         "ALTER_CLIENT_QUOTAS",
@@ -183,8 +187,21 @@ def test_an_alteration_that_was_refused_is_none() -> None:
     assert found.error_codes == [42]
 
 
-def test_a_connection_quota_of_an_ip_is_no_client_quota() -> None:
+def test_an_address_has_no_client_quota() -> None:
     assert alter([{"entityType": "ip", "entityName": "10.0.0.1"}]).quota_alterations == []
+
+
+def test_a_connection_quota_of_an_address_keeps_its_own_name_and_no_entity() -> None:
+    ops = [{"key": "connection_creation_rate", "value": 10.0, "remove": False}]
+    found = alter([{"entityType": "ip", "entityName": "10.0.0.1"}], ops=ops)
+    assert found.quota_alterations == [
+        {
+            "quota_type": "connection_creation_rate",
+            "quota_user": None,
+            "quota_client_id": None,
+            "bound": 10.0,
+        }
+    ]
 
 
 def test_of_any_other_request_only_the_throttle_is_read() -> None:

@@ -40,7 +40,7 @@ def test_a_line_becomes_a_row_with_its_times_in_microseconds() -> None:
     (row,) = parse(GOOD).requests.to_pylist()
     assert row["log_time_ms"] == 1_795_228_847_903
     assert (row["handler_time_us"], row["remote_time_us"]) == (295, 77)
-    assert row["recorded_estimate_us"] == 1_795_228_847_903_000 - 45 - 901
+    assert row["recorded_estimate_us"] == 1_795_228_847_902_000
     assert (row["user"], row["principal"], row["client_id"]) == ("alice", "User:alice", "svc")
     assert (row["broker_id"], row["source_line"], row["throttle_time_ms"]) == (1, 1, 17)
     assert (row["request_bytes_known"], row["response_bytes"]) == (True, None)
@@ -61,11 +61,6 @@ def test_a_line_becomes_a_row_with_its_times_in_microseconds() -> None:
         (GOOD.replace(b"2026-11-21", b"2026-13-21"), "bad_time"),
         (b"\xa9PNG nothing of Kafka's", "foreign"),
         (b'{"level":"info","msg":"hello"}', "foreign"),
-        (
-            b"[2026-11-21 02:47:53,104] DEBUG Completed request:RequestHeader(apiKey=PRODUCE) -- "
-            b"{acks=1} from connection 127.0.0.1:25001-127.0.0.1:46462-0;totalTime:9.7",
-            "text_format",
-        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

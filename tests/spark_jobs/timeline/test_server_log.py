@@ -83,16 +83,76 @@ def test_a_value_set_back_is_a_change_of_its_own() -> None:
     assert [e.bound for e in log.quota_events] == [1.0, 2.0, 1.0]
 
 
-def test_throttled_requests_and_starts_are_read() -> None:
+def test_throttled_requests_are_read() -> None:
     log = read(
         logged("Quota violated for sensor (Produce-dave:sink:1). Delay time: (8)", level="DEBUG"),
-        "[2026-11-01 10:00:01,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka)",
-        "[2026-11-01 10:00:02,000] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)",
+        logged("Quota violated for sensor (Request-CN%3Dx:). Delay time: (9)", level="DEBUG"),
     )
-    (throttle,) = log.throttles
-    assert (throttle.user, throttle.client_id) == ("dave", "sink:1")
-    assert (throttle.at_ms, throttle.throttle_time_ms) == (TEN_MS, 8)
-    assert log.started_ms == (TEN_MS + 1_000, TEN_MS + 2_000)
+    assert [t.row() for t in log.throttles] == [
+        {
+            "broker_id": 1,
+            "at_ms": TEN_MS,
+            "quota_type": quota_type,
+            "quota_user": user,
+            "quota_client_id": client_id,
+            "throttle_time_ms": delay_ms,
+            "source_file": "server.log",
+            "source_line": line,
+        }
+        for quota_type, user, client_id, delay_ms, line in (
+            (PRODUCE, "dave", "sink:1", 8, 1),
+            ("request_percentage", "CN=x", "", 9, 2),
+        )
+    ]
+
+
+RAFT = (
+    "INFO [controller-1-ThrottledChannelReaper-Fetch]: Starting (kafka.server.ClientQuotaManager$)",
+    "INFO [BrokerServer id=1] Transition from SHUTDOWN to STARTING (kafka.server.BrokerServer)",
+    "INFO [broker-1-ThrottledChannelReaper-Fetch]: Starting (kafka.server.ClientQuotaManager$)",
+    "INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.server.KafkaRaftServer)",
+)
+ZOOKEEPER = (
+    "INFO [KafkaServer id=1] starting (kafka.server.KafkaServer)",
+    "INFO [ThrottledChannelReaper-Fetch]: Starting (kafka.server.ClientQuotaManager$)",
+    "INFO [KafkaServer id=1] started (kafka.server.KafkaServer)",
+)
+STOPPED = "INFO [BrokerServer id=1] shut down completed (kafka.server.BrokerServer)"
+
+
+def starts_of(*texts: str, step_s: int = 1) -> list[int]:
+    """Return which of the lines, ``step_s`` apart, are starts."""
+    times = (dt.datetime(2026, 11, 1, 10) + dt.timedelta(seconds=i * step_s) for i in range(99))
+    lines = [f"[{at:%Y-%m-%d %H:%M:%S},000] {t}" for at, t in zip(times, texts, strict=False)]
+    log = read(*lines)
+    assert all(s.evidence == texts[(s.source_line or 0) - 1] for s in log.starts)
+    assert [s.started_ms for s in log.starts] == [
+        TEN_MS + 1_000 * step_s * ((s.source_line or 0) - 1) for s in log.starts
+    ]
+    return [(s.source_line or 0) - 1 for s in log.starts]
+
+
+@pytest.mark.parametrize("start", [RAFT, ZOOKEEPER], ids=["raft", "zookeeper"])
+def test_a_start_is_its_first_line(start: tuple[str, ...]) -> None:
+    assert starts_of(*start) == [0]
+    assert starts_of(*start, STOPPED, *start) == [0, len(start) + 1]
+
+
+def test_a_start_whose_end_is_not_logged_is_another_one_once_its_lines_come_again() -> None:
+    reapers = [text for text in RAFT if "Reaper" in text]
+    assert starts_of(*reapers, *reapers, step_s=10) == [0, 2]
+    assert starts_of(*reapers, *reapers, step_s=4) == [0]
+
+
+def test_a_broker_that_logs_only_that_it_has_started_was_started_then() -> None:
+    assert starts_of(RAFT[-1], RAFT[-1]) == [0, 1]
+
+
+def test_other_starts_and_stops_are_no_starts_of_a_broker() -> None:
+    assert (
+        starts_of("INFO [ExpirationReaper-1-Fetch]: Starting (x)", "INFO Starting log", STOPPED)
+        == []
+    )
 
 
 def test_an_unknown_wording_of_a_quota_is_counted() -> None:

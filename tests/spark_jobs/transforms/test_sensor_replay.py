@@ -55,6 +55,8 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "log_time_ms": NOON_MS + at_ms,
         "recorded_at_ms": NOON_MS + at_ms,
         "interval_ms": 1,
+        "recorded_logged_ms": None,
+        "restart_ms": 0,
         "amount": value,
         "behaviour": RECORD,
         "is_strict": False,
@@ -173,7 +175,7 @@ def test_a_state_kept_under_other_settings_is_lost_with_the_restart_between() ->
     key = (2, "producer_byte_rate", "alice", "")
     before = CarriedState(0, 40, 0, samples, None, None)
     (decided,) = decisions(replay([amount(0, 10.0, broker_id=2)], carried={key: before}))
-    assert (decided["sensor_epoch"], decided["sensor_seq"]) == (1, 40)
+    assert (decided["sensor_epoch"], decided["sensor_seq"]) == (1, 0)
     assert decided["replayed_throttle_time_ms"] == 0
 
 
@@ -181,3 +183,79 @@ def test_a_decision_without_a_bound_has_no_replayed_throttle() -> None:
     (decided,) = decisions(replay([amount(0, 5.0, bound=float("nan"))]))
     assert (decided["verdict"], decided["replayed_throttle_time_ms"]) == ("no_quota", None)
     assert decided["bound"] is None
+
+
+RESTART_MS = NOON_MS + 5_000
+HOUR_MS = 3_600_000
+
+
+def restarted() -> list[dict[str, Any]]:
+    before = [amount(at_ms, 9_000.0) for at_ms in (0, 500, 4_000)]
+    after = [amount(at_ms, 10.0, restart_ms=RESTART_MS) for at_ms in (6_000, 6_500)]
+    return before + after
+
+
+@pytest.mark.parametrize("cuts", [[], [3], [2], [4], [3, 3], [1, 2, 3, 4]])
+def test_a_restarted_broker_begins_a_sensors_next_epoch_with_nothing(cuts: list[int]) -> None:
+    found = replay(restarted(), cuts)
+    places = [(d["sensor_epoch"], d["sensor_seq"]) for d in decisions(found)]
+    assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
+    assert [d["rate"] for d in decisions(found)][-2:] == [1.0, 20.0 / 10.5]
+    (state,) = states(found)
+    assert (state["sensor_epoch"], state["sensor_seq"]) == (1, 2)
+    assert [s["value"] for s in state["samples"]] == [20.0]
+
+
+def test_a_sensor_is_forgotten_once_kafkas_expiry_has_surely_run() -> None:
+    def epochs(gap_ms: int) -> list[int]:
+        return [d["sensor_epoch"] for d in decisions(replay([amount(0, 1.0), amount(gap_ms, 1.0)]))]
+
+    assert epochs(HOUR_MS + 30_000) == [0, 0]
+    assert epochs(HOUR_MS + 30_001) == [0, 1]
+
+
+@pytest.mark.parametrize("gap_ms", [HOUR_MS + 1, HOUR_MS + 30_000, HOUR_MS + 30_001])
+def test_what_is_left_after_an_hour_decides_as_an_empty_sensor_does(gap_ms: int) -> None:
+    history = [amount(at_ms, 50_000.0) for at_ms in range(0, 15_000, 400)]
+    later = [amount(15_000 + gap_ms + at_ms, 700.0) for at_ms in range(0, 30_000, 350)]
+    columns = ("rate", "window_size_ms", "replayed_throttle_time_ms")
+    kept = decisions(replay(history + later))[len(history) :]
+    fresh = decisions(replay(later))
+    assert [[d[c] for c in columns] for d in kept] == [[d[c] for c in columns] for d in fresh]
+
+
+def test_a_bucket_that_was_restarted_is_full_again() -> None:
+    mutation = {
+        "quota_type": "controller_mutation_rate", "resource": "t", "is_strict": True, "bound": 1.0,
+    }  # fmt: skip
+    rows = [
+        amount(0, 30.0, **mutation),
+        amount(1_000, 1.0, logged_admitted=False, **mutation),
+        amount(6_000, 1.0, restart_ms=RESTART_MS, **mutation),
+    ]
+    found = decisions(replay(rows))
+    assert [d["replayed_admitted"] for d in found] == [True, False, True]
+    assert [d["tokens"] for d in found] == [-19.0, -18.0, 10.0]
+    assert [d["sensor_epoch"] for d in found] == [0, 0, 1]
+
+
+KEY = (1, "producer_byte_rate", "alice", "")
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "restart_ms", "place"),
+    [
+        (1_000, 0, (4, 7)),
+        (1_000, NOON_MS - 60_000, (4, 7)),
+        (1_000, NOON_MS + 500, (5, 0)),
+        (HOUR_MS + 30_001, 0, (5, 0)),
+    ],
+    ids=["goes on", "started long before", "restarted since", "idle for an hour"],
+)
+def test_a_state_of_the_day_before_is_forgotten_like_any_other(
+    at_ms: int, restart_ms: int, place: tuple[int, int]
+) -> None:
+    state = CarriedState(4, 7, 0, ((NOON_MS - 500, NOON_MS, 5_000.0),), None, None)
+    (found,) = decisions(replay([amount(at_ms, 10.0, restart_ms=restart_ms)], carried={KEY: state}))
+    assert (found["sensor_epoch"], found["sensor_seq"]) == place
+    assert found["rate"] == (1.0 if place[0] == 5 else pytest.approx(5_010 / 10.5))

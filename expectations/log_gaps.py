@@ -1,0 +1,29 @@
+"""Rules of ``log_gaps``: a gap between two correlation ids of a client instance a row."""
+
+from __future__ import annotations
+
+import great_expectations as gx
+
+from expectations.rules import at_least, known_values, not_after, suite_of
+
+KEY = ("user", "client_id", "correlation_id_before", "correlation_id_after", "after_ms")
+
+CAUSES = ("lost_lines", "never_read", "other_broker")
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``log_gaps``."""
+    return suite_of(
+        "log_gaps",
+        at_least("missing_from_1", "missing", 1, "A gap is of at least one request."),
+        known_values("known_cause", "cause", CAUSES),
+        not_after(
+            "gap_in_order",
+            "after_ms",
+            "before_ms",
+            "The missing requests were recorded in [after_ms, before_ms], so after <= before.",
+        ),
+        at_least("request_bytes_positive", "request_bytes_max", 1, "A request has a size."),
+        at_least("response_bytes_not_negative", "response_bytes_max", 0, "A size is not negative."),
+        at_least("handler_time_not_negative", "handler_time_us_max", 0, "A time is not negative."),
+    )

@@ -1,0 +1,219 @@
+"""Answering how far a replay agrees with what the brokers of a capture logged."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import tempfile
+import zoneinfo
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.archive import Archive, LogFile, choose_cluster, find_archive
+from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
+from spark_jobs.jobs.replay_quotas import carried_states, replay_quotas
+from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.jobs.spark_session import spark_session
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.score.agreement import COLUMNS, compare
+from spark_jobs.score.consistency import KnownState, RateRule, check_consistency
+from spark_jobs.score.figures import capture_figures, planted_figures, sensor_figures
+from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
+from spark_jobs.score.planted_faults import count_found, read_planted
+from spark_jobs.warehouse import RunScope, days_of, read_table
+
+# A client's name on one line with its figures, also where no terminal says its width.
+WIDTH_MIN = 120
+BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRequest:
+    """What to score; ``warehouse`` None audits the capture into a temporary one.
+
+    ``bound_factor`` other than 1 multiplies every bandwidth quota before the replay: a control,
+    which must score clearly worse.
+    """
+
+    capture: Path
+    options: IngestOptions
+    warehouse: Path | None = None
+    cluster: str | None = None
+    day: dt.date | None = None
+    bound_factor: float = 1.0
+    planted: Path | None = None
+
+
+def print_score(request: ScoreRequest, *, as_json: bool) -> None:
+    """Print the figures of a capture, for people or as one JSON object.
+
+    Raises BadInputError where there is nothing to score.
+    """
+    figures = score_capture(request)
+    if as_json:
+        print(json.dumps(figures))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    console = Console(width=max(console.width, WIDTH_MIN), soft_wrap=True, highlight=False)
+    sensors = figures.pop("sensors")
+    for name, value in figures.items():
+        console.print(f"{name:22} {_shown(value)}", markup=False)
+    console.print(_sensor_table(sensors))
+
+
+def score_capture(request: ScoreRequest) -> dict[str, Any]:
+    """Return the figures of a capture by name, those of each sensor under ``sensors``.
+
+    Raises BadInputError where there is nothing to score.
+    """
+    planted = None
+    if request.planted is not None:
+        planted = read_planted(_bytes_of(request.planted), str(request.planted))
+    archive = find_archive(request.capture, choose_cluster(request.capture, request.cluster))
+    logged = read_capture(archive, request.options.timezone)
+    with _audited(request, archive) as scopes:
+        rows = _decisions(scopes)
+        rules = _rate_rules(scopes)
+        before = _states_before(scopes[0])
+        logged.take_known_quotas(
+            row for scope in scopes for row in read_table(scope, "quota_events").to_pylist()
+        )
+    found = compare(rows, logged)
+    figures = capture_figures(found, logged, check_consistency(rows, rules, before))
+    if not (figures["produce_decisions"] or figures["mutation_decisions"]):
+        raise BadInputError(
+            f"{request.capture}: no produce and no mutation of it was decided under a quota, so "
+            "there is nothing to score. Expected request logs in which quotas are set, or a "
+            "quota-snapshot file beside them."
+        )
+    if planted is not None:
+        figures |= planted_figures(count_found(planted, found.flagged))
+    return figures | {"sensors": sensor_figures(found.sensors)}
+
+
+def read_capture(archive: Archive, timezone: str) -> LoggedOutcomes:
+    """Return what the request logs of an archive say; BadInputError where no folder names a broker.
+
+    The unreadable end of a cut file is left out.
+    """
+    logged = LoggedOutcomes()
+    for log in archive.request_logs:
+        if log.broker_id is None:
+            raise BadInputError(
+                f"{log.source_file}: the score needs to know whose log this is. Put it below a "
+                "folder broker=<id>."
+            )
+        read_outcomes(_lines(log), log.broker_id, zoneinfo.ZoneInfo(timezone), logged)
+    return logged
+
+
+def _lines(log: LogFile) -> Iterator[bytes]:
+    try:
+        for block in line_blocks(log.path):
+            yield from block.splitlines()
+    except TruncatedFileError:
+        return
+
+
+@contextmanager
+def _audited(request: ScoreRequest, archive: Archive) -> Iterator[list[RunScope]]:
+    """Yield the audited days to score, in order: those of a warehouse, or of a temporary one."""
+    if request.warehouse is not None:
+        days = days_of(request.warehouse, archive.cluster, "decisions")
+        days = [day for day in days if request.day in (None, day)]
+        if not days:
+            raise BadInputError(
+                f"{request.warehouse} holds no replayed day of the cluster {archive.cluster!r}"
+                f"{f' on {request.day}' if request.day else ''}. Run 'quota-audit run' on the "
+                "capture first, or leave out --warehouse."
+            )
+        yield [RunScope(request.warehouse, archive.cluster, day) for day in days]
+        return
+    with tempfile.TemporaryDirectory(prefix="quota-audit-score-") as folder:
+        yield audit_to_score(request, archive, Path(folder))
+
+
+def audit_to_score(request: ScoreRequest, archive: Archive, warehouse: Path) -> list[RunScope]:
+    """Return the days of a capture, replayed into ``warehouse``."""
+    with spark_session("score") as spark:
+        report = ingest_requests(spark, archive, warehouse, request.day, request.options)
+        scopes = [RunScope(warehouse, archive.cluster, day) for day in report.days]
+        for scope in scopes:
+            resolve_quotas(scope)
+            if request.bound_factor != 1:
+                _multiply_bounds(scope, request.bound_factor)
+            replay_quotas(spark, scope)
+    return scopes
+
+
+def _multiply_bounds(scope: RunScope, factor: float) -> None:
+    changes = read_table(scope, "quota_changes")
+    is_bandwidth = pc.is_in(changes["quota_type"], pa.array(BANDWIDTH_TYPES))
+    bounds = pc.if_else(is_bandwidth, pc.multiply(changes["bound"], factor), changes["bound"])
+    column = changes.schema.get_field_index("bound")
+    write_local(
+        changes.set_column(column, changes.schema.field(column), bounds), "quota_changes", scope
+    )
+
+
+def _decisions(scopes: Sequence[RunScope]) -> list[dict[str, Any]]:
+    tables = [read_table(scope, "decisions", list(COLUMNS)) for scope in scopes]
+    rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
+    return rows
+
+
+def _rate_rules(scopes: Sequence[RunScope]) -> dict[int, RateRule]:
+    return {
+        row["broker_id"]: RateRule(
+            RateProfile(row["rate_profile"]), row["samples"], row["window_ms"]
+        )
+        for scope in scopes
+        for row in read_table(scope, "brokers").to_pylist()
+    }
+
+
+def _states_before(scope: RunScope) -> dict[tuple[int, str, str, str], KnownState]:
+    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    return {
+        key: KnownState(state.sensor_epoch, state.sample_index, state.samples)
+        for key, state in carried_states(before).items()
+    }
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read: {error.strerror}. Check the path.") from error
+
+
+def _sensor_table(sensors: Sequence[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("broker", "quota", "decided", "agree", "throttled", "≤ 1 ms", "flagged"):
+        table.add_column(title, justify="left" if title == "quota" else "right")
+    for sensor in sensors:
+        quota = f"{sensor['quota_type']} {sensor['quota_user']}:{sensor['quota_client_id']}"
+        shown = ("decisions", "decision_agreement", "throttled", "throttle_within_1ms", "flagged")
+        table.add_row(
+            str(sensor["broker_id"]), Text(quota), *(_shown(sensor[name]) for name in shown)
+        )
+    return table
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return "-" if value is None else str(value)

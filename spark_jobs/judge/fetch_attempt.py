@@ -1,0 +1,197 @@
+"""Whether what a throttled fetch seems to have tried to read is what the client could read.
+
+A throttled fetch is answered with nothing, and the client asks again from the same position. So all
+tries until data came read the same records and those that came in since: they never shrink, and
+what was handed out in the end is the most that any of them can have been. A try that was more was
+throttled for too long, one that was less than a try before it for too short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+# What a response has besides records: a header and some 40 bytes per partition.
+RESPONSE_OVERHEAD = 1.05
+RUN_MAX = 64
+"""Longer runs of tries are compared in parts: the work grows with the square of it."""
+BATCH_MAX_BYTES = 1_048_588
+"""Kafka's default ``max.message.bytes``: a fetch may hold one batch, whatever its limit is."""
+
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Attempt(IntEnum):
+    """What can be said of the size that a throttle time gave back."""
+
+    NOT_THROTTLED = 0
+    PLAUSIBLE = 1
+    UNKNOWN = 2
+    """Nothing in the log tells how much there was to read."""
+    BY_REQUEST_QUOTA = 3
+    """The request quota may have asked for the logged throttle: the size cannot be given back."""
+    TOO_LARGE = 4
+    """There was not so much to read: throttled for too long."""
+    OVER_LIMIT = 5
+    """A fetch never holds so much: throttled for too long."""
+    TOO_SMALL = 6
+    """Earlier tries from the same position read more: throttled for too short."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRows:
+    """Fetches on the consumer quota, each sensor's in order of recording; arrays of one length."""
+
+    sensor: Int64s
+    # A client's position is followed where this stays the same: connection and group assignment.
+    position: Int64s
+    recorded_at_ms: Int64s
+    interval_ms: Int64s  # width of the admissible record times
+    amount: Floats  # recorded, or given back by the throttle time; bytes
+    is_unrecorded: Bools  # throttled: the amount was taken back
+    has_records: Bools  # the response held data
+    bound: Floats  # bytes per second
+    fetch_max_bytes: Floats  # NaN: not in the log
+    span_ms: Int64s  # samples x window
+    logged_ms: Int64s
+    request_throttle_max_ms: Int64s  # what the request quota may have asked for, 0: none
+
+
+@dataclass(frozen=True, slots=True)
+class FetchLimits:
+    """What bounds a fetch besides the request, and how far the replayed state may be off."""
+
+    # Brokers 2.5 and later cut a fetch to what all but one of the samples may hold (KAFKA-9677).
+    cuts_to_quota: bool = True
+    samples: int = 11
+    batch_max_bytes: float = BATCH_MAX_BYTES
+    # A sample's anchor is off by milliseconds, on either side; besides the rows' own intervals.
+    state_slack_ms: int = 100
+
+
+def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> npt.NDArray[np.int8]:
+    """Return an :class:`Attempt` per row.
+
+    A NaN or zero amount of a throttled fetch is UNKNOWN: the replayed state alone asks for more,
+    which is a matter of the state. One single wrong throttle does not condemn its neighbours.
+    """
+    result = np.full(len(rows.amount), Attempt.NOT_THROTTLED, np.int8)
+    tried = np.flatnonzero(rows.is_unrecorded)
+    slack = np.zeros(len(rows.amount))
+    slack[tried] = rows.bound[tried] / 1000.0 * (_interval_ms(rows, tried) + limits.state_slack_ms)
+    out_of_line, answered, largest = _evidence(rows, slack)
+    amount, limit = rows.amount, _limit(rows, limits)
+    known = amount > 0
+    with np.errstate(invalid="ignore"):
+        by_request = (rows.request_throttle_max_ms > 0) & (
+            rows.logged_ms <= rows.request_throttle_max_ms
+        )
+        verdict = np.select(
+            [
+                ~rows.is_unrecorded,
+                by_request,
+                ~known,
+                amount > limit + slack,
+                out_of_line == Attempt.TOO_LARGE,
+                out_of_line == Attempt.TOO_SMALL,
+                answered | (amount <= largest + slack),
+            ],
+            [
+                Attempt.NOT_THROTTLED,
+                Attempt.BY_REQUEST_QUOTA,
+                Attempt.UNKNOWN,
+                Attempt.OVER_LIMIT,
+                Attempt.TOO_LARGE,
+                Attempt.TOO_SMALL,
+                Attempt.PLAUSIBLE,
+            ],
+            Attempt.UNKNOWN,
+        )
+    result[:] = verdict
+    return result
+
+
+def _limit(rows: FetchRows, limits: FetchLimits) -> Floats:
+    allowed = np.where(np.isnan(rows.fetch_max_bytes), np.inf, rows.fetch_max_bytes)
+    if limits.cuts_to_quota:
+        window_s = rows.span_ms / limits.samples / 1000.0
+        allowed = np.minimum(allowed, rows.bound * (limits.samples - 1) * window_s)
+    return np.maximum(allowed * RESPONSE_OVERHEAD, limits.batch_max_bytes * RESPONSE_OVERHEAD)
+
+
+def _interval_ms(rows: FetchRows, tried: Int64s) -> Int64s:
+    """Return the widest record interval of each try's window: any of its rows may be an anchor."""
+    if not len(tried):
+        return np.zeros(0, np.int64)
+    # Rows of other sensors never come first: their key differs by more than any time does.
+    step = int(np.ptp(rows.recorded_at_ms)) + int(rows.span_ms.max()) * 3 + 1
+    key = rows.sensor * step + rows.recorded_at_ms - rows.recorded_at_ms.min()
+    ordered = np.maximum.accumulate(key)
+    first = np.searchsorted(ordered, key[tried] - 2 * rows.span_ms[tried], side="left")
+    first = np.minimum(first, tried)
+    padded = np.append(rows.interval_ms, 0)
+    return np.asarray(np.maximum.reduceat(padded, np.column_stack([first, tried + 1]).ravel())[::2])
+
+
+def _evidence(rows: FetchRows, slack: Floats) -> tuple[npt.NDArray[np.int8], Bools, Floats]:
+    """Return, per row, what its run says of it, if data came, and its client's largest answer."""
+    n = len(rows.amount)
+    out_of_line, answered, largest = np.zeros(n, np.int8), np.zeros(n, bool), np.zeros(n)
+    for run, answer in _runs(rows):
+        tries = np.array(run)
+        given = np.inf if answer is None else float(rows.amount[answer])
+        answered[tries] = answer is not None
+        for part in range(0, len(tries), RUN_MAX):
+            of_part = tries[part : part + RUN_MAX]
+            out_of_line[of_part] = _out_of_line(rows.amount[of_part], slack[of_part], given)
+    with_data = ~rows.is_unrecorded & rows.has_records
+    for position in np.unique(rows.position[rows.is_unrecorded]):
+        of_client = rows.position == position
+        largest[of_client] = rows.amount[of_client & with_data].max(initial=0.0)
+    return out_of_line, answered, largest
+
+
+def _out_of_line(amounts: Floats, slack: Floats, given: float) -> npt.NDArray[np.int8]:
+    """Return TOO_LARGE, TOO_SMALL or 0 per try of one run.
+
+    Tries never shrink. The largest subsets of them that do not, and end below what was given, are
+    the likeliest truth: out of line is a try that is in none of them. Where two contradict each
+    other and no third one speaks, each is in one, and neither is accused.
+    """
+    fits = amounts <= given + slack
+    n = len(amounts)
+    before, after = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for k in range(n):
+        grows = fits[:k] & (amounts[:k] <= amounts[k] + np.maximum(slack[:k], slack[k]))
+        before[k] = before[:k][grows].max(initial=0) + 1
+    for k in range(n - 1, -1, -1):
+        rest = slice(k + 1, n)
+        grows = fits[rest] & (amounts[k] <= amounts[rest] + np.maximum(slack[rest], slack[k]))
+        after[k] = after[rest][grows].max(initial=0) + 1
+    together = np.where(fits, before + after - 1, 0)
+    is_in_line = fits & (together == together.max(initial=0))
+    found = np.zeros(n, np.int8)
+    for odd in np.flatnonzero(~is_in_line):
+        later = amounts[odd + 1 :][is_in_line[odd + 1 :]].min(initial=given)
+        is_larger = amounts[odd] > later + slack[odd]
+        found[odd] = Attempt.TOO_LARGE if is_larger else Attempt.TOO_SMALL
+    return found
+
+
+def _runs(rows: FetchRows) -> Iterator[tuple[list[int], int | None]]:
+    """Yield the rows of tries from one position, and the row that handed out data in the end."""
+    open_runs: dict[int, list[int]] = {}
+    for i in np.flatnonzero(rows.is_unrecorded | rows.has_records).tolist():
+        position = int(rows.position[i])
+        if rows.is_unrecorded[i]:
+            open_runs.setdefault(position, []).append(i)
+        elif position in open_runs:
+            yield open_runs.pop(position), i
+    for run in open_runs.values():
+        yield run, None

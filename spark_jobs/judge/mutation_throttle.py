@@ -1,0 +1,141 @@
+"""Whether the throttle in the response of a controller mutation is what the bucket asks for.
+
+A debt of tokens ends at a moment that does not depend on when it was looked at: a millisecond later
+the debt is a millisecond smaller. The response says how long it is from *its* moment until then
+(``AbstractControllerMutationQuota.throttleTime`` takes the wait off). So of all record times only
+that of the last mutation that met a full bucket matters, and when the response was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+RESPONSE_LAG_US = 3000
+"""The delay is computed so long before the response counts as complete, or less."""
+LINE_STEP_US = 999
+LINE_LAG_US = 1000
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class MutationThrottleRows:
+    """Mutations of topics in replayed order, as arrays of one length."""
+
+    sensor: Int64s
+    request: Int64s  # one number per request: its topics share the response
+    recorded_at_ms: Int64s  # as replayed
+    interval_ms: Int64s  # width of the admissible record times
+    bound: npt.NDArray[np.float64]  # partitions per second, NaN: none in force
+    burst: npt.NDArray[np.float64]
+    tokens_before: npt.NDArray[np.float64]
+    replayed_ms: Int64s  # throttle at the moment of recording, 0: no violation
+    is_strict: Bools
+    admitted: Bools  # as logged
+    is_state_known: Bools
+    has_request_bound: Bools  # the response's throttle is the larger of both
+    response_earliest_ms: Int64s
+    response_latest_ms: Int64s
+    logged_ms: Int64s  # of the response
+
+
+class MutationThrottles(NamedTuple):
+    """Per row, of its request: what the response can have said, and whether it is known at all."""
+
+    throttle_min_ms: Int64s
+    throttle_max_ms: Int64s
+    is_known: Bools
+
+
+AGREE, INDETERMINATE, UNDER_THROTTLED, OVER_THROTTLED, NOT_JUDGED = range(5)
+
+
+def response_interval_ms(
+    log_time_ms: npt.ArrayLike, response_queue_time_us: npt.ArrayLike, send_time_us: npt.ArrayLike
+) -> tuple[Int64s, Int64s]:
+    """Return the first and last millisecond in which the response's throttle was computed."""
+    complete_us = np.asarray(log_time_ms, np.int64) * 1000 - np.asarray(send_time_us, np.int64)
+    complete_us = complete_us - np.asarray(response_queue_time_us, np.int64)
+    first_us = complete_us - RESPONSE_LAG_US - LINE_LAG_US
+    return first_us // 1000, (complete_us + LINE_STEP_US) // 1000
+
+
+def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
+    """Return what each row's response can have said.
+
+    A strict quota asks for a throttle where it refused a topic, a permissive one where it left a
+    debt; of a request's topics the last such one counts (``updateThrottleTime``).
+    """
+    violates = (rows.replayed_ms > 0) & ~(rows.is_strict & rows.admitted)
+    last = _last_of_request(violates, rows.request)
+    has_violation = last >= 0
+    at = np.where(has_violation, last, 0)
+    ends_ms = (rows.recorded_at_ms + rows.replayed_ms)[at]
+    slack_ms = _full_bucket_interval_ms(rows)[at]
+    least = np.maximum(ends_ms - slack_ms - rows.response_latest_ms, 0)
+    most = np.maximum(ends_ms + slack_ms - rows.response_earliest_ms, 0)
+    unknown = np.isnan(rows.bound) | ~rows.is_state_known
+    return MutationThrottles(
+        np.where(has_violation, least, 0),
+        np.where(has_violation, most, 0),
+        ~_of_any_topic(unknown, rows.request),
+    )
+
+
+def judge_mutation_throttles(rows: MutationThrottleRows, tolerance_ms: int) -> npt.NDArray[np.int8]:
+    """Return AGREE, INDETERMINATE, UNDER_THROTTLED, OVER_THROTTLED or NOT_JUDGED per row.
+
+    A refusal that the replay does not expect is judged as an admission, not here: NOT_JUDGED, as
+    is what has no quota or an unknown state. Above the interval, a request quota may be the cause.
+    """
+    said = mutation_throttles(rows)
+    refused = ~rows.admitted
+    unexpected = _of_any_topic(refused & (rows.replayed_ms <= 0), rows.request)
+    over = rows.logged_ms > said.throttle_max_ms + tolerance_ms
+    return np.select(
+        [
+            ~said.is_known | unexpected,
+            rows.logged_ms < said.throttle_min_ms - tolerance_ms,
+            over & rows.has_request_bound,
+            over,
+        ],
+        [NOT_JUDGED, UNDER_THROTTLED, INDETERMINATE, OVER_THROTTLED],
+        AGREE,
+    ).astype(np.int8)
+
+
+def _last_of_request(mask: Bools, request: Int64s) -> Int64s:
+    """Return, per row, the last row of its request where ``mask`` holds, -1 where none does."""
+    _, number = np.unique(request, return_inverse=True)
+    last = np.full(number.max(initial=-1) + 1, -1, np.int64)
+    np.maximum.at(last, number[mask], np.flatnonzero(mask))
+    return last[number]
+
+
+def _of_any_topic(mask: Bools, request: Int64s) -> Bools:
+    return _last_of_request(mask, request) >= 0
+
+
+def _full_bucket_interval_ms(rows: MutationThrottleRows) -> Int64s:
+    """Return the width of the record time of each sensor's last full bucket, seen from each row.
+
+    A change of the bound rescales the debt from then on, so it counts as the record it is seen at.
+    """
+    n = len(rows.sensor)
+    row = np.arange(n)
+    order = np.lexsort((row, rows.sensor))
+    sensor = rows.sensor[order]
+    is_first = np.ones(n, bool)
+    is_first[1:] = sensor[1:] != sensor[:-1]
+    bound = rows.bound[order]
+    is_anchor = (rows.tokens_before >= rows.burst)[order] | is_first
+    is_anchor[1:] |= bound[1:] != bound[:-1]
+    anchor = np.maximum.accumulate(np.where(is_anchor, row, 0))
+    width = np.empty(n, np.int64)
+    width[order] = rows.interval_ms[order][anchor]
+    return width

@@ -1,0 +1,96 @@
+"""The states of many windowed rates as intervals, and the rows that move them on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from spark_jobs.quota.states import Floats, Int8s, Int64s, SensorStates
+
+NEVER = np.iinfo(np.int64).max
+# The last axis of IntervalStates.times and of .values.
+START_MIN, START_MAX, LAST_MIN, LAST_MAX, EMPTIED_MIN, EMPTIED_MAX = range(6)
+VALUE_MIN, VALUE_MAX, FLOAT_MIN, FLOAT_MAX = range(4)
+# That of .open_times: events that are in the current sample or have opened the next one.
+OPEN_FROM, OPEN_UNTIL = range(2)
+
+
+class IntervalStates(NamedTuple):
+    """The states of S sensors of at most M samples, as intervals; the kernel writes into it."""
+
+    keeps_overlapping: Int8s  # [S], of the rate profile
+    samples: Int64s  # [S]
+    window_ms: Int64s  # [S]
+    times: Int64s  # [S, M, 6]
+    values: Floats  # [S, M, 4]
+    open_times: Int64s  # [S, 2], NEVER: nothing is open
+    open_values: Floats  # [S, 2]
+    sample_count: Int64s  # [S]
+    sample_index: Int64s  # [S], slot of the current sample
+
+    @classmethod
+    def of(cls, states: SensorStates) -> Self:
+        """Return the intervals of exactly known states: what a sensor held, neither more nor less.
+
+        What was recorded and never logged before is not in them: it is gone after a whole window.
+
+        >>> from spark_jobs.quota.rate_profile import RateProfile
+        >>> exact = SensorStates.allocate([RateProfile.RATE_3_8], [11], [1000])
+        >>> exact.restore(0, 0, [(5, 7, 1.5)], tokens=None, last_update_ms=None)
+        >>> states = IntervalStates.of(exact)
+        >>> [float(x) for x in states.values[0, 0, :2]]
+        [1.5, 1.5]
+        """
+        n, slots = states.start_ms.shape
+        times = np.full((n, slots, 6), NEVER, np.int64)
+        times[:, :, START_MIN] = times[:, :, START_MAX] = states.start_ms
+        times[:, :, LAST_MIN] = times[:, :, LAST_MAX] = states.last_event_ms
+        values = np.zeros((n, slots, 4))
+        values[:, :, VALUE_MIN] = values[:, :, VALUE_MAX] = states.value
+        return cls(
+            keeps_overlapping=states.keeps_overlapping.copy(),
+            samples=states.samples.copy(),
+            window_ms=states.window_ms.copy(),
+            times=times,
+            values=values,
+            open_times=np.full((n, 2), NEVER, np.int64),
+            open_values=np.zeros((n, 2)),
+            sample_count=states.count.copy(),
+            sample_index=states.index.copy(),
+        )
+
+    def copy_sensor(self, sensor: int, source: IntervalStates, source_sensor: int) -> None:
+        """Take over the state of a sensor of ``source`` that has the same settings."""
+        assert self.samples[sensor] == source.samples[source_sensor]
+        assert self.window_ms[sensor] == source.window_ms[source_sensor]
+        assert self.keeps_overlapping[sensor] == source.keeps_overlapping[source_sensor]
+        slots = self.times.shape[1], source.times.shape[1]
+        kept = slice(0, min(slots))
+        for name in ("times", "values"):
+            getattr(self, name)[sensor, kept] = getattr(source, name)[source_sensor, kept]
+        for name in ("open_times", "open_values", "sample_count", "sample_index"):
+            getattr(self, name)[sensor] = getattr(source, name)[source_sensor]
+
+
+class IntervalRows(NamedTuple):
+    """Amounts to be recorded, n rows; a sensor's rows in order of their likeliest record time."""
+
+    sensor: Int64s  # row of the states
+    earliest_ms: Int64s
+    latest_ms: Int64s
+    amount_min: Floats
+    amount_max: Floats
+    bound: Floats  # NaN: none in force
+    behaviour: Int8s  # RECORD or RECORD_ONLY
+    request: Int64s  # rows of one request carry one number: they keep their order
+    unlogged_max: Floats  # what the window may hold besides, of lines that are missing
+
+
+class RateIntervals(NamedTuple):
+    """Per row: the rate per second and the throttle lie in [min, max]; zeros where not measured."""
+
+    rate_min: Floats
+    rate_max: Floats
+    throttle_time_min_ms: Int64s
+    throttle_time_max_ms: Int64s

@@ -1,0 +1,143 @@
+"""Thread time of requests as the request quota counts it, from what a request line says.
+
+The quota counts handler time when the response is made, and checks it; network-thread time once the
+response was sent, unchecked (``ClientRequestQuotaManager.maybeRecordAndGetThrottleTimeMs``,
+``recordNoThrottle``). The line has the first to the microsecond: the stamp that ends
+``localTimeMs`` is taken by the quota itself (``RequestChannel.Request.requestThreadTimeNanos``).
+The second is in no line: it is the time of ``Selector.pollSelectionKeys`` for the connection, for
+reading the request and for writing the response. Writing lies inside ``sendTimeMs``; reading comes
+before the line's first stamp, so only other requests tell what it can have been.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from spark_jobs.quota.interval_states import IntervalRows, IntervalStates, RateIntervals
+from spark_jobs.quota.rate_decision import RECORD, RECORD_ONLY
+from spark_jobs.quota.rate_interval import replay_rate_intervals
+from spark_jobs.quota.states import Floats, Int64s
+
+Bools = npt.NDArray[np.bool_]
+
+PERCENT_PER_US = 1e-4
+"""Kafka: ``ClientQuotaManagerConfig.NanosToPercentagePerSecond`` is 1e-7."""
+LINE_LAG_US = 1000
+"""Between the last stamp of a request and its line lies the making of the line's text."""
+LINE_STEP_US = 999
+SHORT_WAIT_US = 20_000
+"""A remote time below it may be the building of a response or a wait: both ends are admitted."""
+WAIT_LAG_US = 5000
+"""Who completes a response that waited records it so long before it is complete, or less."""
+READ_PERCENTILE = 95.0
+READ_US_PER_BYTE = 0.002
+"""500 MB/s: what TLS on a slow core takes."""
+
+
+def record_interval_ms(
+    log_time_ms: npt.ArrayLike,
+    remote_time_us: npt.ArrayLike,
+    response_queue_time_us: npt.ArrayLike,
+    send_time_us: npt.ArrayLike,
+    completes_in_handler: npt.ArrayLike,
+) -> tuple[Int64s, Int64s]:
+    """Return the first and last millisecond in which the request quota counted each request.
+
+    Narrower than for a bandwidth quota: the quota's own stamp ends the handler time. Whatever
+    ``completes_in_handler`` (a produce with acks 1, say) cannot have waited.
+    """
+    remote_us = np.asarray(remote_time_us, np.int64)
+    complete_us = np.asarray(log_time_ms, np.int64) * 1000 - np.asarray(send_time_us, np.int64)
+    complete_us = complete_us - np.asarray(response_queue_time_us, np.int64)
+    handled_us = complete_us - remote_us
+    in_handler = np.asarray(completes_in_handler, bool)
+    waited = ~in_handler & (remote_us >= SHORT_WAIT_US)
+    first_us = np.where(waited, complete_us - WAIT_LAG_US, handled_us) - LINE_LAG_US
+    last_us = np.where(in_handler, handled_us, complete_us) + LINE_STEP_US
+    return first_us // 1000, last_us // 1000
+
+
+def read_time_us(send_time_us: npt.ArrayLike) -> float:
+    """Return what reading a small request may have taken, told by the send times of one broker.
+
+    Reading and writing are the same work of the same threads, so nearly all reads are within what
+    nearly all sends took; the send time also holds waiting, which makes it generous.
+    """
+    times = np.asarray(send_time_us, np.float64)
+    return float(np.percentile(times, READ_PERCENTILE)) if len(times) else 0.0
+
+
+def network_time_max_us(
+    send_time_us: npt.ArrayLike,
+    request_bytes: npt.ArrayLike,
+    read_us: npt.ArrayLike,
+    handshake_us: npt.ArrayLike = 0.0,
+) -> Floats:
+    """Return the most network-thread time of each request: its send time and a generous read.
+
+    ``request_bytes`` is NaN where unknown; ``handshake_us`` is what authentication may have taken,
+    0 but for the first request of a connection, which pays for it
+    (``RequestChannel.Request.updateRequestMetrics``).
+
+    >>> network_time_max_us([70.0], [10_000.0], read_us=200.0).tolist()
+    [290.0]
+    """
+    size = np.nan_to_num(np.asarray(request_bytes, np.float64))
+    sent = np.asarray(send_time_us, np.float64) + np.asarray(read_us, np.float64)
+    return sent + size * READ_US_PER_BYTE + np.asarray(handshake_us, np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRows:
+    """Requests that the request quota counts, n of them; arrays of one length."""
+
+    sensor: Int64s  # row of the states
+    earliest_ms: Int64s  # of the record of the handler time
+    latest_ms: Int64s
+    log_time_ms: Int64s  # the network time is recorded just before the line is written
+    handler_time_us: Floats
+    network_time_max_us: Floats
+    # False where another sensor may have got it: around a quota change, a forwarded request.
+    surely_counted: Bools
+    bound: Floats  # NaN: none in force
+    unlogged_max: Floats  # percent of a second that missing lines may have added
+
+
+def replay_requests(rows: RequestRows, states: IntervalStates) -> RateIntervals:
+    """Return, per request in the order given, the rate and the throttle that the quota allows for.
+
+    The throttle is capped at one window. ``states`` moves on; requests of a sensor that overlap
+    must be in one call.
+
+    Kafka: ``ClientRequestQuotaManager``.
+    """
+    n = len(rows.sensor)
+    # Twice the middle, to stay whole; the line comes after its own record where both are equal.
+    middle = np.concatenate([rows.earliest_ms + rows.latest_ms, 2 * rows.log_time_ms])
+    order = np.lexsort((np.repeat([0, 1], n), middle, np.tile(rows.sensor, 2)))
+    counted_us = np.where(rows.surely_counted, rows.handler_time_us, 0.0)
+    # A logged microsecond is cut: up to one more was counted.
+    most_us = np.concatenate([rows.handler_time_us + 1.0, rows.network_time_max_us])
+    line_ms = rows.log_time_ms - LINE_LAG_US // 1000
+    events = IntervalRows(
+        sensor=np.tile(rows.sensor, 2)[order],
+        earliest_ms=np.concatenate([rows.earliest_ms, line_ms])[order],
+        latest_ms=np.concatenate([rows.latest_ms, rows.log_time_ms])[order],
+        amount_min=np.concatenate([counted_us, np.zeros(n)])[order] * PERCENT_PER_US,
+        amount_max=most_us[order] * PERCENT_PER_US,
+        bound=np.tile(rows.bound, 2)[order],
+        behaviour=np.repeat(np.array([RECORD, RECORD_ONLY], np.int8), n)[order],
+        request=np.tile(np.arange(n), 2)[order],
+        unlogged_max=np.tile(rows.unlogged_max, 2)[order],
+    )
+    allowed = replay_rate_intervals(events, states, throttle_max_ms=states.window_ms)
+    row_of = np.argsort(order)[:n]
+    return RateIntervals(
+        allowed.rate_min[row_of],
+        allowed.rate_max[row_of],
+        allowed.throttle_time_min_ms[row_of],
+        allowed.throttle_time_max_ms[row_of],
+    )

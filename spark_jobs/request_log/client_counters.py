@@ -1,0 +1,219 @@
+"""Which connections of a client share one counter of correlation ids.
+
+Whose counter it is differs by library. Java clients count per client instance, over all their
+brokers (``NetworkClient.nextCorrelationId``); librdkafka per broker and over reconnects
+(``rd_kafka_broker_s.rkb_corrid``); sarama (``Broker.correlationID``), franz-go
+(``brokerCxn.corrID``) and others per connection. The log tells which it was: two connections share
+a counter where the ids of one stand in the gaps of the other's, none twice and in the order of
+time. So no library is named here: connections are joined where that leaves no gap more than they
+have apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+STEPS = (1, 2, 3, 4, 6, 8)
+"""How far apart two ids may be to hint at one counter, nearest first; those between are missing."""
+
+NEAR_MS = (1_000, 10_000, 1 << 40)
+"""How far apart in time they may be: the nearest hints are followed first."""
+
+DISORDER_MAX_MS = 60_000
+"""So much later may a request be received than one sent after it, to another broker."""
+
+WRAP_MARGIN = 1 << 28
+"""Ids this near the ends of int32 tell of a counter that went over the end."""
+
+_INT32_MAX, _INT32_MIN = (1 << 31) - 1, -(1 << 31)
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """What joins connections; arrays of one length, a line each, a connection's codes equal."""
+
+    connection: np.ndarray  # 0 … n - 1
+    host: np.ndarray  # 0 … of the client's address
+    software: np.ndarray  # code of the client's library and version, 0: not known
+    correlation_id: np.ndarray  # int64, see unwrapped()
+    received_ms: np.ndarray  # int64
+
+
+def unwrapped(correlation_id: np.ndarray) -> np.ndarray:
+    """Return ids (int32) as int64 that go on counting where a counter went over its end."""
+    ids = correlation_id.astype(np.int64)
+    if not len(ids) or ids.max() <= _INT32_MAX - WRAP_MARGIN:
+        return ids
+    return np.where(ids < _INT32_MIN + WRAP_MARGIN, ids + (1 << 32), ids)
+
+
+def counters_of(lines: Connections) -> np.ndarray:
+    """Return the counter of each connection: an array of codes, one per connection.
+
+    No id occurs twice in a counter. Connections from one address are joined first; a client behind
+    several addresses is put together afterwards.
+    """
+    joined = _Joined(lines)
+    anywhere = np.zeros_like(lines.host)
+    scopes = [lines.host] if (lines.host == lines.host[:1]).all() else [lines.host, anywhere]
+    known = _Known.of(lines, joined.labels())
+    for scope, near_ms, step in product(scopes, NEAR_MS, STEPS):
+        hints = _hints(lines, known, scope, step, near_ms)
+        if sum(joined.join(one, other) for one, other in hints):
+            known = _Known.of(lines, joined.labels())
+    return joined.labels()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The lines in the order of their counters, as far as these are known, and ids."""
+
+    counter: np.ndarray  # of each line
+    order: np.ndarray
+    ahead: np.ndarray  # from each line, in that order, to the next id of its counter
+
+    @classmethod
+    def of(cls, lines: Connections, labels: np.ndarray) -> _Known:
+        counter = labels[lines.connection]
+        order = np.lexsort((lines.correlation_id, counter))
+        ids, of = lines.correlation_id[order], counter[order]
+        ahead = np.full(len(ids), np.iinfo(np.int64).max)
+        ahead[:-1] = np.where(of[1:] == of[:-1], ids[1:] - ids[:-1], ahead[:-1])
+        return cls(counter, order, ahead)
+
+
+def _hints(
+    lines: Connections, known: _Known, scope: np.ndarray, step: int, near_ms: int
+) -> list[tuple[int, int]]:
+    """Return pairs of counters that one id leads from one to the other, the likeliest first.
+
+    An id leads to the id ``step`` above it, of another counter, that was received nearest to it,
+    where it is the nearest in turn.
+    """
+    has_room = known.ahead > step
+    tails = known.order[has_room]
+    heads = known.order[np.concatenate(([True], has_room[:-1]))]
+    head_of_tail = _nearest(lines, scope, tails, heads, step)
+    tail_of_head = _nearest(lines, scope, heads, tails, -step)
+    found = np.flatnonzero(head_of_tail >= 0)
+    mutual = found[tail_of_head[head_of_tail[found]] == found]
+    tail, head = tails[mutual], heads[head_of_tail[mutual]]
+    later_ms = lines.received_ms[head] - lines.received_ms[tail]
+    fits = (later_ms >= -min(DISORDER_MAX_MS, near_ms)) & (later_ms <= near_ms)
+    pair = np.column_stack((known.counter[tail[fits]], known.counter[head[fits]]))
+    if not len(pair):
+        return []
+    counters = int(known.counter.max()) + 1
+    pair.sort(axis=1)
+    pairs, which, weight = np.unique(
+        pair @ np.array([counters, 1]), return_inverse=True, return_counts=True
+    )
+    apart_ms = np.bincount(which, np.abs(later_ms[fits])) / weight
+    likeliest = pairs[np.lexsort((apart_ms, -weight))]
+    return [divmod(code, counters) for code in likeliest.tolist()]
+
+
+def _nearest(
+    lines: Connections, scope: np.ndarray, start: np.ndarray, goal: np.ndarray, step: int
+) -> np.ndarray:
+    """Return for each of ``start`` the place in ``goal`` of the line ``step`` ids on, or -1.
+
+    Of several, of the same scope, the one received nearest in time.
+    """
+    first_ms, first_id = lines.received_ms.min(), lines.correlation_id.min() - max(STEPS)
+    span_ms = int(lines.received_ms.max() - first_ms) + 1
+    span_ids = int(lines.correlation_id.max() - first_id) + max(STEPS) + 1
+    lines_of_both = np.concatenate((start, goal))
+    ids = lines.correlation_id[lines_of_both] - first_id
+    ids[: len(start)] += step
+    _, code = np.unique(scope[lines_of_both] * span_ids + ids, return_inverse=True)
+    at_ms = lines.received_ms[lines_of_both] - first_ms
+    wanted, offered = np.split(code.astype(np.int64) * span_ms + at_ms, [len(start)])
+    order = np.argsort(offered, kind="stable")
+    sorted_offers = offered[order]
+    above = np.searchsorted(sorted_offers, wanted)
+    nearest = np.full(len(start), -1, np.int64)
+    best_ms = np.full(len(start), np.iinfo(np.int64).max)
+    for place in (above - 1, above):
+        inside = np.clip(place, 0, len(order) - 1)
+        same = (place == inside) & (sorted_offers[inside] // span_ms == wanted // span_ms)
+        apart_ms = np.where(same, np.abs(sorted_offers[inside] - wanted), best_ms)
+        nearer = same & (apart_ms < best_ms)
+        nearest, best_ms = np.where(nearer, order[inside], nearest), np.minimum(best_ms, apart_ms)
+    return nearest
+
+
+class _Joined:
+    """Connections put together into counters, as long as no id comes twice or out of time."""
+
+    def __init__(self, lines: Connections) -> None:
+        order = np.lexsort((lines.correlation_id, lines.connection))
+        starts = np.flatnonzero(np.diff(lines.connection[order], prepend=-1))
+        ends = np.append(starts[1:], len(order))
+        ids, received_ms = lines.correlation_id[order], lines.received_ms[order]
+        self._parent = np.arange(len(starts))
+        self._ids = [ids[a:b] for a, b in zip(starts, ends, strict=True)]
+        self._received_ms = [received_ms[a:b] for a, b in zip(starts, ends, strict=True)]
+        software = np.zeros(len(starts), np.int64)
+        known = lines.software != 0
+        software[lines.connection[known]] = lines.software[known]
+        self._software = software
+
+    def labels(self) -> np.ndarray:
+        """Return the counter of every connection, named by one of its connections."""
+        while (self._parent != self._parent[self._parent]).any():
+            self._parent = self._parent[self._parent]
+        return self._parent
+
+    def join(self, one: int, other: int) -> bool:
+        """Put two counters together, unless something speaks against it; return whether it did."""
+        large, small = self._root(one), self._root(other)
+        if large == small or not self._is_one_software(large, small):
+            return False
+        if len(self._ids[large]) < len(self._ids[small]):
+            large, small = small, large
+        if not self._fits(large, small):
+            return False
+        ids = np.concatenate((self._ids[large], self._ids[small]))
+        order = np.argsort(ids, kind="stable")
+        received_ms = np.concatenate((self._received_ms[large], self._received_ms[small]))
+        self._ids[large], self._received_ms[large] = ids[order], received_ms[order]
+        self._ids[small] = self._received_ms[small] = ids[:0]
+        self._software[large] = max(self._software[large], self._software[small], key=abs)
+        self._parent[small] = large
+        return True
+
+    def _root(self, counter: int) -> int:
+        while self._parent[counter] != counter:
+            counter = int(self._parent[counter])
+        return counter
+
+    def _is_one_software(self, one: int, other: int) -> bool:
+        known = {int(self._software[one]), int(self._software[other])} - {0}
+        return len(known) < 2
+
+    def _fits(self, large: int, small: int) -> bool:
+        ids, received_ms = self._ids[small], self._received_ms[small]
+        around, around_ms = self._ids[large], self._received_ms[large]
+        apart = max(ids[0], around[0]) - min(ids[-1], around[-1])
+        if apart > 0 and not self._goes_on(large, small, apart):
+            return False
+        place = np.searchsorted(around, ids)
+        if (around[np.minimum(place, len(around) - 1)] == ids).any():
+            return False
+        below, above = place > 0, place < len(around)
+        too_early = received_ms[below] < around_ms[place[below] - 1] - DISORDER_MAX_MS
+        too_late = received_ms[above] > around_ms[place[above]] + DISORDER_MAX_MS
+        return not (too_early.any() or too_late.any())
+
+    def _goes_on(self, one: int, other: int, apart: int) -> bool:
+        """Return whether one counter can be the other after it, without a gap that no line fills.
+
+        There is only the one id to tell by, so it must be in its place in time.
+        """
+        early, late = sorted((one, other), key=lambda counter: int(self._ids[counter][0]))
+        later_ms = self._received_ms[late][0] - self._received_ms[early][-1]
+        return apart == 1 and bool(later_ms >= -NEAR_MS[0])

@@ -1,0 +1,115 @@
+"""A line in the text format of Kafka 2.0 to 2.7 → the request it tells of.
+
+Its messages are brought into the shape of the later JSON and read from there on as those are.
+Three things only the text format has:
+
+- The text of a produce request holds its records' sizes at TRACE, and at DEBUG only the number of
+  partitions (``ProduceRequest.toString``); never the transactional id, which is taken as absent.
+- The throttle time is the response's. Where there is none (acks=0) the line's own counts from 2.6
+  on; before, it is not in the log (KAFKA-9652) and read as 0.
+- Fetches keep no size where records lay in memory before 2.4.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from spark_jobs.request_log.api_fields import ApiFields, fields_of_messages
+from spark_jobs.request_log.message_definition import API_NAMES
+from spark_jobs.request_log.message_struct import message_struct
+from spark_jobs.request_log.request_line import RequestLine
+from spark_jobs.request_log.text_line import TextLine, split_text_line
+from spark_jobs.request_log.text_message import TextMessageError, read_message
+from spark_jobs.request_log.text_version import VersionClue, version_clue
+
+_PRODUCE, _FETCH = 0, 1
+_PRODUCE_TEXT = re.compile(
+    r"\{acks=(-?\d{1,5}),timeout=(-?\d{1,10}),"
+    r"(?:numPartitions=\d+|partitionSizes=\[(?P<sizes>.*)\])\}",
+    re.DOTALL,
+)
+_PARTITION_SIZE = re.compile(r"(.*?)-(\d+)=(\d+)(?:,|$)", re.DOTALL)
+# First of all fields, or last of the untagged ones; nowhere else.
+_THROTTLE = re.compile(
+    r"\{throttle_time_ms=(-?\d{1,10})[,}]|"
+    r".*,throttle_time_ms=(-?\d{1,10})(?:,_tagged_fields=\{.*\})?\}",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """A request read from text, and what its line tells of the broker's version."""
+
+    line: RequestLine
+    fields: ApiFields
+    clue: VersionClue
+
+
+def read_text_request(text: str) -> TextRequest:
+    """Return the request of the text behind ``Completed request:``.
+
+    Raises the errors of :func:`split_text_line`, TextMessageError or msgspec.ValidationError where
+    a message is not that of its version.
+    """
+    parts = split_text_line(text)
+    throttle_ms = _throttle_time_ms(parts)
+    if parts.line.requestHeader.requestApiKey in API_NAMES:
+        fields = _fields(parts)
+    else:
+        fields = ApiFields(throttle_time_ms=throttle_ms)
+    if throttle_ms is None and parts.throttle_has_decimals:
+        fields = fields._replace(throttle_time_ms=0)
+    return TextRequest(parts.line, fields, version_clue(parts, throttle_ms))
+
+
+def _throttle_time_ms(parts: TextLine) -> int | None:
+    found = _THROTTLE.match(parts.response)
+    if found is None:
+        return None
+    return int(found[1] or found[2])
+
+
+def _fields(parts: TextLine) -> ApiFields:
+    header = parts.line.requestHeader
+    name, version = API_NAMES[header.requestApiKey], header.requestApiVersion
+    if header.requestApiKey == _PRODUCE:
+        request = _produce_request(parts.request)
+    else:
+        request = read_message(f"{name}Request", version, parts.request)
+    response = read_message(f"{name}Response", version, parts.response) if parts.response else None
+    return fields_of_messages(
+        parts.line,
+        msgspec.convert(request, message_struct(f"{name}Request")),
+        None if response is None else msgspec.convert(response, message_struct(f"{name}Response")),
+    )
+
+
+def _produce_request(text: str) -> dict[str, Any]:
+    found = _PRODUCE_TEXT.fullmatch(text)
+    if found is None:
+        raise TextMessageError(f"this is no produce request: {text[:80]!r}")
+    request: dict[str, Any] = {
+        "transactionalId": None,
+        "acks": int(found[1]),
+        "timeoutMs": int(found[2]),
+    }
+    if found["sizes"] is not None:
+        request["topicData"] = _topic_data(found["sizes"])
+    return request
+
+
+def _topic_data(sizes: str) -> list[dict[str, Any]]:
+    topics: dict[str, list[dict[str, int]]] = {}
+    end = 0
+    for found in _PARTITION_SIZE.finditer(sizes):
+        partition = {"index": int(found[2]), "recordsSizeInBytes": int(found[3])}
+        topics.setdefault(found[1], []).append(partition)
+        end = found.end()
+    if end != len(sizes):
+        raise TextMessageError(f"these are no sizes of partitions: {sizes[end : end + 80]!r}")
+    return [{"name": name, "partitionData": data} for name, data in topics.items()]

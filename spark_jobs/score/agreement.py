@@ -1,0 +1,139 @@
+"""How far the decisions of a replay are those that brokers logged: counted, per sensor and in all.
+
+Two sides are compared: rows of the ``decisions`` table, of which only what was replayed counts,
+and the logged outcomes read again from the lines (:mod:`spark_jobs.score.logged_outcomes`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from spark_jobs.score.logged_outcomes import DecisionKey, LoggedMutation, LoggedOutcomes
+from spark_jobs.tables import WRONG_VERDICTS
+
+COLUMNS = (
+    "broker_id", "connection", "correlation_id", "quota_type", "quota_user", "quota_client_id",
+    "resource", "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound",
+    "replayed_throttle_time_ms", "replayed_admitted", "verdict",
+)  # fmt: skip
+"""What a score reads of the ``decisions`` table."""
+
+FIRST_QUOTA_SLACK_MS = 1000
+"""How long a first quota may take to reach every broker; until then no decision is due."""
+
+SensorKey = tuple[int, str, str, str]
+"""(broker id, quota type, quota user, quota client-id)"""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of decisions; ``throttled`` ones are those that either side throttled."""
+
+    decisions: int = 0
+    agreeing: int = 0
+    throttled: int = 0
+    exact: int = 0
+    within_1ms: int = 0
+    within_5ms: int = 0
+    indeterminate: int = 0
+    flagged: int = 0
+
+    def throttle(self, logged_ms: int, replayed_ms: int) -> None:
+        """Count one produce by its two throttle times."""
+        self.decisions += 1
+        self.agreeing += (logged_ms > 0) == (replayed_ms > 0)
+        if logged_ms or replayed_ms:
+            apart_ms = abs(logged_ms - replayed_ms)
+            self.throttled += 1
+            self.exact += apart_ms == 0
+            self.within_1ms += apart_ms <= 1
+            self.within_5ms += apart_ms <= 5
+
+    def add(self, other: Tally) -> None:
+        """Add the counts of another tally."""
+        for name in (one.name for one in fields(self)):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(slots=True)
+class Agreement:
+    """The counts of a whole capture."""
+
+    sensors: dict[SensorKey, Tally] = field(default_factory=dict)
+    rows_of: Counter[DecisionKey] = field(default_factory=Counter)
+    rows_not_in_log: int = 0
+    produce_rows: int = 0
+    inside_phases: int = 0
+    flags_by_type: Counter[str] = field(default_factory=Counter)
+    flagged: set[DecisionKey] = field(default_factory=set)
+
+    def total(self, quota_type: str) -> Tally:
+        """Return the counts of all sensors of a quota type."""
+        total = Tally()
+        for key, tally in self.sensors.items():
+            if key[1] == quota_type:
+                total.add(tally)
+        return total
+
+
+def compare(rows: Iterable[Mapping[str, Any]], logged: LoggedOutcomes) -> Agreement:
+    """Return how the ``decisions`` rows (COLUMNS) fit what was logged.
+
+    Produces without a bound, or under a request quota, and mutations without a bound are no
+    decisions: they count for coverage and timing only. Fetches are counted where flagged.
+    """
+    found = Agreement()
+    mutations = logged.mutations
+    for row in rows:
+        key = (row["broker_id"], row["connection"], row["correlation_id"], row["resource"])
+        sensor = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
+        tally = found.sensors.setdefault(sensor, Tally())
+        if row["verdict"] in WRONG_VERDICTS:
+            found.flags_by_type[row["quota_type"]] += 1
+            found.flagged.add(key)
+            tally.flagged += 1
+        if row["quota_type"] == "producer_byte_rate":
+            _compare_produce(row, key, logged, found, tally)
+        elif row["quota_type"] == "controller_mutation_rate":
+            _compare_mutation(row, key, mutations, found, tally)
+    return found
+
+
+def _compare_produce(
+    row: Mapping[str, Any],
+    key: DecisionKey,
+    logged: LoggedOutcomes,
+    found: Agreement,
+    tally: Tally,
+) -> None:
+    found.rows_of[key] += 1
+    produce = logged.produces.get(key)
+    if produce is None:
+        found.rows_not_in_log += 1
+        return
+    found.produce_rows += 1
+    found.inside_phases += produce.earliest_ms <= row["recorded_at_ms"] <= produce.latest_ms
+    if row["bound"] is None or logged.is_spared(produce):
+        return
+    tally.indeterminate += row["verdict"] == "indeterminate"
+    tally.throttle(produce.throttle_time_ms, row["replayed_throttle_time_ms"] or 0)
+
+
+def _compare_mutation(
+    row: Mapping[str, Any],
+    key: DecisionKey,
+    mutations: Mapping[DecisionKey, LoggedMutation],
+    found: Agreement,
+    tally: Tally,
+) -> None:
+    found.rows_of[key] += 1
+    mutation = mutations.get(key)
+    if mutation is None:
+        found.rows_not_in_log += 1
+    elif row["bound"] is not None:
+        tally.decisions += 1
+        tally.agreeing += mutation.is_admitted == row["replayed_admitted"]
+        tally.indeterminate += row["verdict"] == "indeterminate"

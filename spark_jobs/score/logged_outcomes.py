@@ -1,0 +1,228 @@
+"""What brokers logged of every request that a score compares with: read again, from the lines.
+
+The tables of an audit are not asked, so that no step of it grades itself. A decision is compared
+with the produce or the mutated topic of the same (broker, connection, correlation id).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from spark_jobs.request_log.line_time import STAMP, LineClock
+from spark_jobs.score.text_outcomes import TEXT_MARKER, read_text_produce
+from spark_jobs.tables import DEFAULT
+
+DecisionKey = tuple[int, str, int, str | None]
+"""(broker id, connection, correlation id, topic of a mutation or None)"""
+
+MUTATED_TOPICS = {
+    "CREATE_TOPICS": "topics",
+    "CREATE_PARTITIONS": "results",
+    "DELETE_TOPICS": "responses",
+}
+"""The field of the response that has a row for every topic, by request."""
+
+TIMING_SLACK_MS = 2.5
+"""How far a record time may lie outside of the logged phases: their stamps are cut to 1 ms."""
+
+ADMITTED, REFUSED = 0, 89
+"""Kafka: ``Errors.NONE``, ``Errors.THROTTLING_QUOTA_EXCEEDED``; other errors decide no quota."""
+
+_MARKER = b"Completed request:{"
+_OF_INTEREST = tuple(
+    b'"%s"' % name.encode() for name in ("PRODUCE", "ALTER_CLIENT_QUOTAS", *MUTATED_TOPICS)
+)
+
+
+class _Header(msgspec.Struct):
+    requestApiKeyName: str
+    correlationId: int
+    clientId: str | None = None
+
+
+class _Line(msgspec.Struct):
+    requestHeader: _Header
+    request: msgspec.Raw
+    response: msgspec.Raw
+    connection: str
+    principal: str
+    throttleTimeMs: float
+    localTimeMs: float
+    remoteTimeMs: float
+    responseQueueTimeMs: float
+    sendTimeMs: float
+    isForwarded: bool = False
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedProduce:
+    """One produce: its throttle, when it may have been recorded, and whose it was."""
+
+    throttle_time_ms: int
+    earliest_ms: float
+    latest_ms: float
+    completed_ms: float
+    entities: frozenset[tuple[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMutation:
+    """One topic of a mutation: admitted or refused by the controller, and when that was over."""
+
+    is_admitted: bool
+    completed_ms: float
+
+
+@dataclass(slots=True)
+class LoggedOutcomes:
+    """Everything a capture's lines say, gathered line by line."""
+
+    produces: dict[DecisionKey, LoggedProduce] = field(default_factory=dict)
+    forwarded_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
+    direct_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
+    first_quota_ms: dict[str, float] = field(default_factory=dict)
+    request_quota_entities: set[tuple[str, str | None]] = field(default_factory=set)
+    has_request_quota_for_all: bool = False
+
+    def is_spared(self, produce: LoggedProduce) -> bool:
+        """Return whether a request quota may have had a part in the produce's logged throttle.
+
+        The log says only the larger of both throttles, so such a produce scores nothing.
+        """
+        if self.has_request_quota_for_all:
+            return True
+        return not self.request_quota_entities.isdisjoint(produce.entities)
+
+    @property
+    def mutations(self) -> dict[DecisionKey, LoggedMutation]:
+        """Return the mutated topics where they were decided: on the controller if brokers forward.
+
+        A broker that forwards logs a twin of the controller's line. With ZooKeeper nothing is
+        forwarded, and only the controller admits or refuses.
+        """
+        return self.forwarded_mutations or self.direct_mutations
+
+    def take_known_quotas(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Take rows of ``quota_events`` where no line set a quota: snapshots, journals, files."""
+        if self.first_quota_ms:
+            return
+        for event in events:
+            quota_type, at_ms = event["quota_type"], float(event["earliest_ms"])
+            known_ms = self.first_quota_ms.get(quota_type, at_ms)
+            self.first_quota_ms[quota_type] = min(known_ms, at_ms)
+            if quota_type == "request_percentage":
+                parts = {"user": event["quota_user"], "client-id": event["quota_client_id"]}
+                named = {part for part in parts.items() if part[1] not in (None, DEFAULT)}
+                self.request_quota_entities |= named
+                self.has_request_quota_for_all |= not named
+
+    def due_decisions(self, after_ms: float) -> Iterator[DecisionKey]:
+        """Yield what a decision is due for: all that ended ``after_ms`` after its first quota."""
+        logged: tuple[tuple[str, Mapping[DecisionKey, LoggedProduce | LoggedMutation]], ...] = (
+            ("producer_byte_rate", self.produces),
+            ("controller_mutation_rate", self.mutations),
+        )
+        for quota_type, outcomes in logged:
+            since_ms = self.first_quota_ms.get(quota_type, math.inf) + after_ms
+            yield from (key for key, one in outcomes.items() if one.completed_ms > since_ms)
+
+
+def read_outcomes(
+    lines: Iterable[bytes], broker_id: int, timezone: dt.tzinfo, into: LoggedOutcomes
+) -> None:
+    """Add what the lines of one log file of one broker say; a line that does not read is skipped.
+
+    Kafka: ``RequestConvertToJson.requestDescMetrics``; before 2.8 the text of ``RequestChannel``,
+    of which only produces are read.
+    """
+    clock = LineClock(timezone)
+    for text in lines:
+        is_text = TEXT_MARKER in text
+        start = text.find(_MARKER)
+        if not is_text and (start < 0 or not any(name in text for name in _OF_INTEREST)):
+            continue
+        stamp = STAMP.search(text)
+        at_ms = clock.epoch_ms(stamp[1]) if stamp else None
+        if at_ms is None:
+            continue
+        if is_text:
+            _take_text(text, broker_id, at_ms, into)
+            continue
+        try:
+            line = _decode_line(text[start + len(_MARKER) - 1 : text.rfind(b"}") + 1])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        _take(line, broker_id, at_ms, into)
+
+
+def _take_text(text: bytes, broker_id: int, at_ms: int, into: LoggedOutcomes) -> None:
+    produce = read_text_produce(text)
+    if produce is not None:
+        key = (broker_id, produce.connection, produce.correlation_id, None)
+        into.produces[key] = _produce(
+            completed_ms=at_ms - produce.send_time_ms - produce.response_queue_time_ms,
+            phases_ms=produce.remote_time_ms + produce.local_time_ms,
+            throttle_time_ms=produce.throttle_time_ms,
+            user=produce.user,
+            client_id=produce.client_id,
+        )
+
+
+def _take(line: _Line, broker_id: int, at_ms: int, into: LoggedOutcomes) -> None:
+    name = line.requestHeader.requestApiKeyName
+    request = (broker_id, line.connection, line.requestHeader.correlationId)
+    completed_ms = at_ms - line.sendTimeMs - line.responseQueueTimeMs
+    if name == "PRODUCE":
+        into.produces[*request, None] = _produce(
+            completed_ms=completed_ms,
+            phases_ms=line.remoteTimeMs + line.localTimeMs,
+            throttle_time_ms=int(line.throttleTimeMs),
+            user=line.principal.partition(":")[2],
+            client_id=line.requestHeader.clientId,
+        )
+    elif name in MUTATED_TOPICS:
+        found = into.forwarded_mutations if line.isForwarded else into.direct_mutations
+        for row in _rows(line.response, MUTATED_TOPICS[name]):
+            if row["errorCode"] in (ADMITTED, REFUSED):
+                key = (*request, row["name"])
+                found[key] = LoggedMutation(row["errorCode"] == ADMITTED, completed_ms)
+    elif name == "ALTER_CLIENT_QUOTAS":
+        for entry in _rows(line.request, "entries"):
+            _take_quota(entry, completed_ms, into)
+
+
+def _produce(
+    completed_ms: float, phases_ms: float, throttle_time_ms: int, user: str, client_id: str | None
+) -> LoggedProduce:
+    return LoggedProduce(
+        throttle_time_ms=throttle_time_ms,
+        earliest_ms=completed_ms - phases_ms - TIMING_SLACK_MS,
+        latest_ms=completed_ms + TIMING_SLACK_MS,
+        completed_ms=completed_ms,
+        entities=frozenset({("user", user), ("client-id", client_id)}),
+    )
+
+
+def _take_quota(entry: dict[str, Any], completed_ms: float, into: LoggedOutcomes) -> None:
+    names = {(part["entityType"], part["entityName"]) for part in entry["entity"]}
+    for op in entry["ops"]:
+        quota_type = op["key"]
+        known_ms = into.first_quota_ms.get(quota_type, completed_ms)
+        into.first_quota_ms[quota_type] = min(known_ms, completed_ms)
+        if quota_type == "request_percentage":
+            into.has_request_quota_for_all |= all(name is None for _, name in names)
+            into.request_quota_entities |= {part for part in names if part[1] is not None}
+
+
+def _rows(message: msgspec.Raw, field_name: str) -> list[dict[str, Any]]:
+    body = msgspec.json.decode(message)
+    return list(body.get(field_name) or ()) if isinstance(body, dict) else []

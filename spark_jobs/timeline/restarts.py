@@ -1,0 +1,137 @@
+"""When brokers started, and so forgot every sensor and level: as logged, or as inferred.
+
+Without a server log a restart shows in the request log. No connection outlives it, there is a
+silence before the first new one, and new connections are numbered from 0 again (the last number of
+a connection's name: ``SocketServer``, ``Processor.nextConnectionIndex``, which else only grows).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from typing import Any
+
+SERVER_LOG, INFERRED = "server_log", "inferred"
+
+SILENCE_MIN_MS = 1_000
+"""No broker is down and up again in less."""
+INDEX_BEFORE_MIN = 2
+"""Names of brokers before 4.0 do not tell the network thread: until one of a listener's threads
+got so far, index 0 may be another thread's first."""
+NEW_CONNECTIONS_MS = 60_000
+"""Connections that begin within this time of a silence's end are looked at."""
+
+_CONNECTION = re.compile(r"(.*?:\d+)-.*:\d+(?:-(\d+))?-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStart:
+    """A row of ``tables.BROKER_STARTS``: nothing that a broker kept before ``started_ms`` is left.
+
+    It served no request between then and the time before which its former life ended.
+    """
+
+    broker_id: int
+    started_ms: int
+    source: str
+    source_file: str | None
+    source_line: int | None
+    evidence: str
+
+    def row(self) -> dict[str, Any]:
+        """Return the start as a row of ``tables.BROKER_STARTS``."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSpan:
+    """A connection's name and when its first logged request arrived and its last was answered."""
+
+    broker_id: int
+    connection: str
+    first_ms: int
+    last_ms: int
+
+
+def inferred_starts(spans: Iterable[ConnectionSpan]) -> list[BrokerStart]:
+    """Return the starts that the connections of brokers show, in the order of broker and time."""
+    by_broker = sorted(spans, key=lambda s: (s.broker_id, s.first_ms, s.connection))
+    return [
+        start
+        for _, of_broker in groupby(by_broker, key=lambda s: s.broker_id)
+        for start in _of_broker(list(of_broker))
+    ]
+
+
+def _of_broker(spans: Sequence[ConnectionSpan]) -> Iterator[BrokerStart]:
+    highest: dict[tuple[str, str], int] = {}
+    life_begins_at = 0
+    answered_ms = spans[0].last_ms
+    for place, span in enumerate(spans):
+        if span.first_ms - answered_ms >= SILENCE_MIN_MS:
+            first = _numbered_anew(spans, place, highest)
+            if first is not None:
+                yield _start(spans[life_begins_at:place], span, answered_ms, first)
+                highest, life_begins_at = {}, place
+        answered_ms = max(answered_ms, span.last_ms)
+        thread, index = _numbered(span)
+        highest[thread] = max(index, highest.get(thread, 0))
+
+
+def _numbered_anew(
+    spans: Sequence[ConnectionSpan], place: int, highest: dict[tuple[str, str], int]
+) -> ConnectionSpan | None:
+    """Return the first connection from ``place`` on that is a thread's first for a second time."""
+    until_ms = spans[place].first_ms + NEW_CONNECTIONS_MS
+    for span in spans[place:]:
+        if span.first_ms > until_ms:
+            return None
+        thread, index = _numbered(span)
+        before = highest.get(thread, -1)
+        if index == 0 and before >= (0 if thread[1] else INDEX_BEFORE_MIN):
+            return span
+    return None
+
+
+def _start(
+    before: Sequence[ConnectionSpan],
+    first: ConnectionSpan,
+    silent_ms: int,
+    numbered: ConnectionSpan,
+) -> BrokerStart:
+    evidence = {
+        "silent_from_ms": silent_ms,
+        "connections_ended": len(before),
+        "numbered_anew": numbered.connection,
+    }
+    return BrokerStart(first.broker_id, first.first_ms, INFERRED, None, None, json.dumps(evidence))
+
+
+def _numbered(span: ConnectionSpan) -> tuple[tuple[str, str], int]:
+    """Return a connection's (listener, network thread where its name tells), and its index."""
+    found = _CONNECTION.fullmatch(span.connection)
+    if found is None:
+        return ("", ""), 1  # the name of no Kafka connection: proves nothing
+    return (found[1], found[2] or ""), int(found[3])
+
+
+def known_starts(
+    logged: Iterable[BrokerStart], inferred: Iterable[BrokerStart]
+) -> list[BrokerStart]:
+    """Return the starts that were logged, and those inferred of brokers without any logged."""
+    listed = list(logged)
+    with_log = {start.broker_id for start in listed}
+    kept = listed + [start for start in inferred if start.broker_id not in with_log]
+    return sorted(kept, key=lambda s: (s.broker_id, s.started_ms, s.source_file or ""))
+
+
+def restarts_ms(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[int]]:
+    """Return each broker's starts, given rows of ``tables.BROKER_STARTS``, in order of time."""
+    by_broker: dict[int, list[int]] = defaultdict(list)
+    for row in rows:
+        by_broker[row["broker_id"]].append(row["started_ms"])
+    return {broker_id: sorted(each) for broker_id, each in by_broker.items()}

@@ -1,0 +1,92 @@
+"""Real brokers under a scenario, audited and scored: what the live tests look at."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from spark_jobs.jobs.archive import find_archive
+from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.jobs.judge_decisions import judge_decisions
+from spark_jobs.jobs.replay_quotas import replay_quotas
+from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
+from spark_jobs.warehouse import RunScope, days_of, read_table
+from tests.oracle.capture import capture
+
+SCENARIOS = Path(__file__).parent / "scenarios" / "live"
+SHOWN = (
+    "produce_decisions", "decision_agreement", "throttled", "throttle_within_1ms",
+    "mutation_decisions", "mutation_agreement", "indeterminate_share", "flags_by_type",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAudit:
+    """A finished capture, its audit and the figures of its score."""
+
+    scenario: str
+    kafka_version: str
+    capture: Path
+    warehouse: Path
+    figures: dict[str, Any]
+    seconds: float
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Return the rows of a table, all days."""
+        days = days_of(self.warehouse, "default")
+        scopes = [RunScope(self.warehouse, "default", day) for day in days]
+        return [row for scope in scopes for row in read_table(scope, table).to_pylist()]
+
+    def decisions(self, quota_type: str) -> list[dict[str, Any]]:
+        """Return the decisions of a quota type that a quota was in force for."""
+        return [
+            row
+            for row in self.rows("decisions")
+            if row["quota_type"] == quota_type and row["bound"] is not None
+        ]
+
+    def sentence(self) -> str:
+        """Return the figures in one line."""
+        figures = (f"{name} {_shown(self.figures[name])}" for name in SHOWN)
+        return (
+            f"{self.scenario} on {self.kafka_version}, {self.seconds:.0f} s: {', '.join(figures)}"
+        )
+
+
+def audit_live(spark: SparkSession, scenario: str, kafka_version: str, folder: Path) -> LiveAudit:
+    """Return the audit of a scenario that real brokers have just run; takes about a minute."""
+    start = time.monotonic()
+    captured = capture(SCENARIOS / f"{scenario}.txt", kafka_version, folder / "capture")
+    options = IngestOptions.of()
+    figures = audit_and_score(spark, captured, folder / "warehouse", options)
+    return LiveAudit(
+        scenario=scenario,
+        kafka_version=kafka_version,
+        capture=captured,
+        warehouse=folder / "warehouse",
+        figures=figures,
+        seconds=time.monotonic() - start,
+    )
+
+
+def audit_and_score(
+    spark: SparkSession, captured: Path, warehouse: Path, options: IngestOptions
+) -> dict[str, Any]:
+    """Return the figures of a capture after the steps of an audit that decide and judge."""
+    archive = find_archive(captured, "default")
+    for day in ingest_requests(spark, archive, warehouse, None, options).days:
+        scope = RunScope(warehouse, "default", day)
+        resolve_quotas(scope)
+        replay_quotas(spark, scope)
+        judge_decisions(lambda: spark, scope)
+    return score_capture(ScoreRequest(captured, options, warehouse))
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

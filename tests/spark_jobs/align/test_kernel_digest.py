@@ -1,0 +1,49 @@
+"""Compiled code on disk must not outlive its sources.
+
+numba's cache of a function looks at the file that defines it and at nothing else. What ``_search``
+and the placement inline, and the constants they froze, are in other files: these are told apart by
+a digest in the two files that are looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+from spark_jobs.align import beam, events, placement, search, step
+
+ROOT = Path(__file__).parents[3]
+INLINED = (events, beam, step)
+CACHED = (search, placement)
+
+
+def test_the_files_with_cached_functions_name_what_they_inline() -> None:
+    sources = b"".join(Path(str(module.__file__)).read_bytes() for module in INLINED)
+    digest = hashlib.sha256(sources).hexdigest()[:12]
+    files = " ".join(Path(str(module.__file__)).relative_to(ROOT).as_posix() for module in CACHED)
+    refresh = f"sed -i 's/^KERNEL_DIGEST = .*/KERNEL_DIGEST = \"{digest}\"/' {files}"
+    for module in CACHED:
+        text = Path(str(module.__file__)).read_text()
+        found = re.findall(r'^KERNEL_DIGEST = "(\w+)"$', text, re.MULTILINE)
+        assert found == [digest], (
+            f"{module.__name__} was compiled from other sources ({found}): numba would run the old "
+            f"code from its cache. Refresh the digest, which also makes numba compile: {refresh}"
+        )
+
+
+@pytest.mark.parametrize("module", [*INLINED, *CACHED], ids=lambda module: module.__name__)
+def test_only_the_files_with_a_digest_cache_what_they_compile(module: ModuleType) -> None:
+    caching = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, Dispatcher)
+        and value.py_func.__module__ == module.__name__
+        and type(value._cache).__name__ != "NullCache"
+    ]
+    assert bool(caching) == (module in CACHED), caching
+    assert hasattr(module, "KERNEL_DIGEST") == (module in CACHED)

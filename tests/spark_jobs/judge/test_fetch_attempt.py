@@ -1,0 +1,142 @@
+"""A throttled fetch tried to read what its client could read, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.judge.fetch_attempt import Attempt, FetchLimits, FetchRows, judge_fetch_attempts
+
+BOUND = 500_000.0
+# 100 ms at the bound.
+SLACK = 50_000.0
+
+
+def fetches(*amounts: tuple[float, bool], position: int = 0) -> FetchRows:
+    """Return fetches 2 s apart: bytes, and whether they were throttled."""
+    n = len(amounts)
+    throttled = np.array([t for _, t in amounts], bool)
+    return FetchRows(
+        sensor=np.zeros(n, np.int64),
+        position=np.full(n, position),
+        recorded_at_ms=1_700_000_000_000 + 2000 * np.arange(n),
+        interval_ms=np.zeros(n, np.int64),
+        amount=np.array([a for a, _ in amounts]),
+        is_unrecorded=throttled,
+        has_records=~throttled,
+        bound=np.full(n, BOUND),
+        fetch_max_bytes=np.full(n, 52_428_800.0),
+        span_ms=np.full(n, 11_000),
+        logged_ms=np.where(throttled, 2000, 0),
+        request_throttle_max_ms=np.zeros(n, np.int64),
+    )
+
+
+def judged(rows: FetchRows, limits: FetchLimits | None = None) -> list[Attempt]:
+    return [Attempt(a) for a in judge_fetch_attempts(rows, limits or FetchLimits()).tolist()]
+
+
+def test_tries_that_never_shrink_and_end_in_an_answer_are_plausible() -> None:
+    rows = fetches((2e5, True), (6e5, True), (6e5, True), (9e5, False))
+    assert judged(rows) == [Attempt.PLAUSIBLE] * 3 + [Attempt.NOT_THROTTLED]
+
+
+@pytest.mark.parametrize(
+    ("excess", "expected"), [(SLACK, Attempt.PLAUSIBLE), (SLACK + 1, Attempt.TOO_LARGE)]
+)
+def test_a_try_above_what_was_handed_out_was_throttled_for_too_long(
+    excess: float, expected: Attempt
+) -> None:
+    assert judged(fetches((9e5 + excess, True), (9e5, False)))[0] is expected
+
+
+def test_one_wrong_try_among_growing_ones_is_found_and_condemns_no_other() -> None:
+    large = fetches((2e5, True), (15e5, True), (6e5, True), (9e5, True), (20e5, False))
+    assert judged(large)[:4] == [
+        Attempt.PLAUSIBLE,
+        Attempt.TOO_LARGE,
+        Attempt.PLAUSIBLE,
+        Attempt.PLAUSIBLE,
+    ]
+    small = fetches((6e5, True), (8e5, True), (1e5, True), (9e5, True), (20e5, False))
+    assert judged(small)[:4] == [
+        Attempt.PLAUSIBLE,
+        Attempt.PLAUSIBLE,
+        Attempt.TOO_SMALL,
+        Attempt.PLAUSIBLE,
+    ]
+
+
+def test_of_two_tries_that_contradict_each_other_neither_is_accused() -> None:
+    rows = fetches((9e5, True), (6e5, True), (20e5, False))
+    assert judged(rows)[:2] == [Attempt.PLAUSIBLE, Attempt.PLAUSIBLE]
+
+
+def test_an_answer_without_records_hands_out_nothing() -> None:
+    rows = fetches((9e5, True), (16.0, False))
+    empty = replace(rows, has_records=np.zeros(2, bool))
+    assert judged(empty)[0] is Attempt.UNKNOWN
+
+
+def test_without_an_answer_a_size_that_the_client_was_given_before_is_plausible() -> None:
+    assert judged(fetches((9e5, False), (9e5, True)))[1] is Attempt.PLAUSIBLE
+    assert judged(fetches((9e5, False), (12e5, True)))[1] is Attempt.UNKNOWN
+
+
+def test_another_position_is_no_evidence() -> None:
+    rows = fetches((9e5, True), (2e5, False))
+    assert judged(rows)[0] is Attempt.TOO_LARGE
+    apart = replace(rows, position=np.array([0, 1]))
+    assert judged(apart)[0] is Attempt.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits", "largest"),
+    [
+        # The quota's cut: 500 000 B/s in 10 samples of 1 s.
+        (52_428_800.0, FetchLimits(), 5e6 * 1.05),
+        (52_428_800.0, FetchLimits(cuts_to_quota=False), 52_428_800 * 1.05),
+        (3e6, FetchLimits(), 3e6 * 1.05),
+        # One batch, whatever the limit is.
+        (1.0, FetchLimits(batch_max_bytes=2e6), 2e6 * 1.05),
+        (float("nan"), FetchLimits(), 5e6 * 1.05),
+    ],
+)
+def test_a_fetch_never_holds_more_than_it_asked_for_its_quota_or_one_batch(
+    asked: float, limits: FetchLimits, largest: float
+) -> None:
+    def of_size(size: float) -> Attempt:
+        rows = fetches((size, True), (1e9, False))
+        return judged(replace(rows, fetch_max_bytes=np.full(2, asked)), limits)[0]
+
+    assert of_size(largest + SLACK) is Attempt.PLAUSIBLE
+    assert of_size(largest + SLACK + 1.0) is Attempt.OVER_LIMIT
+
+
+def test_what_the_request_quota_may_have_asked_for_gives_no_size_back() -> None:
+    rows = replace(
+        fetches((30e5, True), (9e5, False)), request_throttle_max_ms=np.array([2000, 2000])
+    )
+    assert judged(rows)[0] is Attempt.BY_REQUEST_QUOTA
+    longer = replace(rows, logged_ms=np.array([2001, 0]))
+    assert judged(longer)[0] is Attempt.TOO_LARGE
+
+
+def test_the_widest_record_interval_of_the_window_widens_the_slack() -> None:
+    rows = fetches((1e5, False), (9e5 + SLACK + 1.0, True), (9e5, False))
+    assert judged(rows)[1] is Attempt.TOO_LARGE
+    vague = replace(rows, interval_ms=np.array([1, 0, 0]))
+    assert judged(vague)[1] is Attempt.PLAUSIBLE
+    other_sensor = replace(vague, sensor=np.array([0, 1, 1]), position=np.array([7, 0, 0]))
+    assert judged(other_sensor)[1] is Attempt.TOO_LARGE
+
+
+@given(st.lists(st.floats(1.0, 4e6), min_size=1, max_size=12), st.floats(0.0, 4e5))
+def test_tries_of_growing_data_are_never_accused(sizes: list[float], more: float) -> None:
+    growing = sorted(sizes)
+    rows = fetches(*((size, True) for size in growing), (growing[-1] + more, False))
+    assert set(judged(rows)[:-1]) == {Attempt.PLAUSIBLE}

@@ -1,0 +1,79 @@
+"""What brokers' own logs say of a batch's rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.tables import THROTTLE_RECORDS
+from spark_jobs.transforms.amounts import expand_amounts
+from spark_jobs.transforms.broker_log import KNOWN_MS, BrokerLog
+from tests.spark_jobs.transforms.request_rows import quota, requests, resolutions
+from tests.tables_builder import NOON_MS, row
+
+
+def log(*starts: dict[str, Any], records: list[dict[str, Any]] | None = None) -> BrokerLog:
+    rows = [row("broker_starts", **start) for start in starts]
+    made = [row("throttle_records", **record) for record in records or ()]
+    return BrokerLog.of_rows(rows, pa.Table.from_pylist(made, THROTTLE_RECORDS))
+
+
+def amounts(broker_log: BrokerLog, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+    expand = expand_amounts(resolutions(quota(5e4)), frozenset(), broker_log)
+    return [a for batch in expand(iter([requests(*rows)])) for a in batch.to_pylist()]
+
+
+def test_a_row_is_of_the_life_that_began_last_on_its_broker() -> None:
+    starts = log({"started_ms": 100}, {"started_ms": 300, "source": "inferred"}, {"broker_id": 2})
+    lives = starts.lives(np.array([1, 1, 1, 1, 3]), np.array([99, 100, 299, 300, 300]))
+    assert lives.restart_ms.tolist() == [0, 100, 100, 300, 0]
+    assert lives.is_logged.tolist() == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("start", "known_for_ms"),
+    [
+        ({"started_ms": 100}, KNOWN_MS),
+        ({"started_ms": 100, "source": "inferred"}, 50),
+        ({"started_ms": 39}, 110),
+        ({"started_ms": 151}, 110),
+    ],
+    ids=["logged", "inferred", "before the log", "later"],
+)
+def test_a_sensor_is_known_from_a_logged_start_on(start: dict[str, Any], known_for_ms: int) -> None:
+    at_ms = np.array([150])
+    lives = log(start).lives(np.array([1]), at_ms)
+    assert lives.known_for_ms(at_ms, np.array([40])).tolist() == [known_for_ms]
+
+
+def test_an_amount_has_its_life_and_the_brokers_own_stamp() -> None:
+    found = amounts(
+        log({}, records=[{"at_ms": NOON_MS + 3}]), {"throttle_time_ms": 8}, {"throttle_time_ms": 0}
+    )
+    assert [a["recorded_logged_ms"] for a in found] == [NOON_MS + 3, None]
+    assert {a["restart_ms"] for a in found} == {NOON_MS - 30_000}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"broker_id": 2},
+        {"quota_type": "request_percentage"},
+        {"quota_user": "bob"},
+        {"quota_client_id": "app"},
+        {"throttle_time_ms": 9},
+        {"at_ms": NOON_MS + 50},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_record_of_another_sensor_throttle_or_time_is_not_the_rows(other: dict[str, Any]) -> None:
+    (found,) = amounts(log(records=[other]), {"throttle_time_ms": 8})
+    assert found["recorded_logged_ms"] is None
+
+
+def test_without_any_broker_log_nothing_is_known() -> None:
+    (found,) = amounts(BrokerLog(), {"throttle_time_ms": 8})
+    assert (found["restart_ms"], found["recorded_logged_ms"]) == (0, None)
