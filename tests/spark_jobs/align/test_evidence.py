@@ -64,10 +64,6 @@ def test_exact_evidence_admits_no_other_throttle(small: Log) -> None:
         assert last_status(moved(small, by_ms)) == UNEXPLAINED, by_ms
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="_nearest_elapsed takes what a window lacks to be full for the lateness of a line",
-)
 def test_a_throttle_that_no_window_gives_is_no_late_line(small: Log) -> None:
     """Due less this throttle is a window of 780 to 799 ms, and the least there is has 800."""
     due_ms = 990 + int(small.events.logged_throttle_time_ms[LAST])

@@ -37,9 +37,11 @@ def audited(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ru
 def test_a_capture_without_faults_scores_as_such(audited: RunScope) -> None:
     figures = score_capture(ScoreRequest(CAPTURE, DEFAULTS, audited.warehouse))
     assert figures["produce_decisions"] > 500
-    assert figures["decision_agreement"] > 0.97
+    assert figures["decision_agreement"] > 0.998
     assert figures["mutation_agreement"] == 1.0
-    assert (figures["coverage"], figures["consistent"], figures["admissible"]) == (1.0, 1.0, 1.0)
+    assert (figures["coverage"], figures["consistent"]) == (1.0, 1.0)
+    # One line of this capture was written later than its phases say.
+    assert figures["admissible"] >= 0.998
     assert (figures["duplicates"], figures["rows_not_in_log"]) == (0, 0)
     assert figures["flagged"] == 0
     of_sensors = [s for s in figures["sensors"] if s["quota_type"] == "producer_byte_rate"]

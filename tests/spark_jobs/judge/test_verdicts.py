@@ -33,6 +33,8 @@ def rate_row(**overrides: object) -> RateRows:
         "window_ms": 1000,
         "known_for_ms": 60_000,
         "change_distance_ms": 60_000,
+        "is_proven": False,
+        "lost_requests": 0,
     } | overrides
     return RateRows(**{name: np.array([value]) for name, value in row.items()})
 
@@ -52,6 +54,37 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         ({"logged_ms": 0, "replayed_ms": 1505}, ("indeterminate", "sample_timing")),
         ({"logged_ms": 0, "replayed_ms": 1506}, ("under_throttled", None)),
         ({"logged_ms": 9000, "replayed_ms": 10}, ("over_throttled", None)),
+        # Where the throttles around prove the state, samples no longer excuse anything.
+        (
+            {"logged_ms": 0, "replayed_ms": 12, "is_proven": True},
+            ("indeterminate", "sample_timing"),
+        ),
+        ({"logged_ms": 0, "replayed_ms": 13, "is_proven": True}, ("under_throttled", None)),
+        (
+            {"logged_ms": 70, "replayed_ms": 10, "is_proven": True},
+            ("indeterminate", "sample_timing"),
+        ),
+        ({"logged_ms": 71, "replayed_ms": 10, "is_proven": True}, ("over_throttled", None)),
+        (
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "known_for_ms": 1},
+            ("under_throttled", None),
+        ),
+        (
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 29},
+            ("indeterminate", "quota_change_in_flight"),
+        ),
+        (
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 30},
+            ("under_throttled", None),
+        ),
+        (
+            {"logged_ms": 9000, "replayed_ms": 10, "lost_requests": 1},
+            ("indeterminate", "lines_missing"),
+        ),
+        (
+            {"logged_ms": 9000, "replayed_ms": 10, "lost_requests": 1, "is_proven": True},
+            ("over_throttled", None),
+        ),
         ({"bound": np.nan}, ("no_quota", None)),
         ({"bound": np.nan, "logged_ms": 9}, ("no_quota", "throttled_without_quota")),
         ({"bound": np.nan, "logged_ms": 9, "has_request_bound": True}, ("no_quota", None)),

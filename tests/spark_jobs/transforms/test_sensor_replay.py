@@ -15,7 +15,7 @@ from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.transforms.amounts import AMOUNTS
+from spark_jobs.transforms.aligned_amounts import ALIGNED_AMOUNTS, NOT_ALIGNED
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     STATE,
@@ -54,7 +54,9 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "quota_level": "user",
         "log_time_ms": NOON_MS + at_ms,
         "recorded_at_ms": NOON_MS + at_ms,
-        "interval_ms": 1,
+        "earliest_ms": NOON_MS + at_ms - 1,
+        "latest_ms": NOON_MS + at_ms,
+        "likely_from_ms": NOON_MS + at_ms - 1,
         "recorded_logged_ms": None,
         "restart_ms": 0,
         "amount": value,
@@ -66,6 +68,8 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "has_request_bound": False,
         "logged_throttle_time_ms": 0,
         "logged_admitted": True,
+        "alignment": NOT_ALIGNED,
+        "is_proven": False,
     } | columns
 
 
@@ -79,7 +83,7 @@ def replay(
 
     def batches() -> Iterator[pa.RecordBatch]:
         for begin, end in itertools.pairwise(bounds):
-            yield pa.RecordBatch.from_pylist(rows[begin:end], schema=AMOUNTS)
+            yield pa.RecordBatch.from_pylist(rows[begin:end], schema=ALIGNED_AMOUNTS)
 
     run = replay_sensors(RULES, carried or {}, TOLERANCES)
     return [row for batch in run(batches()) for row in batch.to_pylist()]
