@@ -10,6 +10,8 @@ from spark_jobs.align.placement import Placed
 NEIGHBOURS = 4
 # A throttle that is replayed to the millisecond or two proves the state.
 PROVES_MS = 2
+# A line that was written late may stand after one whose request was recorded later.
+OUT_OF_TURN_MS = 60
 
 
 def proven(
@@ -19,7 +21,9 @@ def proven(
 
     ``replayed_ms`` and the result are in recording order. Up to NEIGHBOURS throttles on each side
     count, those within ``reach_ms``; the request itself does not. Where a neighbour is off by as
-    much as the request itself, a sample began at another time: nothing is proven.
+    much as the request itself, a sample began at another time, and where it is off the other way,
+    or is what the throttle lacks, the two may have been recorded in the other order: then nothing
+    is proven.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
@@ -28,6 +32,7 @@ def proven(
     at = np.flatnonzero(tells)
     good = np.abs(off_ms[at]) <= PROVES_MS
     times = placed.recorded_at_ms[at]
+    share_ms = events.amount[placed.order] * 1000.0 / events.bound[placed.order]
     rows = np.arange(len(tells))
     on_sides = []
     for place, step in ((np.searchsorted(at, rows) - 1, -1), (np.searchsorted(at, rows + 1), 1)):
@@ -41,7 +46,14 @@ def proven(
             is_alike = (np.minimum(shared_ms, window_ms - shared_ms) <= PROVES_MS) & ~good[near]
             # Nothing is thrown below nothing: throttles of 0 do not tell how far off they are.
             is_alike &= (logged_ms[at][near] > 0) & (logged_ms[:, None] > 0)
-            on_sides.append((is_there, is_there & good[near], is_there & is_alike))
+            # Each of two requests in the wrong order has the other's amount too much or too little.
+            is_swapped = (distance_ms <= OUT_OF_TURN_MS) & ~good[near]
+            is_swapped &= off_ms[at][near] * off_ms[:, None] < 0
+            is_swapped &= (
+                np.abs(np.abs(off_ms[:, None]) - share_ms[at][near]) <= PROVES_MS + distance_ms
+            )
+            is_excused = is_there & (is_alike | is_swapped)
+            on_sides.append((is_there, is_there & good[near], is_excused))
     if not on_sides:
         return np.zeros(len(tells), bool)
     is_wrong = np.abs(off_ms) > PROVES_MS
@@ -51,4 +63,20 @@ def proven(
     for is_there, side_good, side_alike in on_sides:
         mostly &= 2 * side_good.sum(1) >= is_there.sum(1)
         alike |= side_alike.any(1)
+    alike |= _lacks_a_follower(placed, events, off_ms)
     return np.asarray(enough & mostly & ~(alike & is_wrong))
+
+
+def _lacks_a_follower(placed: Placed, events: Events, off_ms: Int64s) -> Bools:
+    """Return whether one of the next requests, counted before it, explains a longer throttle."""
+    n = len(off_ms)
+    amount, bound = events.amount[placed.order], events.bound[placed.order]
+    found = np.zeros(n, bool)
+    for step in range(1, NEIGHBOURS + 1):
+        follower = np.minimum(np.arange(n) + step, n - 1)
+        later_ms = placed.recorded_at_ms[follower] - placed.recorded_at_ms
+        share_ms = amount[follower] * 1000.0 / bound
+        with np.errstate(invalid="ignore"):
+            is_its = np.abs(off_ms - share_ms) <= PROVES_MS + later_ms
+        found |= (follower > np.arange(n)) & (later_ms <= OUT_OF_TURN_MS) & is_its & (off_ms > 0)
+    return found
