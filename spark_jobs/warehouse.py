@@ -51,3 +51,9 @@ def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date
     folder = warehouse / table / f"cluster={cluster}"
     names = (p.name.partition("=")[2] for p in folder.glob("date=*") if p.is_dir())
     return sorted(dt.date.fromisoformat(n) for n in names)
+
+
+def scopes_of_days(scope: RunScope) -> list[RunScope]:
+    """Return the scopes of all ingested days of the cluster of ``scope``, oldest first."""
+    days = days_of(scope.warehouse, scope.cluster)
+    return [RunScope(scope.warehouse, scope.cluster, day) for day in days]

@@ -39,6 +39,16 @@ class ClientRequests:
     sensors: Sequence[int]  # after no change, after the first, ...; NO_SENSOR: none is kept
     bounds: Sequence[float]  # NaN: none in force
 
+    def moves(self, change: int) -> bool:
+        """Return whether a change sends the requests to another sensor."""
+        return self.sensors[change] != self.sensors[change + 1]
+
+    def is_concerned(self, change: int) -> bool:
+        """Return whether a change makes a difference to the requests."""
+        before, after = self.bounds[change], self.bounds[change + 1]
+        is_same = before == after or (np.isnan(before) and np.isnan(after))
+        return self.moves(change) or not is_same
+
 
 def locate_changes(clients: Sequence[ClientRequests], nominal_ms: Int64s, window: Window) -> Int64s:
     """Return when each change was in force, in milliseconds, in order.
@@ -58,21 +68,9 @@ def locate_changes(clients: Sequence[ClientRequests], nominal_ms: Int64s, window
 
 def _concerned(clients: Sequence[ClientRequests], change: int) -> tuple[list[int], bool]:
     """Return the sensors that a change concerns, and whether requests move between them."""
-    sensors: set[int] = set()
-    moves = False
-    for client in clients:
-        before, after = client.sensors[change], client.sensors[change + 1]
-        bounds = client.bounds[change], client.bounds[change + 1]
-        if before != after:
-            moves = True
-            sensors |= {before, after}
-        elif after != NO_SENSOR and not _is_same(*bounds):
-            sensors.add(after)
-    return sorted(sensors - {NO_SENSOR}), moves
-
-
-def _is_same(bound: float, other: float) -> bool:
-    return bound == other or (np.isnan(bound) and np.isnan(other))
+    concerned = [client for client in clients if client.is_concerned(change)]
+    sensors = {sensor for c in concerned for sensor in (c.sensors[change], c.sensors[change + 1])}
+    return sorted(sensors - {NO_SENSOR}), any(client.moves(change) for client in concerned)
 
 
 class _Trial:
@@ -128,16 +126,10 @@ class _Trial:
             highest = min(highest, int(self._at_ms[self._change + 1]))
         seen = {lowest, min(max(self._nominal_ms, lowest), highest)}
         for client in self._clients:
-            if self._is_concerned(client):
+            if client.is_concerned(self._change):
                 first, last = np.searchsorted(client.estimate_ms, [lowest, highest])
                 seen.update((client.estimate_ms[first:last] + 1).tolist())
         yield from (moment for moment in seen if lowest <= moment <= highest)
-
-    def _is_concerned(self, client: ClientRequests) -> bool:
-        before, after = self._change, self._change + 1
-        return client.sensors[before] != client.sensors[after] or not _is_same(
-            client.bounds[before], client.bounds[after]
-        )
 
     def _pushed(self, moment: int) -> Int64s:
         at_ms = self._at_ms.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -63,17 +63,17 @@ def rules_of(scope: RunScope, assumed: Mapping[int, RateProfile]) -> dict[int, B
     return rules
 
 
-def profiled_brokers(scope: RunScope, amounts: DataFrame) -> dict[int, BrokerRules]:
+def profiled_brokers(scope: RunScope, amounts: Callable[[], DataFrame]) -> dict[int, BrokerRules]:
     """Return every broker's rules, detecting the profiles that neither user nor archive named.
 
-    What was detected is written into the ``brokers`` table.
+    What was detected is written into the ``brokers`` table. ``amounts`` are asked for only then.
     """
     unknown = {
         r["broker_id"] for r in read_table(scope, "brokers").to_pylist() if not r["rate_profile"]
     }
     if not unknown:
         return rules_of(scope, {})
-    best = best_profiles(profile_scores(scope, amounts))
+    best = best_profiles(profile_scores(scope, amounts()))
     assumed = {broker: best[broker][-1] if broker in best else NEWEST_PROFILE for broker in unknown}
     rules = rules_of(scope, assumed)
     _record(scope, assumed, detected=set(best))

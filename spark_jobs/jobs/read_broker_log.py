@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.transforms.broker_log import BrokerLog
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse import RunScope, read_table, scopes_of_days
 
 
 def read_starts(scope: RunScope) -> list[dict[str, Any]]:
     """Return the rows of ``broker_starts`` of all ingested days of the cluster, in no order."""
-    days = days_of(scope.warehouse, scope.cluster)
-    of_days = [RunScope(scope.warehouse, scope.cluster, day) for day in days]
-    return [row for day in of_days for row in read_table(day, "broker_starts").to_pylist()]
+    return [
+        row for day in scopes_of_days(scope) for row in read_table(day, "broker_starts").to_pylist()
+    ]
 
 
 def read_broker_log(scope: RunScope) -> BrokerLog:

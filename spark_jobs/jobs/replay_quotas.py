@@ -48,9 +48,12 @@ def replay_quotas(
     inventory = read_inventory(before)
     log_starts = not has_state(before)
     answered = read_timeline(scope, as_answered=True)
-    rules = profiled_brokers(
-        scope, sorted_amounts(spark, scope, answered, read_inventory(before), log_starts=log_starts)
-    )
+
+    def amounts_as_answered() -> DataFrame:
+        inventory = read_inventory(before)
+        return sorted_amounts(spark, scope, answered, inventory, log_starts=log_starts)
+
+    rules = profiled_brokers(scope, amounts_as_answered)
     write_local(locate_changes(spark, scope, answered, rules), "located_changes", scope)
     timeline = read_timeline(scope)
     amounts = sorted_amounts(spark, scope, timeline, inventory, log_starts=log_starts)

@@ -15,7 +15,7 @@ from spark_jobs.timeline.intervals import quota_intervals
 from spark_jobs.timeline.moved import moved_changes
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.timeline.restarts import restarts_ms
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse import RunScope, read_table, scopes_of_days
 
 
 def resolve_quotas(scope: RunScope) -> str:
@@ -26,7 +26,7 @@ def resolve_quotas(scope: RunScope) -> str:
     """
     events: set[QuotaEvent] = set()
     brokers: set[int] = set()
-    for scope_of_day in _ingested(scope):
+    for scope_of_day in scopes_of_days(scope):
         events |= {
             QuotaEvent.of_row(r) for r in read_table(scope_of_day, "quota_events").to_pylist()
         }
@@ -47,7 +47,7 @@ def read_timeline(scope: RunScope, *, as_answered: bool = False) -> QuotaTimelin
     out (``located_changes``); those of the day of ``scope`` do not if ``as_answered``.
     """
     rules = {row["broker_id"]: _level_rule(row) for row in read_table(scope, "brokers").to_pylist()}
-    days = [day for day in _ingested(scope) if not (as_answered and day.day == scope.day)]
+    days = [day for day in scopes_of_days(scope) if not (as_answered and day.day == scope.day)]
     moments = {
         (row["broker_id"], row["answered_ms"]): row["in_force_ms"]
         for day in days
@@ -55,11 +55,6 @@ def read_timeline(scope: RunScope, *, as_answered: bool = False) -> QuotaTimelin
     }
     changes = moved_changes(read_table(scope, "quota_changes").to_pylist(), moments, sorted(rules))
     return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)))
-
-
-def _ingested(scope: RunScope) -> list[RunScope]:
-    days = days_of(scope.warehouse, scope.cluster)
-    return [RunScope(scope.warehouse, scope.cluster, day) for day in days]
 
 
 def _level_rule(broker: dict[str, Any]) -> LevelRule:

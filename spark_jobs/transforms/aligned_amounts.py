@@ -21,7 +21,7 @@ from spark_jobs.align.step import NOT_ASKED
 from spark_jobs.align.window import align_window
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.tables import BOOL, I8, I64
+from spark_jobs.tables import BOOL, I64
 from spark_jobs.transforms.amounts import AMOUNTS, AmountBatches, bools, floats
 from spark_jobs.transforms.sensor_replay import (
     EXPIRED_AFTER_MS,
@@ -32,13 +32,8 @@ from spark_jobs.transforms.sensor_replay import (
 )
 
 ALIGNED_AMOUNTS = pa.schema(
-    [
-        *AMOUNTS,
-        ("alignment", I8),  # align.step's status; -1: not aligned
-        ("is_proven", BOOL),  # the throttles around it prove the sensor's state
-    ]
+    [*AMOUNTS, ("is_proven", BOOL)]  # the throttles around it prove the sensor's state
 )
-NOT_ALIGNED = -1
 ALIGNED_TYPE = "producer_byte_rate"
 
 # A window is aligned when it holds this many rows and rate windows, or so many rows at most.
@@ -94,11 +89,8 @@ class _OpenSensor:
         self._states = self._fresh_states()
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
-        if (
-            state is not None
-            and len(state.samples) <= rules.profile.slots(samples)
-            and not state.is_forgotten(first.restart_ms, first.recorded_at_ms)
-        ):
+        slots = rules.profile.slots(samples)
+        if state is not None and not state.is_lost(slots, first.restart_ms, first.recorded_at_ms):
             self._states.restore(0, state.sample_index, state.samples, None, None)
 
     def goes_on(self, first: _Row) -> bool:
@@ -159,16 +151,12 @@ class _OpenSensor:
             )
             settled = int(np.searchsorted(estimated.recorded_at_ms, until_ms))
             if is_last or settled > 0:
-                estimated = estimated._replace(status=np.full(len(rows), NOT_ASKED))
                 return estimated, unverified, len(rows) if is_last else settled
         events = _events(rows)
         aligned = align_window(events, _samples(self._states), self._window, is_last=is_last)
-        trial = self._fresh_states()
-        trial.copy_sensor(0, self._states, 0)
         in_turn = rows.take(pa.array(aligned.placed.order))
-        replayed = _replay(in_turn, aligned.placed.recorded_at_ms, trial)
         is_proven = proven(
-            aligned.placed, events, replayed.throttle_time_ms,
+            aligned.placed, events, self._tried_ms(in_turn, aligned.placed.recorded_at_ms),
             self._window.window_ms, 2 * self._window.expire_age_ms,
         )  # fmt: skip
         return aligned.placed, is_proven, aligned.settled
@@ -177,9 +165,13 @@ class _OpenSensor:
         """Return whether nobody was throttled nor was due to be: any order will do."""
         if rows["logged_throttle_time_ms"].to_numpy().any():
             return False
+        return not self._tried_ms(rows, rows["recorded_at_ms"].to_numpy()).any()
+
+    def _tried_ms(self, rows: pa.RecordBatch, recorded_at_ms: np.ndarray) -> np.ndarray:
+        """Return the throttles of rows at these times; the sensor's own state stays."""
         trial = self._fresh_states()
         trial.copy_sensor(0, self._states, 0)
-        return not _replay(rows, rows["recorded_at_ms"].to_numpy(), trial).throttle_time_ms.any()
+        return _replay(rows, recorded_at_ms, trial).throttle_time_ms
 
 
 class _Row(NamedTuple):
@@ -205,7 +197,7 @@ def _as_estimated(rows: pa.RecordBatch) -> Placed:
     return Placed(
         order=np.arange(len(rows)),
         recorded_at_ms=rows["recorded_at_ms"].to_numpy(),
-        status=np.full(len(rows), NOT_ALIGNED),
+        status=np.full(len(rows), NOT_ASKED),
     )
 
 
@@ -254,5 +246,5 @@ def _replay(rows: pa.RecordBatch, recorded_at_ms: np.ndarray, states: SensorStat
 def _aligned_rows(rows: pa.RecordBatch, placed: Placed, is_proven: np.ndarray) -> pa.RecordBatch:
     columns = [rows[name] for name in AMOUNTS.names]
     columns[AMOUNTS.get_field_index("recorded_at_ms")] = pa.array(placed.recorded_at_ms, I64)
-    columns += [pa.array(placed.status, I8), pa.array(is_proven, BOOL)]
+    columns.append(pa.array(is_proven, BOOL))
     return pa.RecordBatch.from_arrays(columns, schema=ALIGNED_AMOUNTS)

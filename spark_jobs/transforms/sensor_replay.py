@@ -55,10 +55,15 @@ class CarriedState:
     tokens: float | None
     last_update_ms: int | None
 
-    def is_forgotten(self, restart_ms: int, recorded_at_ms: int) -> bool:
-        """Return whether a sensor that records again then, in the life since then, begins anew."""
+    def is_lost(self, slots: int, restart_ms: int, recorded_at_ms: int) -> bool:
+        """Return whether a sensor of ``slots`` samples begins anew when it records again then.
+
+        ``restart_ms`` is the start of the life since then. More samples than slots were kept under
+        other settings or by another version: the broker was restarted.
+        """
         last_ms = max([self.last_update_ms or 0, *(last for _, last, _ in self.samples)])
-        return restart_ms > last_ms or recorded_at_ms - last_ms > EXPIRED_AFTER_MS
+        is_forgotten = restart_ms > last_ms or recorded_at_ms - last_ms > EXPIRED_AFTER_MS
+        return len(self.samples) > slots or is_forgotten
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> tuple[SensorKey, CarriedState]:
@@ -166,8 +171,7 @@ class _OpenSensors:
             elif key in carried:
                 state = carried[key]
                 slots = rules[key[0]].profile.slots(settings[i][0])
-                # Kept under other settings or by another version: the broker was restarted.
-                if len(state.samples) > slots or state.is_forgotten(*first_row):
+                if state.is_lost(slots, *first_row):
                     epochs[i] = state.sensor_epoch + 1
                     continue
                 epochs[i], next_seq[i] = state.sensor_epoch, state.sensor_seq

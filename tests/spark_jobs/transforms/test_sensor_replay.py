@@ -15,7 +15,7 @@ from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.transforms.aligned_amounts import ALIGNED_AMOUNTS, NOT_ALIGNED
+from spark_jobs.transforms.aligned_amounts import ALIGNED_AMOUNTS
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     STATE,
@@ -68,7 +68,6 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "has_request_bound": False,
         "logged_throttle_time_ms": 0,
         "logged_admitted": True,
-        "alignment": NOT_ALIGNED,
         "is_proven": False,
     } | columns
 
