@@ -14,7 +14,7 @@ from spark_jobs.jobs.local_table import write_local
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.tables import BROKERS
-from spark_jobs.transforms.aligned_amounts import as_estimated
+from spark_jobs.transforms.aligned_rows import as_estimated
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     REPLAYED,

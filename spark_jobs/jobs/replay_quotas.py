@@ -15,9 +15,11 @@ from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.publish_table import read_partition, write_partition
 from spark_jobs.jobs.resolve_quotas import read_timeline
+from spark_jobs.jobs.shared_throttles import with_shared_throttles
 from spark_jobs.jobs.sorted_amounts import sorted_amounts
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.partition_inventory import PartitionInventory
+from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.tables import DECISIONS, QUOTA_STATE, TOPIC_INVENTORY
 from spark_jobs.transforms.agreement import agreement_per_sensor
@@ -61,10 +63,14 @@ def replay_quotas(
         _align_and_replay(rules, carried_states(before), tolerances(settings)),
         from_arrow_schema(REPLAYED),
     ).persist()
+    settled = replayed
+    if timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE):
+        settled = with_shared_throttles(replayed, rules, settings.tolerance_ms).persist()
     try:
-        counts = _verdict_counts(replayed)
-        _write(spark, scope, replayed, filled=bool(counts))
+        counts = _verdict_counts(settled)
+        _write(spark, scope, settled, filled=bool(counts))
     finally:
+        settled.unpersist()
         replayed.unpersist()
     _write_inventory(scope, inventory)
     total = sum(counts.values())

@@ -11,6 +11,8 @@ from spark_jobs.jobs.publish_table import read_partition
 from spark_jobs.jobs.read_broker_log import read_broker_log
 from spark_jobs.jobs.read_lost_requests import read_lost_requests
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInventory
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.request_time import READ_PERCENTILE
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.amounts import AMOUNTS, RECORD_ORDER, SENSOR_COLUMNS, expand_amounts
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS, expand_mutations
@@ -44,6 +46,7 @@ def sorted_amounts(
             controller_listeners(requests),
             broker_log,
             read_lost_requests(scope, resolutions),
+            _read_us(requests) if timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE) else {},
         ),
         from_arrow_schema(AMOUNTS),
     )
@@ -57,6 +60,14 @@ def sorted_amounts(
 def _log_starts(requests: DataFrame) -> dict[int, int]:
     rows = requests.groupBy("broker_id").agg(F.min("recorded_earliest_ms").alias("first")).collect()
     return {row["broker_id"]: row["first"] for row in rows}
+
+
+def _read_us(requests: DataFrame) -> dict[int, float]:
+    """Return, per broker, what reading a small request may have taken."""
+    rows = requests.groupBy("broker_id").agg(
+        F.percentile("send_time_us", READ_PERCENTILE / 100.0).alias("read_us")
+    )
+    return {row["broker_id"]: row["read_us"] for row in rows.collect()}
 
 
 def controller_listeners(requests: DataFrame) -> frozenset[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ RUN_MAX = 64
 """Longer runs of tries are compared in parts: the work grows with the square of it."""
 BATCH_MAX_BYTES = 1_048_588
 """Kafka's default ``max.message.bytes``: a fetch may hold one batch, whatever its limit is."""
+GENEROUS_BATCH_MAX_BYTES = 10 * BATCH_MAX_BYTES
+"""What hardly any topic allows; the log does not say what a topic's ``max.message.bytes`` is."""
 
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -33,7 +36,7 @@ class Attempt(IntEnum):
     NOT_THROTTLED = 0
     PLAUSIBLE = 1
     UNKNOWN = 2
-    """Nothing in the log tells how much there was to read."""
+    """Nothing in the log tells how much there was to read; or the state alone asks for more."""
     BY_REQUEST_QUOTA = 3
     """The request quota may have asked for the logged throttle: the size cannot be given back."""
     TOO_LARGE = 4
@@ -42,6 +45,9 @@ class Attempt(IntEnum):
     """A fetch never holds so much: throttled for too long."""
     TOO_SMALL = 6
     """Earlier tries from the same position read more: throttled for too short."""
+
+
+ODD_ATTEMPTS = (Attempt.TOO_LARGE, Attempt.OVER_LIMIT, Attempt.TOO_SMALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +81,15 @@ class FetchLimits:
     state_slack_ms: int = 100
 
 
-def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> npt.NDArray[np.int8]:
-    """Return an :class:`Attempt` per row.
+class FetchAttempts(NamedTuple):
+    """What can be said of each try, and the nearest size that it can have had; arrays."""
+
+    attempt: npt.NDArray[np.int8]  # Attempt
+    amount: Floats  # bytes, the row's own where it is not accused
+
+
+def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
+    """Return an :class:`Attempt` per row, and what it can have been.
 
     A NaN or zero amount of a throttled fetch is UNKNOWN: the replayed state alone asks for more,
     which is a matter of the state. One single wrong throttle does not condemn its neighbours.
@@ -85,7 +98,7 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> npt.NDArray[np
     tried = np.flatnonzero(rows.is_unrecorded)
     slack = np.zeros(len(rows.amount))
     slack[tried] = rows.bound[tried] / 1000.0 * (_interval_ms(rows, tried) + limits.state_slack_ms)
-    out_of_line, answered, largest = _evidence(rows, slack)
+    out_of_line, nearest, answered, largest = _evidence(rows, slack)
     amount, limit = rows.amount, _limit(rows, limits)
     known = amount > 0
     with np.errstate(invalid="ignore"):
@@ -114,7 +127,9 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> npt.NDArray[np
             Attempt.UNKNOWN,
         )
     result[:] = verdict
-    return result
+    allowed = np.where(result == Attempt.OVER_LIMIT, limit, amount)
+    is_odd = (result == Attempt.TOO_LARGE) | (result == Attempt.TOO_SMALL)
+    return FetchAttempts(result, np.where(is_odd, nearest, allowed))
 
 
 def _limit(rows: FetchRows, limits: FetchLimits) -> Floats:
@@ -139,26 +154,35 @@ def _interval_ms(rows: FetchRows, tried: Int64s) -> Int64s:
     return np.asarray(np.maximum.reduceat(padded, np.column_stack([first, tried + 1]).ravel())[::2])
 
 
-def _evidence(rows: FetchRows, slack: Floats) -> tuple[npt.NDArray[np.int8], Bools, Floats]:
-    """Return, per row, what its run says of it, if data came, and its client's largest answer."""
+def _evidence(rows: FetchRows, slack: Floats) -> tuple[npt.NDArray[np.int8], Floats, Bools, Floats]:
+    """Return, per row, what its run says of it and the nearest size that it would not blame.
+
+    And whether data came, and its client's largest answer.
+    """
     n = len(rows.amount)
-    out_of_line, answered, largest = np.zeros(n, np.int8), np.zeros(n, bool), np.zeros(n)
+    out_of_line, answered = np.zeros(n, np.int8), np.zeros(n, bool)
+    nearest = rows.amount.copy()
     for run, answer in _runs(rows):
         tries = np.array(run)
         given = np.inf if answer is None else float(rows.amount[answer])
         answered[tries] = answer is not None
         for part in range(0, len(tries), RUN_MAX):
             of_part = tries[part : part + RUN_MAX]
-            out_of_line[of_part] = _out_of_line(rows.amount[of_part], slack[of_part], given)
+            out_of_line[of_part], nearest[of_part] = _out_of_line(
+                rows.amount[of_part], slack[of_part], given
+            )
     with_data = ~rows.is_unrecorded & rows.has_records
-    for position in np.unique(rows.position[rows.is_unrecorded]):
-        of_client = rows.position == position
-        largest[of_client] = rows.amount[of_client & with_data].max(initial=0.0)
-    return out_of_line, answered, largest
+    positions, position = np.unique(rows.position, return_inverse=True)
+    largest_of = np.zeros(len(positions))
+    np.maximum.at(largest_of, position[with_data], rows.amount[with_data])
+    largest = largest_of[position]
+    return out_of_line, nearest, answered, largest
 
 
-def _out_of_line(amounts: Floats, slack: Floats, given: float) -> npt.NDArray[np.int8]:
-    """Return TOO_LARGE, TOO_SMALL or 0 per try of one run.
+def _out_of_line(
+    amounts: Floats, slack: Floats, given: float
+) -> tuple[npt.NDArray[np.int8], Floats]:
+    """Return TOO_LARGE, TOO_SMALL or 0 per try of one run, and the nearest size in line.
 
     Tries never shrink. The largest subsets of them that do not, and end below what was given, are
     the likeliest truth: out of line is a try that is in none of them. Where two contradict each
@@ -176,12 +200,14 @@ def _out_of_line(amounts: Floats, slack: Floats, given: float) -> npt.NDArray[np
         after[k] = after[rest][grows].max(initial=0) + 1
     together = np.where(fits, before + after - 1, 0)
     is_in_line = fits & (together == together.max(initial=0))
-    found = np.zeros(n, np.int8)
+    found, nearest = np.zeros(n, np.int8), amounts.copy()
     for odd in np.flatnonzero(~is_in_line):
         later = amounts[odd + 1 :][is_in_line[odd + 1 :]].min(initial=given)
         is_larger = amounts[odd] > later + slack[odd]
         found[odd] = Attempt.TOO_LARGE if is_larger else Attempt.TOO_SMALL
-    return found
+        before_it = amounts[:odd][is_in_line[:odd]].max(initial=0.0)
+        nearest[odd] = later if is_larger else before_it
+    return found, nearest
 
 
 def _runs(rows: FetchRows) -> Iterator[tuple[list[int], int | None]]:

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spark_jobs.judge.fetch_attempt import ODD_ATTEMPTS, Attempt
+from spark_jobs.judge.mutation_throttle import INDETERMINATE, OVER_THROTTLED, UNDER_THROTTLED
+
 SIZE_NOT_LOGGED = "size_not_logged"
 PARTITIONS_UNKNOWN = "partitions_unknown"
 REQUEST_QUOTA_INTERVAL = "request_quota_interval"
@@ -49,8 +52,8 @@ class RateRows:
 
     bound: np.ndarray  # NaN: none in force
     amount_known: np.ndarray  # bool
-    attempt_plausible: np.ndarray  # bool, for un-recorded amounts: could the fetch have been that
     is_unrecorded: np.ndarray  # bool
+    attempt: np.ndarray  # judge.fetch_attempt.Attempt, of un-recorded amounts
     is_request_quota: np.ndarray  # bool
     has_request_bound: np.ndarray  # bool
     logged_ms: np.ndarray
@@ -89,6 +92,7 @@ class Verdicts:
 def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
     """Return the verdicts of windowed-rate decisions (producer, consumer, request time).
 
+    ``replayed_ms`` of a throttled fetch is the throttle of the nearest size it can have had.
     Checks run from the most to the least certain; the first that applies decides.
     """
     no_bound = np.isnan(rows.bound)
@@ -105,6 +109,7 @@ def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
         ((difference > 0) & (rows.logged_ms <= REQUEST_THROTTLE_MAX_MS)) | rows.is_request_quota
     )
+    is_odd_attempt = np.isin(rows.attempt, ODD_ATTEMPTS)
     unexplained_throttle = no_bound & ~rows.has_request_bound & ~rows.is_request_quota
     return _first(
         len(rows.bound),
@@ -112,9 +117,9 @@ def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
         (no_bound, "no_quota", None),
         (~rows.amount_known & ~rows.is_unrecorded, "indeterminate", SIZE_NOT_LOGGED),
         (rows.is_unrecorded & rows.has_request_bound, "indeterminate", REQUEST_QUOTA_INTERVAL),
-        (rows.is_unrecorded & rows.attempt_plausible, "agree", None),
-        (rows.is_unrecorded, "indeterminate", ATTEMPT_NOT_LOGGED),
-        (agrees, "agree", None),
+        (rows.is_unrecorded & (rows.attempt == Attempt.PLAUSIBLE), "agree", None),
+        (rows.is_unrecorded & ~is_odd_attempt, "indeterminate", ATTEMPT_NOT_LOGGED),
+        (~rows.is_unrecorded & agrees, "agree", None),
         (by_request_quota, "indeterminate", REQUEST_QUOTA_INTERVAL),
         (
             ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
@@ -128,7 +133,7 @@ def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
             QUOTA_CHANGE_IN_FLIGHT,
         ),
         (~rows.is_proven & (rows.lost_requests > 0), "indeterminate", LINES_MISSING),
-        (explained_by_timing, "indeterminate", SAMPLE_TIMING),
+        (~rows.is_unrecorded & explained_by_timing, "indeterminate", SAMPLE_TIMING),
         (difference < 0, "under_throttled", None),
         (np.ones(len(rows.bound), bool), "over_throttled", None),
     )
@@ -155,6 +160,24 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
         (rows.logged_admitted, "wrongly_admitted", None),
         (np.ones(len(rows.bound), bool), "wrongly_refused", None),
     )
+
+
+def with_throttles(verdicts: Verdicts, throttles: np.ndarray, request: np.ndarray) -> Verdicts:
+    """Return the verdicts of mutations with those of their responses' throttles.
+
+    ``throttles`` are the codes of ``judge_mutation_throttles``, ``request`` numbers the requests.
+    A throttle accuses the last topic of its request, and only where the admission of every topic
+    is right: a wrong one is accused already, and spoils the throttle.
+    """
+    verdict, reason = verdicts.verdict.copy(), verdicts.reason.copy()
+    is_last = np.append(request[1:] != request[:-1], True)[: len(request)]
+    doubted = np.unique(request[verdict != "agree"])
+    judged = is_last & ~np.isin(request, doubted)
+    verdict[judged & (throttles == UNDER_THROTTLED)] = "under_throttled"
+    verdict[judged & (throttles == OVER_THROTTLED)] = "over_throttled"
+    open_rows = judged & (throttles == INDETERMINATE)
+    verdict[open_rows], reason[open_rows] = "indeterminate", REQUEST_QUOTA_INTERVAL
+    return Verdicts(verdict, reason)
 
 
 def _first(n: int, *rules: tuple[np.ndarray, str, str | None]) -> Verdicts:

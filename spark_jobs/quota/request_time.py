@@ -33,6 +33,11 @@ SHORT_WAIT_US = 20_000
 WAIT_LAG_US = 5000
 """Who completes a response that waited records it so long before it is complete, or less."""
 READ_PERCENTILE = 95.0
+"""What reading a small request may have taken: this percentile of all send times of its broker.
+
+Reading and writing are the same work of the same threads, so nearly all reads are within what
+nearly all sends took; the send time also holds waiting, which makes it generous.
+"""
 READ_US_PER_BYTE = 0.002
 """500 MB/s: what TLS on a slow core takes."""
 
@@ -60,16 +65,6 @@ def record_interval_ms(
     return first_us // 1000, last_us // 1000
 
 
-def read_time_us(send_time_us: npt.ArrayLike) -> float:
-    """Return what reading a small request may have taken, told by the send times of one broker.
-
-    Reading and writing are the same work of the same threads, so nearly all reads are within what
-    nearly all sends took; the send time also holds waiting, which makes it generous.
-    """
-    times = np.asarray(send_time_us, np.float64)
-    return float(np.percentile(times, READ_PERCENTILE)) if len(times) else 0.0
-
-
 def network_time_max_us(
     send_time_us: npt.ArrayLike,
     request_bytes: npt.ArrayLike,
@@ -78,8 +73,9 @@ def network_time_max_us(
 ) -> Floats:
     """Return the most network-thread time of each request: its send time and a generous read.
 
-    ``request_bytes`` is NaN where unknown; ``handshake_us`` is what authentication may have taken,
-    0 but for the first request of a connection, which pays for it
+    ``read_us`` is the broker's READ_PERCENTILE; ``request_bytes`` is NaN where unknown;
+    ``handshake_us`` is what authentication may have taken, 0 but for the first request of a
+    connection, which pays for it
     (``RequestChannel.Request.updateRequestMetrics``).
 
     >>> network_time_max_us([70.0], [10_000.0], read_us=200.0).tolist()

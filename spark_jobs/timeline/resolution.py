@@ -133,6 +133,10 @@ class QuotaTimeline:
         by_type = {quota_type: dict(entities) for quota_type, entities in quotas.items()}
         return cls(by_type, level_rules or {}, restarts_ms or {})
 
+    def has_quotas(self, quota_type: str) -> bool:
+        """Return whether anybody ever had a quota of the type."""
+        return bool(self._quotas.get(quota_type))
+
     def resolve(
         self, quota_type: str, user: str, client_id: str, broker_id: int
     ) -> tuple[Resolution, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
+from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
 from spark_jobs.tables import BOOL, F64, I8, I16, I32, I64, STR
 from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.lost_requests import LostRequests
@@ -53,6 +54,15 @@ AMOUNTS = pa.schema(
         # most, in the sensor's unit; null: not looked for.
         ("lost_requests", I32),
         ("lost_bytes_max", F64),
+        # What the request quota counts once the response was sent, at most; null: other quotas.
+        ("unlogged_amount_max", F64),
+        # When the throttle in the response was computed; null: other quotas than mutations.
+        ("response_earliest_ms", I64),
+        ("response_latest_ms", I64),
+        # Of fetches; null: other requests, and where the log does not say.
+        ("request_bytes", I64),
+        ("fetch_max_bytes", I64),
+        ("has_records", BOOL),
     ]
 )
 # Amounts of a sensor are recorded in this order; the rest of the key makes it total.
@@ -84,17 +94,19 @@ def expand_amounts(
     controller_listeners: frozenset[str],
     broker_log: BrokerLog | None = None,
     lost: LostRequests | None = None,
+    read_us: Mapping[int, float] | None = None,
 ) -> AmountBatches:
     """Return the ``mapInArrow`` function that turns request batches into amounts.
 
     Bandwidth and request-time amounts only: mutations need the topics' partitions in the
-    controller's order and are expanded by :func:`spark_jobs.transforms.mutations`.
+    controller's order and are expanded by :func:`spark_jobs.transforms.mutations`. ``read_us`` is
+    the longest read of a small request per broker (``request_time.read_time_us``).
     """
     log = broker_log or BrokerLog()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from _expand(batch, resolutions, controller_listeners, log, lost)
+            yield from _expand(batch, resolutions, controller_listeners, log, lost, read_us or {})
 
     return run
 
@@ -105,6 +117,7 @@ def _expand(
     controller_listeners: frozenset[str],
     broker_log: BrokerLog,
     lost: LostRequests | None,
+    read_us: Mapping[int, float],
 ) -> Iterator[pa.RecordBatch]:
     index = ClientIndex.of(batch)
     at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
@@ -133,6 +146,7 @@ def _expand(
         amount=np.where(throttled, np.nan, floats(batch["response_bytes"])),
         behaviour=np.where(throttled, RECORD_AND_UNRECORD, RECORD).astype(np.int8),
         has_request_bound=has_request_bound,
+        own=_fetch_columns(batch),
     )  # fmt: skip
     without_response = (api_name == "PRODUCE") & (floats(batch["acks"]) == 0)
     yield _amounts(
@@ -142,7 +156,47 @@ def _expand(
         amount=batch["handler_time_us"].to_numpy() * 1000 * 1e-7,
         behaviour=np.full(len(batch), RECORD, np.int8),
         has_request_bound=has_request_bound,
+        own=_request_time_columns(batch, read_us),
     )  # fmt: skip
+
+
+def _fetch_columns(batch: pa.RecordBatch) -> dict[str, object]:
+    topics = batch["topics"]
+    has_records = np.zeros(len(batch), bool)
+    records_bytes = topics.flatten().field("records_bytes")
+    with_data = pc.fill_null(pc.greater(records_bytes, 0), False)
+    has_records[pc.list_parent_indices(topics).filter(with_data).to_numpy()] = True
+    return {
+        "request_bytes": batch["request_bytes"],
+        "fetch_max_bytes": batch["fetch_max_bytes"],
+        "has_records": has_records,
+    }
+
+
+def _request_time_columns(batch: pa.RecordBatch, read_us: Mapping[int, float]) -> dict[str, object]:
+    """Return when and how much more of each request the request quota counts."""
+    acks = floats(batch["acks"])
+    earliest_ms, latest_ms = record_interval_ms(
+        batch["log_time_ms"].to_numpy(),
+        batch["remote_time_us"].to_numpy(),
+        batch["response_queue_time_us"].to_numpy(),
+        batch["send_time_us"].to_numpy(),
+        completes_in_handler=(acks == 0) | (acks == 1),
+    )
+    brokers, broker = np.unique(batch["broker_id"].to_numpy(), return_inverse=True)
+    later_us = network_time_max_us(
+        batch["send_time_us"].to_numpy(),
+        floats(batch["request_bytes"]),
+        np.array([read_us.get(b, 0.0) for b in brokers.tolist()])[broker],
+    )
+    estimate_ms = batch["recorded_estimate_us"].to_numpy() // 1000
+    return {
+        "recorded_at_ms": np.clip(estimate_ms, earliest_ms, latest_ms),
+        "earliest_ms": earliest_ms,
+        "latest_ms": latest_ms,
+        "likely_from_ms": earliest_ms,
+        "unlogged_amount_max": later_us * PERCENT_PER_US,
+    }
 
 
 def _amounts(
@@ -156,7 +210,9 @@ def _amounts(
     amount: np.ndarray,
     behaviour: np.ndarray,
     has_request_bound: np.ndarray,
+    own: Mapping[str, object] | None = None,
 ) -> pa.RecordBatch:
+    """Return the amounts of ``rows`` on one quota; ``own`` has columns that only it needs."""
     at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
     latest_ms = batch["recorded_latest_ms"].to_numpy()
     lives = broker_log.lives(batch["broker_id"].to_numpy(), latest_ms)
@@ -196,8 +252,13 @@ def _amounts(
         batch["recorded_estimate_us"].to_numpy(),
         np.where(rows, batch["throttle_time_ms"].to_numpy(), 0),
     )
+    columns |= own or {}
     full = pa.RecordBatch.from_arrays(
-        [as_column(columns[f.name], f.type) for f in AMOUNTS], schema=AMOUNTS
+        [
+            as_column(columns[f.name], f.type) if f.name in columns else pa.nulls(n, f.type)
+            for f in AMOUNTS
+        ],
+        schema=AMOUNTS,
     )
     return full.filter(pa.array(rows))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.judge.mutation_throttle import response_interval_ms
 from spark_jobs.quota.partition_inventory import (
     MUTATION_APIS,
     THROTTLING_QUOTA_EXCEEDED,
@@ -16,7 +17,7 @@ from spark_jobs.quota.partition_inventory import (
 )
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD
-from spark_jobs.tables import F64, I32, I64
+from spark_jobs.tables import BOOL, F64, I32, I64
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
@@ -25,8 +26,8 @@ NO_ERROR = 0
 MUTATION_COLUMNS = (
     "broker_id", "source_file", "source_line", "connection", "correlation_id", "api_name",
     "api_version", "user", "client_id", "is_forwarded", "log_time_ms", "recorded_estimate_us",
-    "recorded_earliest_ms", "recorded_latest_ms", "throttle_time_ms", "mutations",
-    "validate_only",
+    "recorded_earliest_ms", "recorded_latest_ms", "response_queue_time_us", "send_time_us",
+    "throttle_time_ms", "mutations", "validate_only",
 )  # fmt: skip
 
 
@@ -55,6 +56,9 @@ def _where_decided(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _amounts_of(row: Mapping[str, Any], inventory: PartitionInventory) -> Iterator[dict[str, Any]]:
     api_name = row["api_name"]
+    response_earliest_ms, response_latest_ms = response_interval_ms(
+        row["log_time_ms"], row["response_queue_time_us"], row["send_time_us"]
+    )
     for position, mutation in enumerate(row["mutations"] or ()):
         topic, stated, error = mutation["topic"], mutation["partitions"], mutation["error_code"]
         # A topic that failed its validation is never charged (KIP-599).
@@ -76,7 +80,8 @@ def _amounts_of(row: Mapping[str, Any], inventory: PartitionInventory) -> Iterat
             "amount": float("nan") if cost is None else float(cost),
             "behaviour": RECORD,
             "is_strict": is_strict(api_name, row["api_version"]),
-            "has_request_bound": False,
+            "response_earliest_ms": int(response_earliest_ms),
+            "response_latest_ms": int(response_latest_ms),
             "logged_throttle_time_ms": row["throttle_time_ms"],
             "logged_admitted": error == NO_ERROR,
         }
@@ -93,6 +98,7 @@ def _resolve(
     (batch,) = table.combine_chunks().to_batches()
     at_ms = batch["recorded_at_ms"].to_numpy()
     found = resolutions.resolve(QuotaType.CONTROLLER_MUTATION_RATE, ClientIndex.of(batch), at_ms)
+    request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, ClientIndex.of(batch), at_ms)
     lives = broker_log.lives(batch["broker_id"].to_numpy(), at_ms)
     resolved = {
         # A refusal's delay is counted from a clock reading of its own: no record tells it apart.
@@ -101,6 +107,11 @@ def _resolve(
         # A lost mutation is told by its twin on the controller or the broker, not by gaps.
         "lost_requests": pa.nulls(len(batch), I32),
         "lost_bytes_max": pa.nulls(len(batch), F64),
+        "has_request_bound": pa.array(~np.isnan(request.bound) & request.is_enabled),
+        "unlogged_amount_max": pa.nulls(len(batch), F64),
+        "request_bytes": pa.nulls(len(batch), I64),
+        "fetch_max_bytes": pa.nulls(len(batch), I64),
+        "has_records": pa.nulls(len(batch), BOOL),
         "quota_user": found.quota_user,
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,

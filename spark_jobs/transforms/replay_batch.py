@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.judge.mutation_throttle import (
+    MutationThrottleRows,
+    judge_mutation_throttles,
+    mutation_throttles,
+)
 from spark_jobs.judge.verdicts import (
     MutationRows,
     RateRows,
@@ -15,14 +20,14 @@ from spark_jobs.judge.verdicts import (
     Verdicts,
     judge_mutations,
     judge_rates,
+    with_throttles,
 )
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate, replay_token_bucket
 from spark_jobs.quota.rate_decision import RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.transforms.amounts import bools, floats
-
-# Brokers cut a fetch to what it may read in all but one window, plus the first batch (2.5+).
-ATTEMPT_MAX_FACTOR = 2.0
+from spark_jobs.transforms.fetch_attempts import fetch_attempts
+from spark_jobs.transforms.request_runs import request_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class Replayed:
     throttle_time_ms: np.ndarray
     admitted: np.ndarray
     verdicts: Verdicts
+    # The verdicts if the request's other quota, the one on its time, asked for nothing.
+    verdicts_alone: Verdicts
 
 
 def replay_rates(
@@ -62,34 +69,39 @@ def replay_rates(
         throttle_max_ms,
         *states.rate_arrays(),
     )
-    verdicts = judge_rates(
-        RateRows(
-            bound=bound,
-            amount_known=amount_known,
-            attempt_plausible=_is_plausible_attempt(result.amount, bound, states, sensor),
-            is_unrecorded=is_unrecorded,
-            is_request_quota=is_request,
-            has_request_bound=bools(part["has_request_bound"]),
-            logged_ms=logged_ms,
-            replayed_ms=result.throttle_time_ms,
-            boundary_amount=result.oldest_value,
-            window_ms=window_ms,
-            known_for_ms=part["known_for_ms"].to_numpy(),
-            change_distance_ms=part["change_distance_ms"].to_numpy(),
-            is_proven=bools(part["is_proven"]),
-            lost_requests=np.nan_to_num(floats(part["lost_requests"])),
-        ),
-        tolerances,
+    attempts = fetch_attempts(part, sensor, states, result.amount)
+    throttle_time_ms = np.where(
+        is_unrecorded,
+        _throttle_of_other_amount(logged_ms, result.amount, attempts.amount, bound),
+        result.throttle_time_ms,
     )
+    rows = RateRows(
+        bound=bound,
+        amount_known=amount_known,
+        is_unrecorded=is_unrecorded,
+        attempt=attempts.attempt,
+        is_request_quota=is_request,
+        has_request_bound=bools(part["has_request_bound"]),
+        logged_ms=logged_ms,
+        replayed_ms=throttle_time_ms,
+        boundary_amount=result.oldest_value,
+        window_ms=window_ms,
+        known_for_ms=part["known_for_ms"].to_numpy(),
+        change_distance_ms=part["change_distance_ms"].to_numpy(),
+        is_proven=bools(part["is_proven"]),
+        lost_requests=np.nan_to_num(floats(part["lost_requests"])),
+    )
+    alone = replace(rows, has_request_bound=np.zeros(len(part), bool))
     return Replayed(
         amount=np.where(amount_known | is_unrecorded, result.amount, np.nan),
         is_unrecorded=is_unrecorded,
         rate=result.rate,
         window_size_ms=result.window_size_ms,
         tokens=np.full(len(part), np.nan),
-        throttle_time_ms=result.throttle_time_ms,
+        throttle_time_ms=throttle_time_ms,
         admitted=np.ones(len(part), bool),
-        verdicts=verdicts,
+        verdicts=judge_rates(rows, tolerances),
+        verdicts_alone=judge_rates(alone, tolerances),
     )
 
 
@@ -99,14 +111,14 @@ def replay_mutations(
     """Return the token-bucket decisions of ``part``; ``states`` moves on."""
     bound = part["bound"].to_numpy()
     amount = floats(part["amount"])
-    logged_admitted = bools(part["logged_admitted"])
+    logged_admitted, is_strict = bools(part["logged_admitted"]), bools(part["is_strict"])
     interval_ms = part["latest_ms"].to_numpy() - part["earliest_ms"].to_numpy()
     result = replay_token_bucket(
         sensor,
         part["recorded_at_ms"].to_numpy(),
         amount,
         bound,
-        bools(part["is_strict"]).astype(np.int8),
+        is_strict.astype(np.int8),
         logged_admitted.astype(np.int8),
         *states.bucket_arrays(),
         doubt_tokens=np.nan_to_num(bound) * (interval_ms + tolerances.throttle_ms) / 1000.0,
@@ -125,21 +137,54 @@ def replay_mutations(
         ),
         tolerances,
     )
+    request = np.concatenate([[0], np.cumsum(request_changes(part))])
+    throttles = MutationThrottleRows(
+        sensor=sensor,
+        request=request,
+        recorded_at_ms=part["recorded_at_ms"].to_numpy(),
+        interval_ms=interval_ms,
+        bound=bound,
+        burst=bound * (states.samples * states.window_ms)[sensor] / 1000.0,
+        tokens_before=result.tokens_before,
+        replayed_ms=result.throttle_time_ms,
+        is_strict=is_strict,
+        admitted=logged_admitted,
+        is_state_known=result.is_state_known & ~np.isnan(amount),
+        has_request_bound=bools(part["has_request_bound"]),
+        response_earliest_ms=part["response_earliest_ms"].to_numpy(),
+        response_latest_ms=part["response_latest_ms"].to_numpy(),
+        logged_ms=part["logged_throttle_time_ms"].to_numpy().astype(np.int64),
+    )
+    verdicts = with_throttles(
+        verdicts, judge_mutation_throttles(throttles, tolerances.throttle_ms), request
+    )
+    said = mutation_throttles(throttles)
+    throttle_time_ms = np.where(
+        said.is_known,
+        np.clip(throttles.logged_ms, said.throttle_min_ms, said.throttle_max_ms),
+        result.throttle_time_ms,
+    )
     return Replayed(
         amount=amount,
         is_unrecorded=np.zeros(len(part), bool),
         rate=np.full(len(part), np.nan),
         window_size_ms=np.full(len(part), -1, np.int64),
         tokens=result.tokens,
-        throttle_time_ms=result.throttle_time_ms,
+        throttle_time_ms=throttle_time_ms,
         admitted=result.admitted,
         verdicts=verdicts,
+        verdicts_alone=verdicts,
     )
 
 
-def _is_plausible_attempt(
-    amount: np.ndarray, bound: np.ndarray, states: SensorStates, sensor: np.ndarray
+def _throttle_of_other_amount(
+    logged_ms: np.ndarray, amount: np.ndarray, other: np.ndarray, bound: np.ndarray
 ) -> np.ndarray:
-    window_s = states.samples[sensor] * states.window_ms[sensor] / 1000.0
-    with np.errstate(invalid="ignore"):
-        return np.asarray((amount > 0) & (amount <= ATTEMPT_MAX_FACTOR * bound * window_s))
+    """Return the throttle of ``other`` where ``amount`` was throttled by ``logged_ms``.
+
+    In one state, a throttle grows by the amount over the bound (``QuotaUtils.boundedThrottleTime``
+    with the window's length cancelled out).
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        more_ms = np.nan_to_num((other - amount) / bound * 1000.0)
+    return np.asarray(np.maximum(logged_ms + np.rint(more_ms).astype(np.int64), 0))

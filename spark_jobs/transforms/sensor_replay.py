@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.tables import DECISIONS, QUOTA_STATE
+from spark_jobs.tables import BOOL, DECISIONS, I64, QUOTA_STATE, STR
 from spark_jobs.transforms.amounts import SENSOR_COLUMNS, as_column
 from spark_jobs.transforms.replay_batch import Replayed, replay_mutations, replay_rates
 
@@ -85,9 +85,17 @@ def _replayed_schema() -> pa.Schema:
     for schema in (DECISIONS, QUOTA_STATE):
         for column in schema:
             fields.setdefault(column.name, column.with_nullable(True))
-    return pa.schema(list(fields.values()))
+    return pa.schema([*fields.values(), *_SHARED])
 
 
+# What two quotas of one request have to say to each other (transforms.shared_throttles).
+_SHARED = (
+    pa.field("has_request_bound", BOOL),
+    pa.field("throttle_time_min_ms", I64),
+    pa.field("throttle_time_max_ms", I64),
+    pa.field("verdict_alone", STR),
+    pa.field("reason_alone", STR),
+)
 REPLAYED = _replayed_schema()
 
 
@@ -245,13 +253,20 @@ def _decisions(
         if len(rows):
             part = batch.take(pa.array(rows))
             replayed = replay(part, sensors.sensor[rows], sensors.states, tolerances)
-            parts.append(_rows(part, replayed, sensors, rows))
+            parts.append(_rows(part, replayed, sensors, rows, tolerances))
     return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
 
 def _rows(
-    part: pa.RecordBatch, replayed: Replayed, sensors: _OpenSensors, rows: np.ndarray
+    part: pa.RecordBatch,
+    replayed: Replayed,
+    sensors: _OpenSensors,
+    rows: np.ndarray,
+    tolerances: Tolerances,
 ) -> pa.RecordBatch:
+    is_judged = (part["known_for_ms"].to_numpy() >= tolerances.warm_up_ms) & (
+        part["change_distance_ms"].to_numpy() >= tolerances.change_ms
+    )
     own: dict[str, object] = {
         "row_kind": [DECISION] * len(part),
         "sensor_epoch": sensors.epochs[sensors.sensor[rows]],
@@ -268,6 +283,10 @@ def _rows(
         "replayed_admitted": replayed.admitted,
         "verdict": replayed.verdicts.verdict,
         "reason": replayed.verdicts.reason,
+        "verdict_alone": replayed.verdicts_alone.verdict,
+        "reason_alone": replayed.verdicts_alone.reason,
+        "throttle_time_min_ms": _where(is_judged, part["throttle_time_min_ms"]),
+        "throttle_time_max_ms": _where(is_judged, part["throttle_time_max_ms"]),
     }
     columns = []
     for field in REPLAYED:
@@ -278,6 +297,10 @@ def _rows(
         else:
             columns.append(pa.nulls(len(part), field.type))
     return pa.RecordBatch.from_arrays(columns, schema=REPLAYED)
+
+
+def _where(mask: np.ndarray, column: pa.Array) -> pa.Array:
+    return pc.if_else(pa.array(mask), column, pa.scalar(None, column.type))
 
 
 def _nullable(values: np.ndarray) -> pa.Array:

@@ -37,7 +37,9 @@ def fetches(*amounts: tuple[float, bool], position: int = 0) -> FetchRows:
 
 
 def judged(rows: FetchRows, limits: FetchLimits | None = None) -> list[Attempt]:
-    return [Attempt(a) for a in judge_fetch_attempts(rows, limits or FetchLimits()).tolist()]
+    return [
+        Attempt(a) for a in judge_fetch_attempts(rows, limits or FetchLimits()).attempt.tolist()
+    ]
 
 
 def test_tries_that_never_shrink_and_end_in_an_answer_are_plausible() -> None:
@@ -69,6 +71,13 @@ def test_one_wrong_try_among_growing_ones_is_found_and_condemns_no_other() -> No
         Attempt.TOO_SMALL,
         Attempt.PLAUSIBLE,
     ]
+
+
+def test_what_an_accused_try_can_have_been_is_the_nearest_size_in_line() -> None:
+    rows = fetches((2e5, True), (15e5, True), (6e5, True), (1e5, True), (9e5, True), (20e5, False))
+    found = judge_fetch_attempts(rows, FetchLimits())
+    assert found.attempt[[1, 3]].tolist() == [Attempt.TOO_LARGE, Attempt.TOO_SMALL]
+    assert found.amount.tolist() == [2e5, 6e5, 6e5, 6e5, 9e5, 20e5]
 
 
 def test_of_two_tries_that_contradict_each_other_neither_is_accused() -> None:

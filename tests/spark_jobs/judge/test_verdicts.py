@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.judge.fetch_attempt import Attempt
 from spark_jobs.judge.verdicts import (
     MutationRows,
     RateRows,
@@ -19,12 +20,15 @@ from spark_jobs.tables import VERDICTS
 TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
 
 
+TRIED = {"is_unrecorded": True, "logged_ms": 70}
+
+
 def rate_row(**overrides: object) -> RateRows:
     row = {
         "bound": 1000.0,
         "amount_known": True,
-        "attempt_plausible": True,
         "is_unrecorded": False,
+        "attempt": Attempt.NOT_THROTTLED,
         "is_request_quota": False,
         "has_request_bound": False,
         "logged_ms": 0,
@@ -105,10 +109,21 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             {"logged_ms": 9000, "replayed_ms": 0, "has_request_bound": True},
             ("over_throttled", None),
         ),
-        ({"is_unrecorded": True, "logged_ms": 70}, ("agree", None)),
+        ({**TRIED, "attempt": Attempt.PLAUSIBLE, "replayed_ms": 70}, ("agree", None)),
         (
-            {"is_unrecorded": True, "logged_ms": 70, "attempt_plausible": False},
+            {**TRIED, "attempt": Attempt.UNKNOWN, "replayed_ms": 70},
             ("indeterminate", "attempt_not_logged"),
+        ),
+        ({**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20}, ("over_throttled", None)),
+        ({**TRIED, "attempt": Attempt.OVER_LIMIT, "replayed_ms": 20}, ("over_throttled", None)),
+        ({**TRIED, "attempt": Attempt.TOO_SMALL, "replayed_ms": 90}, ("under_throttled", None)),
+        (
+            {**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20, "known_for_ms": 12_999},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
+            {**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20, "lost_requests": 1},
+            ("indeterminate", "lines_missing"),
         ),
     ],
 )

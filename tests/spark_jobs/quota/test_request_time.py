@@ -12,7 +12,6 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import (
     RequestRows,
     network_time_max_us,
-    read_time_us,
     record_interval_ms,
     replay_requests,
 )
@@ -63,11 +62,8 @@ def test_the_quota_counts_where_the_handler_time_ends_or_the_wait(
 
 
 def test_network_time_is_the_send_time_a_usual_read_the_bytes_and_a_handshake() -> None:
-    read_us = read_time_us([100.0] * 95 + [200.0] * 5 + [9000.0])
-    assert read_us == 200.0
-    found = network_time_max_us([50.0, 60.0], [np.nan, 10_000.0], read_us, [20_000.0, 0.0])
+    found = network_time_max_us([50.0, 60.0], [np.nan, 10_000.0], 200.0, [20_000.0, 0.0])
     assert found.tolist() == [20_250.0, 280.0]
-    assert read_time_us([]) == 0.0
 
 
 def test_handler_time_is_percent_of_a_second_and_a_cut_microsecond_more() -> None:

@@ -15,7 +15,7 @@ from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.transforms.aligned_amounts import ALIGNED_AMOUNTS
+from spark_jobs.transforms.aligned_rows import ALIGNED_AMOUNTS
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     STATE,
@@ -69,6 +69,8 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "logged_throttle_time_ms": 0,
         "logged_admitted": True,
         "is_proven": False,
+        "response_earliest_ms": NOON_MS + at_ms - 1,
+        "response_latest_ms": NOON_MS + at_ms,
     } | columns
 
 
