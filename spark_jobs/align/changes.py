@@ -23,7 +23,8 @@ NO_SENSOR = -1
 EARLIER_MS, LATER_MS = 20, 500
 # Between two moments that explain equally much the likelier one is the sooner.
 _COST_PER_MS = 0.002
-_WIDTH = 128
+# A lie beside the change may push the truth out of a narrow search.
+_WIDTHS = (128, 512)
 _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
 _SENSORS_MAX = 6
 # Everything explained: no other moment can be better.
@@ -95,7 +96,7 @@ class _Trial:
         self._from_ms = self._nominal_ms - 2 * lag_ms
         self._warm_ms = self._nominal_ms - lag_ms
         self._until_ms = self._nominal_ms + (2 * lag_ms if moves_sensors else 3 * window.window_ms)
-        self._known_costs: dict[tuple[int, bytes, bytes], float] = {}
+        self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
         self._sensors = self._telling(sensors)
 
     def best(self, *, may_push: bool) -> Int64s:
@@ -107,12 +108,13 @@ class _Trial:
             return self._pushed(max(int(self._at_ms[self._change]), self._lowest()))
         moments = sorted(self._moments(may_push=may_push), key=lambda m: abs(m - self._nominal_ms))
         best, best_cost = moments[0], np.inf
-        for moment in moments:
-            cost = self._cost(moment)
-            if cost < best_cost:
-                best, best_cost = moment, cost
-            if cost < _PERFECT_COST:
-                break
+        for width in _WIDTHS:
+            for moment in moments:
+                cost = self._cost(moment, width, best_cost)
+                if cost < best_cost:
+                    best, best_cost = moment, cost
+                if cost < _PERFECT_COST:
+                    return self._pushed(best)
         return self._pushed(best)
 
     def _lowest(self) -> int:
@@ -145,21 +147,31 @@ class _Trial:
         ranked = sorted(sensors, key=lambda s: -throttled[s])[:_SENSORS_MAX]
         return [sensor for sensor in ranked if throttled[sensor]]
 
-    def _cost(self, moment: int) -> float:
-        """Return what stays unexplained in all sensors, the change being in force at ``moment``."""
+    def _cost(self, moment: int, width: int, cost_max: float) -> float:
+        """Return what stays unexplained in all sensors, the change being in force at ``moment``.
+
+        Infinite where it is more than ``cost_max``.
+        """
         at_ms = self._pushed(moment)
         cost = _COST_PER_MS * abs(moment - self._nominal_ms)
         for sensor in self._sensors:
             rows = self._rows(sensor, at_ms)
             if rows is None:
                 continue
-            # Between two requests of one sensor every moment is the same to it.
-            same = (sensor, rows.latest_ms.tobytes(), rows.bound.tobytes())
-            if same not in self._known_costs:
-                empty = Samples.empty(self._window.slots)
-                self._known_costs[same] = search(rows, empty, self._window, _WIDTH).cost
-            cost += self._known_costs[same]
+            cost += self._cost_of(sensor, rows, width, cost_max - cost)
+            if cost > cost_max:
+                return np.inf
         return cost
+
+    def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
+        # Between two requests of one sensor every moment is the same to it.
+        same = (sensor, width, rows.latest_ms.tobytes(), rows.bound.tobytes())
+        least, is_whole = self._known_costs.get(same, (0.0, False))
+        if not is_whole and least <= cost_max:
+            empty = Samples.empty(self._window.slots)
+            least = search(rows, empty, self._window, width, cost_max).cost
+            self._known_costs[same] = least, least <= cost_max
+        return least
 
     def _rows(self, sensor: int, at_ms: Int64s) -> Events | None:
         """Return a sensor's requests around the change, were the changes in force then."""

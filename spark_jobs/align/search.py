@@ -54,8 +54,13 @@ class Found(NamedTuple):
     steps: Int64s  # [N, STEP_COLUMNS]
 
 
-def search(events: Events, samples: Samples, window: Window, width: int) -> Found:
-    """Return the best of ``width`` hypotheses after all ``events``; the first step is the root."""
+def search(
+    events: Events, samples: Samples, window: Window, width: int, cost_max: float = np.inf
+) -> Found:
+    """Return the best of ``width`` hypotheses after all ``events``; the first step is the root.
+
+    Gives up where everything costs more than ``cost_max``: what is found is then not whole.
+    """
     n = len(events.amount)
     beam = allocate(width, window.slots)
     children = allocate(width * FAN_OUT, window.slots)
@@ -69,6 +74,7 @@ def search(events: Events, samples: Samples, window: Window, width: int) -> Foun
         window.samples,
         window.window_ms,
         window.keeps_overlapping,
+        cost_max,
     )
     return Found(leaf, cost, steps)
 
@@ -83,6 +89,7 @@ def _search(
     samples: int,
     window_ms: int,
     keeps_overlapping: bool,
+    cost_max: float,
 ) -> tuple[int, float, Int64s]:
     n = len(events.whole)
     history[0, PARENT] = -1
@@ -98,6 +105,8 @@ def _search(
             beam, children, grown, taken, history, nodes, buckets, chain, keeps_overlapping
         )
         nodes += kept
+        if beam.costs[0] > cost_max:
+            break
     return beam.heads[0, NODE], beam.costs[0], history
 
 
