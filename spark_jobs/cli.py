@@ -300,10 +300,18 @@ def score(
         Path | None,
         typer.Option("--tampered", help="JSON of planted faults: adds recall and precision."),
     ] = None,
+    controls: Annotated[
+        bool,
+        typer.Option(
+            "--controls",
+            help="Audit twice more, with bounds 5 % off and another rate: both must be worse.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Print how far the replay of a capture agrees with what its brokers logged."""
-    from spark_jobs.jobs.score_capture import ScoreRequest, print_score
+    from spark_jobs.jobs.print_score import print_score
+    from spark_jobs.jobs.score_capture import ScoreRequest
 
     if warehouse and (broker_version or ignore_server_logs or bound_factor != 1):
         raise BadInputError(
@@ -320,7 +328,7 @@ def score(
         bound_factor=bound_factor,
         planted=tampered,
     )
-    print_score(request, as_json=as_json)
+    print_score(request, with_controls=controls, as_json=as_json)
 
 
 def _ingest_options(

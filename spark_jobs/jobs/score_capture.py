@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import tempfile
 import zoneinfo
 from collections.abc import Iterator, Sequence
@@ -14,9 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import Archive, LogFile, choose_cluster, find_archive
@@ -35,8 +31,6 @@ from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
 from spark_jobs.score.planted_faults import count_found, read_planted
 from spark_jobs.warehouse import RunScope, days_of, read_table
 
-# A client's name on one line with its figures, also where no terminal says its width.
-WIDTH_MIN = 120
 BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
 
 
@@ -57,23 +51,6 @@ class ScoreRequest:
     planted: Path | None = None
 
 
-def print_score(request: ScoreRequest, *, as_json: bool) -> None:
-    """Print the figures of a capture, for people or as one JSON object.
-
-    Raises BadInputError where there is nothing to score.
-    """
-    figures = score_capture(request)
-    if as_json:
-        print(json.dumps(figures))
-        return
-    console = Console(soft_wrap=True, highlight=False)
-    console = Console(width=max(console.width, WIDTH_MIN), soft_wrap=True, highlight=False)
-    sensors = figures.pop("sensors")
-    for name, value in figures.items():
-        console.print(f"{name:22} {_shown(value)}", markup=False)
-    console.print(_sensor_table(sensors))
-
-
 def score_capture(request: ScoreRequest) -> dict[str, Any]:
     """Return the figures of a capture by name, those of each sensor under ``sensors``.
 
@@ -91,6 +68,7 @@ def score_capture(request: ScoreRequest) -> dict[str, Any]:
         logged.take_known_quotas(
             row for scope in scopes for row in read_table(scope, "quota_events").to_pylist()
         )
+        profiles = sorted({rule.profile for rule in rules.values()})
     found = compare(rows, logged)
     figures = capture_figures(found, logged, check_consistency(rows, rules, before))
     if not (figures["produce_decisions"] or figures["mutation_decisions"]):
@@ -101,7 +79,8 @@ def score_capture(request: ScoreRequest) -> dict[str, Any]:
         )
     if planted is not None:
         figures |= planted_figures(count_found(planted, found.flagged))
-    return figures | {"sensors": sensor_figures(found.sensors)}
+    own = {"rate_profiles": profiles, "sensors": sensor_figures(found.sensors)}
+    return figures | own
 
 
 def read_capture(archive: Archive, timezone: str) -> LoggedOutcomes:
@@ -198,22 +177,3 @@ def _bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}. Check the path.") from error
-
-
-def _sensor_table(sensors: Sequence[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in ("broker", "quota", "decided", "agree", "throttled", "≤ 1 ms", "flagged"):
-        table.add_column(title, justify="left" if title == "quota" else "right")
-    for sensor in sensors:
-        quota = f"{sensor['quota_type']} {sensor['quota_user']}:{sensor['quota_client_id']}"
-        shown = ("decisions", "decision_agreement", "throttled", "throttle_within_1ms", "flagged")
-        table.add_row(
-            str(sensor["broker_id"]), Text(quota), *(_shown(sensor[name]) for name in shown)
-        )
-    return table
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return "-" if value is None else str(value)

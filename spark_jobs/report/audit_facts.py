@@ -17,6 +17,7 @@ from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.log_span import Broker, brokers_of, span_of
 from spark_jobs.report.proposals import Proposal, proposals_of
 from spark_jobs.report.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
+from spark_jobs.report.sensor_agreement import Agreement, agreement_of
 from spark_jobs.report.sensors import Sensor
 from spark_jobs.report.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
 from spark_jobs.warehouse import RunScope
@@ -37,6 +38,7 @@ class AuditFacts:
     proposals: tuple[Proposal, ...]
     stages: tuple[StageQuality, ...]
     files: tuple[LinesOfFile, ...]
+    agreement: Agreement
 
     def broker(self, broker_id: int) -> Broker | None:
         """Return the broker with this id, if it is known."""
@@ -73,4 +75,5 @@ def gather(scope: RunScope) -> AuditFacts:
         proposals=proposals_of(scope),
         stages=stages_of(scope),
         files=lines_of_files(scope),
+        agreement=agreement_of(scope),
     )

@@ -32,7 +32,7 @@ def settle_shared_throttles(
     """Return the ``mapInArrow`` function that turns SHARED into REPLAYED with final verdicts.
 
     The replayed throttle of a request quota becomes the one inside its interval that is nearest to
-    what was logged.
+    what was logged, or the least where the other quota of the request explains the log.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -74,7 +74,10 @@ def _settled(
         _verdicts(batch, "verdict_alone", "reason_alone"),
         tolerance_ms,
     )
-    nearest_ms = np.where(is_request & is_known, np.clip(logged_ms, least, most), replayed_ms)
+    # What the other quota explains is not claimed for this one as well.
+    by_other = (other_ms > 0) & (np.abs(logged_ms - other_ms) <= tolerance_ms)
+    own_ms = np.where(by_other, least, np.clip(logged_ms, least, most))
+    nearest_ms = np.where(is_request & is_known, own_ms, replayed_ms)
     own = {
         "verdict": settled.verdict,
         "reason": settled.reason,

@@ -83,3 +83,15 @@ def test_a_log_of_nobody_knows_which_broker_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kafka-request.log").touch()
     with pytest.raises(BadInputError, match="broker=<id>"):
         score_capture(ScoreRequest(tmp_path, DEFAULTS, tmp_path))
+
+
+def test_controls_score_clearly_worse_than_the_capture(audited: RunScope) -> None:
+    arguments = ["score", str(CAPTURE), "-w", str(audited.warehouse), "--controls", "--json"]
+    printed = CliRunner().invoke(app, arguments)
+    assert printed.exit_code == 0, printed.output
+    figures = json.loads(printed.output)
+    assert figures["rate_profiles"] == ["rate_3_3"]
+    assert list(figures["controls"]) == ["every bound x 1.05", "the rate of 4.1.0"]
+    # 28 throttles in one minute: the rates of two versions differ where a sample leaves the window.
+    for control in figures["controls"].values():
+        assert control["throttle_within_1ms"] < 0.9 * figures["throttle_within_1ms"]

@@ -194,3 +194,33 @@ def test_a_refused_mutation_is_drawn_and_counted(tmp_path: Path) -> None:
     text = PageElements(page_of(scope)).text
     assert "At the lowest −3 partitions left to spend, with a quota of 10 partitions/s." in text
     assert "1 mutation refused." in text
+
+
+def test_the_page_says_how_exactly_the_replay_follows_the_log_the_worst_client_first(
+    tmp_path: Path,
+) -> None:
+    scope = quiet_day(tmp_path)
+    sensors = (("alice", 4, 4, 1), ("bob", 1000, 970, 82), ("idle", 0, 0, 0))
+    rows = [
+        row(
+            "agreement",
+            quota_user=user,
+            decisions=2_000,
+            throttles=throttles,
+            within_1ms=within,
+            residual_max_ms=farthest,
+        )
+        for user, throttles, within, farthest in sensors
+    ]
+    write_rows(scope, "agreement", rows)
+    agreement = gather(scope).agreement
+    assert [each.sensor.quota_user for each in agreement.sensors] == ["bob", "alice"]
+    text = PageElements(page_of(scope)).text
+    assert "974 of 1,004 produce throttles" in text
+    assert "82 ms" in text
+
+
+def test_a_day_without_throttles_has_nothing_to_compare(tmp_path: Path) -> None:
+    assert (
+        "nothing to compare to the millisecond" in PageElements(page_of(empty_day(tmp_path))).text
+    )
