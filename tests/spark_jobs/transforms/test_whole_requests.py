@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -34,14 +35,14 @@ CUTS = st.sets(st.integers(1, 40), max_size=8)
 
 
 @given(TOPICS, CUTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_batch_ends_within_a_request_and_no_row_is_lost_or_moved(
     topics: list[int], cuts: set[int]
 ) -> None:
     rows = batch_of(mutations(*topics))
     found = [batch.to_pylist() for batch in gathered(WholeRequests(), cut(rows, cuts))]
     assert all(found)
-    ends = [(a[-1]["source_line"], b[0]["source_line"]) for a, b in zip(found, found[1:])]
+    ends = [(a[-1]["source_line"], b[0]["source_line"]) for a, b in pairwise(found)]
     assert all(last != first for last, first in ends)
     assert [{n: row[n] for n in AMOUNTS.names} for b in found for row in b] == rows.to_pylist()
 
