@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.judge.mutation_throttle import (
     NOT_JUDGED,
+    UNDER_THROTTLED,
     MutationThrottleRows,
     full_bucket_interval_ms,
     judge_mutation_throttles,
@@ -136,9 +137,6 @@ def replay_mutations(
         bucket_gap=gap,
         slack_tokens=np.nan_to_num(bound) * (interval_ms + UNEXPLAINED_DEBT_MS) / 1000.0,
     )
-    is_settled = (known_for_ms >= tolerances.warm_up_ms) & (
-        change_distance_ms >= tolerances.change_ms
-    )
     request = np.concatenate([[0], np.cumsum(request_changes(part))])
     throttles = MutationThrottleRows(
         sensor=sensor,
@@ -173,7 +171,10 @@ def replay_mutations(
         tolerances,
     )
     judged = judge_mutation_throttles(throttles, tolerances.throttle_ms)
-    verdicts = with_throttles(verdicts, np.where(is_settled, judged, NOT_JUDGED), request)
+    # Before the log began the debt may have been larger, hence the throttle longer; never shorter.
+    is_open = (known_for_ms < tolerances.warm_up_ms) & (judged != UNDER_THROTTLED)
+    is_open |= change_distance_ms < tolerances.change_ms
+    verdicts = with_throttles(verdicts, np.where(is_open, NOT_JUDGED, judged), request)
     said = mutation_throttles(throttles)
     throttle_time_ms = np.where(
         said.is_known,
