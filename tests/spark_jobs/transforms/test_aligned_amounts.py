@@ -120,7 +120,7 @@ def out_before_the_end(quota_type: str, lines: list[int]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("quota_type", "expected"), [(PRODUCER, 0), (CONSUMER, 5), (REQUEST, 0), (MUTATION, 3)]
+    ("quota_type", "expected"), [(PRODUCER, 0), (CONSUMER, 5), (REQUEST, 0), (MUTATION, 0)]
 )
 def test_a_sensor_keeps_back_what_its_quota_type_has_to_see_together(
     quota_type: str, expected: int
