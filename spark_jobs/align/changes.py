@@ -16,6 +16,7 @@ import numpy as np
 
 from spark_jobs.align.events import NOTHING, Events, Int64s, Samples, Window
 from spark_jobs.align.search import search
+from spark_jobs.align.step import UNEXPLAINED_COST
 
 NO_SENSOR = -1
 
@@ -23,7 +24,10 @@ NO_SENSOR = -1
 EARLIER_MS, LATER_MS = 20, 500
 # Between two moments that explain equally much the likelier one is the sooner.
 _COST_PER_MS = 0.002
-_WIDTH = 128
+# Long before the first throttle few hypotheses may be too few to keep the true one. Where the best
+# moment leaves several throttles unexplained, all are tried again with more.
+_WIDTHS = (128, 512)
+_DOUBTFUL_COST = 3 * UNEXPLAINED_COST
 _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
 _SENSORS_MAX = 6
 # Everything explained: no other moment can be better.
@@ -95,7 +99,7 @@ class _Trial:
         self._from_ms = self._nominal_ms - 2 * lag_ms
         self._warm_ms = self._nominal_ms - lag_ms
         self._until_ms = self._nominal_ms + (2 * lag_ms if moves_sensors else 3 * window.window_ms)
-        self._known_costs: dict[tuple[int, bytes, bytes], float] = {}
+        self._known_costs: dict[tuple[int, int, bytes, bytes], float] = {}
         self._sensors = self._telling(sensors)
 
     def best(self, *, may_push: bool) -> Int64s:
@@ -107,11 +111,14 @@ class _Trial:
             return self._pushed(max(int(self._at_ms[self._change]), self._lowest()))
         moments = sorted(self._moments(may_push=may_push), key=lambda m: abs(m - self._nominal_ms))
         best, best_cost = moments[0], np.inf
-        for moment in moments:
-            cost = self._cost(moment)
-            if cost < best_cost:
-                best, best_cost = moment, cost
-            if cost < _PERFECT_COST:
+        for width in _WIDTHS:
+            for moment in moments:
+                cost = self._cost(moment, width)
+                if cost < best_cost:
+                    best, best_cost = moment, cost
+                if cost < _PERFECT_COST:
+                    break
+            if best_cost < _DOUBTFUL_COST:
                 break
         return self._pushed(best)
 
@@ -145,7 +152,7 @@ class _Trial:
         ranked = sorted(sensors, key=lambda s: -throttled[s])[:_SENSORS_MAX]
         return [sensor for sensor in ranked if throttled[sensor]]
 
-    def _cost(self, moment: int) -> float:
+    def _cost(self, moment: int, width: int) -> float:
         """Return what stays unexplained in all sensors, the change being in force at ``moment``."""
         at_ms = self._pushed(moment)
         cost = _COST_PER_MS * abs(moment - self._nominal_ms)
@@ -154,10 +161,10 @@ class _Trial:
             if rows is None:
                 continue
             # Between two requests of one sensor every moment is the same to it.
-            same = (sensor, rows.latest_ms.tobytes(), rows.bound.tobytes())
+            same = (sensor, width, rows.latest_ms.tobytes(), rows.bound.tobytes())
             if same not in self._known_costs:
                 empty = Samples.empty(self._window.slots)
-                self._known_costs[same] = search(rows, empty, self._window, _WIDTH).cost
+                self._known_costs[same] = search(rows, empty, self._window, width).cost
             cost += self._known_costs[same]
         return cost
 

@@ -33,6 +33,7 @@ def proven(
     good = np.abs(off_ms[at]) <= PROVES_MS
     times = placed.recorded_at_ms[at]
     share_ms = events.amount[placed.order] * 1000.0 / events.bound[placed.order]
+    up_to_ms = np.cumsum(np.nan_to_num(share_ms))
     rows = np.arange(len(tells))
     on_sides = []
     for place, step in ((np.searchsorted(at, rows) - 1, -1), (np.searchsorted(at, rows + 1), 1)):
@@ -52,6 +53,11 @@ def proven(
             is_swapped &= (
                 np.abs(np.abs(off_ms[:, None]) - share_ms[at][near]) <= PROVES_MS + distance_ms
             )
+            # One that lacks or has more than all that stands between is wrong for another reason.
+            passed_ms = np.abs(up_to_ms[:, None] - up_to_ms[at][near])
+            if step > 0:
+                passed_ms += share_ms[:, None] - share_ms[at][near]
+            is_swapped &= np.abs(off_ms[at][near]) <= passed_ms + PROVES_MS + distance_ms
             is_excused = is_there & (is_alike | is_swapped)
             on_sides.append((is_there, is_there & good[near], is_excused))
     if not on_sides:
