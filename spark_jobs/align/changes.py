@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.align.events import NOTHING, Events, Int64s, Samples, Window
+from spark_jobs.align.explanation import UNEXPLAINED_COST
 from spark_jobs.align.search import search
-from spark_jobs.align.step import UNEXPLAINED_COST
 
 NO_SENSOR = -1
 
