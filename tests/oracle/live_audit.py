@@ -16,10 +16,17 @@ from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
+from spark_jobs.tables import WRONG_VERDICTS
 from spark_jobs.warehouse import RunScope, days_of, read_table
 from tests.oracle.capture import capture
 
 SCENARIOS = Path(__file__).parent / "scenarios" / "live"
+BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
+SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+TOLD = (
+    "source_line", "log_time_ms", "recorded_at_ms", "amount", "logged_throttle_time_ms",
+    "replayed_throttle_time_ms", "verdict", "is_proven",
+)  # fmt: skip
 SHOWN = (
     "produce_decisions", "decision_agreement", "throttled", "throttle_within_1ms",
     "mutation_decisions", "mutation_agreement", "indeterminate_share", "flags_by_type",
@@ -50,6 +57,20 @@ class LiveAudit:
             for row in self.rows("decisions")
             if row["quota_type"] == quota_type and row["bound"] is not None
         ]
+
+    def accused(self, neighbours: int = 6) -> str:
+        """Return every bandwidth decision that is called wrong, among those around it."""
+        lines = []
+        rows = [r for t in BANDWIDTH_TYPES for r in self.decisions(t)]
+        rows.sort(key=lambda r: (*(r[name] for name in SENSOR), r["sensor_epoch"], r["sensor_seq"]))
+        for i, row in enumerate(rows):
+            if row["verdict"] not in WRONG_VERDICTS:
+                continue
+            lines.append(f"accused: {[row[name] for name in SENSOR]}, bound {row['bound']}")
+            for each in rows[max(0, i - neighbours) : i + neighbours + 1]:
+                told = ", ".join(f"{name} {each[name]}" for name in TOLD)
+                lines.append(f"{'>' if each is row else ' '} {told}")
+        return "\n".join(lines)
 
     def sentence(self) -> str:
         """Return the figures in one line."""

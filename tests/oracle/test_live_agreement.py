@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,17 +12,19 @@ from pyspark.sql import SparkSession
 from spark_jobs.jobs.ingest_options import IngestOptions
 from tests.oracle.live_audit import LiveAudit, audit_and_score, audit_live
 
-DECISION_AGREEMENT_MIN = 0.95
+DECISION_AGREEMENT_MIN = 0.99
 """Of produces; what is left are record times that the log does not hold."""
 
-MUTATION_AGREEMENT_MIN = 0.75
+MUTATION_AGREEMENT_MIN = 0.9
 """A refused client comes back in the very millisecond in which its bucket is even again."""
 
 ADMISSIBLE_MIN = 0.999
 
-# None on the captures kept so far; once, on a busy machine, two of 4,871 decisions.
+# None on the captures kept so far; on a busy machine once two of 4,871 decisions, once one of 5,078.
 FALSE_ALARM_SHARE_MAX = 0.001
 """On a busy machine the log's own stamp may come some milliseconds after the times beside it."""
+
+ACCUSED = Path(__file__).parents[2] / "artifacts" / "accused"
 
 KAFKA_VERSIONS = {
     "dedicated": "4.1.0",
@@ -49,6 +52,11 @@ def live(
     # So that a run's figures can be read without a failure.
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(f"\n{audit.sentence()}")
+        if audit.figures["flagged_bandwidth"]:
+            # A sound broker is accused: what it takes to find out why.
+            print(audit.accused())
+            shutil.copytree(audit.capture, ACCUSED / request.param, dirs_exist_ok=True)
+            print(f"its capture is kept in {ACCUSED / request.param}")
     yield audit
     shutil.rmtree(folder)
 
