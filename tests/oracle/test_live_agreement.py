@@ -20,7 +20,7 @@ MUTATION_AGREEMENT_MIN = 0.9
 
 ADMISSIBLE_MIN = 0.999
 
-# None on the captures kept so far; on a busy machine once two of 4,871 decisions, once one of 5,078.
+# None on the captures kept so far; on a busy machine once 2 of 4,871 decisions, once 1 of 5,078.
 FALSE_ALARM_SHARE_MAX = 0.001
 """On a busy machine the log's own stamp may come some milliseconds after the times beside it."""
 
