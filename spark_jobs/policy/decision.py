@@ -36,6 +36,8 @@ class TopicDecision:
     topic: str
     amount: float
     refusal: Refusal | None = None
+    # What was compared when it came to this topic, NaN where nothing was.
+    measured: float = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,17 @@ class Decision:
     held: Held = Held.NOTHING
     # The client is told of the delay (throttle_time_ms in the response, or in the error).
     is_told: bool = False
+    # It is told that it was delayed and not for how long: a flag in the response.
+    is_flagged: bool = False
     refusal: Refusal | None = None
     topics: tuple[TopicDecision, ...] = ()
     # Of the rule's own measure: a rate against its bound, or tokens; NaN where it has none.
     measured: float = float("nan")
     bound: float = float("nan")
+    # The amount was un-recorded and the answer is empty: nothing was read, the client asks again.
+    is_taken_back: bool = False
+    # By name, what whoever reads the result must know, such as partitions_unknown.
+    findings: tuple[str, ...] = ()
 
 
 ADMITTED = Decision()
