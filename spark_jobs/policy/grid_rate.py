@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 
-from spark_jobs.quota.java_math import java_round
+from spark_jobs.quota.java_math import java_divide, java_round
 
 INT32_MAX = 2**31 - 1
+
+
+def excess_delay_ms(total: float, bound: float, window_s: float) -> int:
+    """Return (total - bound x window) / bound in ms, rounded; 0 where nothing is violated.
+
+    It is KIP-599's (R - Q) / Q x S x W too. Rounded, not cut, for that one comes to 11 999.99... ms
+    in floating point; capped at the largest int32, the field it is sent in.
+
+    >>> excess_delay_ms(total=60.0, bound=5.0, window_s=10.0)
+    2000
+    """
+    excess = total - bound * window_s
+    if excess <= 0.0:
+        return 0
+    return min(java_round(java_divide(excess, bound) * 1000), INT32_MAX)
 
 
 class GridRate:
@@ -26,13 +41,15 @@ class GridRate:
     (60.0, 6.0, 2000)
     """
 
-    __slots__ = ("_newest", "_values", "samples", "window_ms")
+    __slots__ = ("_newest", "_values", "samples", "window_ms", "window_s")
 
     def __init__(self, samples: int = 10, window_ms: int = 1000) -> None:
         assert samples >= 1, samples
         assert window_ms >= 1, window_ms
         self.samples = samples
         self.window_ms = window_ms
+        # Of the whole grid, in seconds: what every total is divided by.
+        self.window_s = samples * window_ms / 1000
         self._newest: int | None = None
         self._values = deque([0.0] * samples, maxlen=samples)  # oldest first
 
@@ -65,25 +82,13 @@ class GridRate:
         """Return the total per second of the whole grid."""
         return self.total(now_ms) / self.window_s
 
-    @property
-    def window_s(self) -> float:
-        """Return the length of the whole grid in seconds: what totals are divided by."""
-        return self.samples * self.window_ms / 1000
-
     def is_violated(self, bound: float, now_ms: int) -> bool:
         """Return whether more than ``bound`` per second was recorded over the whole grid."""
         return self.total(now_ms) > bound * self.window_s
 
     def delay_ms(self, bound: float, now_ms: int) -> int:
-        """Return (total - bound x window) / bound in ms, rounded; 0 where nothing is violated.
-
-        It is KIP-599's (R - Q) / Q x S x W too. Rounded, not cut, for that one comes to
-        11 999.99... ms in floating point; capped at the largest int32, the field it is sent in.
-        """
-        excess = self.total(now_ms) - bound * self.window_s
-        if excess <= 0.0:
-            return 0
-        return min(java_round(excess / bound * 1000), INT32_MAX)
+        """Return how long waiting would bring the total back to ``bound``; see excess_delay_ms."""
+        return excess_delay_ms(self.total(now_ms), bound, self.window_s)
 
     def _age(self, now_ms: int) -> int:
         """Move the grid on to ``now_ms`` and return how many samples it is behind the newest."""
