@@ -22,6 +22,7 @@ from spark_jobs.policy.mutation_quota import MutationQuota
 from spark_jobs.policy.policy import StateScope
 from spark_jobs.policy.request import PolicyRequest
 from spark_jobs.policy.sensors import SensorKey
+from spark_jobs.policy.token_debt import tokens_at
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.token_bucket import TokenBucket
 
@@ -60,7 +61,7 @@ class BrokerControllerMutation(MutationQuota[ControllerMutationQuota]):
         )
 
     def _measured(self, state: ControllerMutationQuota, bound: float, now_ms: int) -> float:
-        return state.tokens
+        return tokens_at(state, bound, now_ms)
 
     def _key(self, request: PolicyRequest, sensor: BoundSensor) -> SensorKey:
         return super()._key(request, sensor)._replace(broker_id=request.broker_id)

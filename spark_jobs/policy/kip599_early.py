@@ -13,7 +13,7 @@ Decided where the document is silent or contradicts itself:
   as written, with the finding ``burst_never_throttles``.
 - Configs are whole numbers of at least 1. A changed one takes the tokens there are along, cut to
   the new burst.
-- Tokens are integers: floats of 2^63 do not register 560.
+- Tokens are integers: a float of 2^63 does not register seven topics of 80 partitions.
 - The throttle time is the first ms at which K > 0, for at K = 0 a try is still refused. The error
   tells it (its message too, in DeleteTopics 5 as well) and the connection is not held.
 - Older versions are accepted, spend, and their connection is held while K <= 0.

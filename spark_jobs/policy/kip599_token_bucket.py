@@ -1,8 +1,8 @@
 """KIP-599's controller mutation quota, late revision: a token bucket that may go below zero.
 
 R = Q, B = Q x S x W; K = min(K + (now - T) x R, B); a topic is admitted iff K >= 0, and then
-K -= N; else THROTTLING_QUOTA_EXCEEDED with a throttle of -K / R. The arithmetic is the one that brokers
-took over (:mod:`spark_jobs.quota.token_bucket`).
+K -= N; else THROTTLING_QUOTA_EXCEEDED with a throttle of -K / R. Brokers took the arithmetic over
+(:mod:`spark_jobs.quota.token_bucket`).
 
 Decided where the document is silent or contradicts itself:
 
@@ -23,12 +23,12 @@ import math
 from dataclasses import dataclass
 
 from spark_jobs.policy.decision import Decision
-from spark_jobs.policy.grid_rate import INT32_MAX, GridRate
+from spark_jobs.policy.grid_rate import GridRate
 from spark_jobs.policy.mutation_answer import TopicVerdict
 from spark_jobs.policy.mutation_quota import MutationQuota
 from spark_jobs.policy.throttle_times import ThrottleTimes
-from spark_jobs.quota.controller_mutation import ControllerMutationQuota, mutation_throttle_time_ms
-from spark_jobs.quota.throttle_time import bound_in_force
+from spark_jobs.policy.token_debt import debt_throttle_time_ms, tokens_at
+from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.token_bucket import TokenBucket
 
 
@@ -55,9 +55,7 @@ class ObservedQuota:
 
     def tokens(self, now_ms: int) -> float:
         """Return the tokens at ``now_ms`` without touching the bucket, NaN where unknown."""
-        if math.isnan(self.quota.tokens):
-            return math.nan
-        return copied(self.quota.most).measure(bound_in_force(self.bound), now_ms)
+        return tokens_at(self.quota, self.bound, now_ms)
 
 
 class Kip599TokenBucket(MutationQuota[ObservedQuota]):
@@ -102,24 +100,8 @@ class Kip599TokenBucket(MutationQuota[ObservedQuota]):
         )
 
     def _measured(self, state: ObservedQuota, bound: float, now_ms: int) -> float:
-        return state.quota.tokens
+        return tokens_at(state.quota, bound, now_ms)
 
     def _answered(self, state: ObservedQuota, decision: Decision, now_ms: int) -> None:
         state.throttle_times.record(decision.delay_ms, now_ms)
         state.bound = decision.bound
-
-
-def debt_throttle_time_ms(tokens: float, bound: float) -> int:
-    """Return -K / R in ms, 0 without a debt; capped where it does not fit an int32.
-
-    >>> debt_throttle_time_ms(-60.0, 5.0), debt_throttle_time_ms(20.0, 5.0)
-    (12000, 0)
-    """
-    if tokens >= 0:
-        return 0
-    return min(mutation_throttle_time_ms(tokens, bound_in_force(bound)), INT32_MAX)
-
-
-def copied(bucket: TokenBucket) -> TokenBucket:
-    """Return a bucket of its own in the same state."""
-    return TokenBucket(bucket.samples, bucket.window_ms, bucket.tokens, bucket.last_update_ms)

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from spark_jobs.policy.decision import Decision, Held, Refusal
-from spark_jobs.policy.kip599_token_bucket import copied, debt_throttle_time_ms
 from spark_jobs.policy.mutation_quota import THROTTLING_QUOTA_EXCEEDED, MutationQuota
 from spark_jobs.policy.request import PolicyRequest
 from spark_jobs.policy.throttle_time_versions import tells_throttle_time
+from spark_jobs.policy.token_debt import copied, debt_throttle_time_ms
 from spark_jobs.quota.partition_inventory import is_strict
 from spark_jobs.quota.throttle_time import bound_in_force
 from spark_jobs.quota.token_bucket import TokenBucket

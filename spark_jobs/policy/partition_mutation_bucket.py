@@ -9,7 +9,7 @@ class PartitionMutationBucket:
     """Tokens for everyone, that refill at ``rate`` per second up to ``burst``.
 
     They are counted in thousandths, so that times in ms leave no remainder, and as integers: the
-    default burst is 2^63 - 1, and a float of that size does not notice that 560 were taken.
+    default burst is 2^63 - 1, and a float of that size does not notice seven times 80 less.
 
     Document: KIP-599, early revision, ``remaining-tokens``.
 
