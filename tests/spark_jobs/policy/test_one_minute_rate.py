@@ -24,7 +24,7 @@ T = 1_700_000_000_000
 READ = -1
 SEED, METERS, ROWS = 20261205, 200, 150
 # Dropwizard's maxTicks comes after some 12.8 h; the random traffic is never idle for as long.
-IDLE_MS_MAX = 40_000_000
+IDLE_MS_MAX = 30_000_000
 TOO_IDLE_MS = 47_000_000
 
 each_schedule = pytest.mark.parametrize("ticks", list(Ticks))
@@ -67,16 +67,20 @@ def library_rates(rows: Iterable[Row], ticks: Ticks) -> list[float]:
 def random_rows() -> list[Row]:
     chance, rows = random.Random(SEED), []
     steps = [0, 1, 700, 4_999, 5_000, 5_001, 10_000, 12_345, 60_000, 3_600_000, IDLE_MS_MAX]
-    weights = [10, 10, 60, 4, 20, 4, 10, 20, 4, 1, 0.5]
+    weights = [10, 10, 60, 4, 20, 4, 10, 20, 4, 1, 0.2]
     for meter in range(METERS):
         now_ms = chance.randrange(T)
         for _ in range(ROWS):
-            now_ms += chance.choices(steps, weights)[0]
+            step_ms = chance.choices(steps, weights)[0]
             # Now and then a thread reads the clock and comes too late.
-            at_ms = now_ms - chance.choice([0] * 9 + [3])
+            late_ms = chance.choice([0] * 9 + [3])
+            if meter % 2:
+                # Whole seconds: often in the very millisecond of a tick.
+                step_ms, late_ms = 1_000 * (step_ms // 700), 0
+            now_ms += step_ms
             is_read = chance.random() < 0.5
             amount = chance.randrange(2 ** chance.choice([4, 20, 31, 54]))
-            rows.append(Row(meter, at_ms, READ if is_read else amount))
+            rows.append(Row(meter, now_ms - late_ms, READ if is_read else amount))
     return rows
 
 
@@ -220,7 +224,7 @@ def test_rates_are_those_of_the_librarys_own_meter_to_the_last_bit(ticks: Ticks)
 def test_the_other_schedule_is_not_the_librarys() -> None:
     found = rates(random_rows(), Ticks.FIXED_SCHEDULE)
     differs = bits(library_rates(random_rows(), Ticks.WHEN_TOUCHED)) != bits(found)
-    assert np.mean(differs) > 0.02
+    assert np.mean(differs) > 0.1
 
 
 @pytest.mark.jvm
