@@ -106,7 +106,8 @@ class MutationQuota(Policy, Generic[S]):
             verdict = self._topic(state, part.amount, bound, request.at_ms, refusable)
             if not verdict.is_state_known:
                 findings[STATE_UNKNOWN] = None
-            delay_ms = verdict.throttle_time_ms or delay_ms
+            # Within a request the measure only gets worse: the last topic has the longest throttle.
+            delay_ms = verdict.throttle_time_ms
             topics.append(
                 decided(part, verdict, THROTTLING_QUOTA_EXCEEDED, "controller mutation quota")
             )

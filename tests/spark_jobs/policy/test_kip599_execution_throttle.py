@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from spark_jobs.policy.change import ControllerFailedOver
@@ -90,3 +92,17 @@ def test_topics_stay_registered_when_another_controller_takes_over_with_a_full_b
 def test_a_timeout_of_nothing_is_refused() -> None:
     with pytest.raises(PolicyConfigError, match="whole number from 1 to 2147483647"):
         Kip599ExecutionThrottle.configured({"request.timeout.ms": 0})
+
+
+def test_unknown_partitions_are_reported_and_all_later_delays_are_uncertain() -> None:
+    found = Kip599ExecutionThrottle.configured(CONFIG)
+    assert found.decide(create(math.nan)).findings == ("partitions_unknown",)
+    assert found.decide(request(NEW)).findings == ("state_unknown",)
+
+
+def test_a_topic_that_exists_does_not_refuse_the_others_of_its_request() -> None:
+    found = at_minus_200()
+    found.decide(request(NEW))
+    decision = found.decide(request(NEW, TopicPart("newer", 1.0)))
+    assert (admitted(decision), decision.refusal) == ([False, True], None)
+    assert decision.delay_ms == 42_000

@@ -148,6 +148,10 @@ def test_the_burst_is_the_rate_times_the_samples_times_the_window() -> None:
     assert measured(Kip599TokenBucket.configured(by_default).decide(create(1))) == [55]
 
 
+def test_the_bucket_is_full_when_it_is_first_touched_whenever_that_is() -> None:
+    assert measured(example().decide(create(1, at_ms=0))) == [500]
+
+
 def test_tokens_do_not_accumulate_beyond_the_burst() -> None:
     policy = example()
     policy.decide(create(100))
