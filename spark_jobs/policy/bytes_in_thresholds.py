@@ -87,10 +87,6 @@ class BytesInThresholds:
         assert share is not None, (broker_id, topic)
         return share
 
-    def is_explicit(self, topic: str) -> bool:
-        """Return whether a topic has a threshold of its own."""
-        return topic in self._explicit
-
     def share(self, broker_id: int) -> int | None:
         """Return the threshold of each topic of a broker without its own, None without such."""
         if broker_id not in self._shares:
