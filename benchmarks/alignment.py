@@ -25,7 +25,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from spark_jobs.align.step import EXPLAINED
+from spark_jobs.align.explanation import EXPLAINED
 from tests.synthetic_broker import (
     Audited,
     Log,

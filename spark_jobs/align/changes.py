@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.align.events import NOTHING, Events, Int64s, Samples, Window
+from spark_jobs.align.explanation import UNEXPLAINED_COST
 from spark_jobs.align.search import search
 
 NO_SENSOR = -1
@@ -23,8 +24,10 @@ NO_SENSOR = -1
 EARLIER_MS, LATER_MS = 20, 500
 # Between two moments that explain equally much the likelier one is the sooner.
 _COST_PER_MS = 0.002
-# A lie beside the change may push the truth out of a narrow search.
+# Long before the first throttle, or beside a lie, few hypotheses may be too few to keep the true
+# one. Where the best moment leaves several throttles unexplained, all are tried again with more.
 _WIDTHS = (128, 512)
+_DOUBTFUL_COST = 3 * UNEXPLAINED_COST
 _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
 _SENSORS_MAX = 6
 # Everything explained: no other moment can be better.
@@ -115,6 +118,8 @@ class _Trial:
                     best, best_cost = moment, cost
                 if cost < _PERFECT_COST:
                     return self._pushed(best)
+            if best_cost < _DOUBTFUL_COST:
+                break
         return self._pushed(best)
 
     def _lowest(self) -> int:

@@ -14,8 +14,7 @@ import numpy as np
 from numba import njit
 
 from spark_jobs.align.events import Events, Int64s, Samples, Window
-from spark_jobs.align.search import Found
-from spark_jobs.align.step import (
+from spark_jobs.align.explanation import (
     AT_LEAST,
     AT_MOST,
     EQUAL,
@@ -30,9 +29,11 @@ from spark_jobs.align.step import (
     STARTS_SAMPLE,
     STATUS,
 )
+from spark_jobs.align.search import Found
 
-# Of events.py, beam.py and step.py, whose constants are compiled in: as in search.py.
-KERNEL_DIGEST = "f7cb8b8f83f9"
+# Of events.py, beam.py, explanation.py and step.py, whose constants are compiled in: as in
+# search.py.
+KERNEL_DIGEST = "ef3804877a3f"
 
 
 class Placed(NamedTuple):
@@ -40,7 +41,7 @@ class Placed(NamedTuple):
 
     order: Int64s  # the row of ``events``
     recorded_at_ms: Int64s
-    status: Int64s  # of step.py
+    status: Int64s  # of explanation.py
 
 
 class _Network(NamedTuple):

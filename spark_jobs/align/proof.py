@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.align.events import EXACT, Bools, Events, Int64s
+from spark_jobs.align.events import EXACT, Bools, Events, Floats, Int64s
 from spark_jobs.align.placement import Placed
 
 NEIGHBOURS = 4
@@ -21,9 +21,9 @@ def proven(
 
     ``replayed_ms`` and the result are in recording order. Up to NEIGHBOURS throttles on each side
     count, those within ``reach_ms``; the request itself does not. Where a neighbour is off by as
-    much as the request itself, a sample began at another time, and where it is off the other way,
-    or is what the throttle lacks, the two may have been recorded in the other order: then nothing
-    is proven.
+    much as the request itself, a sample began at another time, and where it is off the other way by
+    what stands between, or is what the throttle lacks, the two may have been recorded in the other
+    order: then nothing is proven.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
@@ -46,12 +46,7 @@ def proven(
             is_alike = (np.minimum(shared_ms, window_ms - shared_ms) <= PROVES_MS) & ~good[near]
             # Nothing is thrown below nothing: throttles of 0 do not tell how far off they are.
             is_alike &= (logged_ms[at][near] > 0) & (logged_ms[:, None] > 0)
-            # Each of two requests in the wrong order has the other's amount too much or too little.
-            is_swapped = (distance_ms <= OUT_OF_TURN_MS) & ~good[near]
-            is_swapped &= off_ms[at][near] * off_ms[:, None] < 0
-            is_swapped &= (
-                np.abs(np.abs(off_ms[:, None]) - share_ms[at][near]) <= PROVES_MS + distance_ms
-            )
+            is_swapped = _in_other_order(at[near], distance_ms, off_ms, share_ms) & ~good[near]
             is_excused = is_there & (is_alike | is_swapped)
             on_sides.append((is_there, is_there & good[near], is_excused))
     if not on_sides:
@@ -65,6 +60,32 @@ def proven(
         alike |= side_alike.any(1)
     alike |= _lacks_a_follower(placed, events, off_ms)
     return np.asarray(enough & mostly & ~(alike & is_wrong))
+
+
+def _in_other_order(
+    neighbours: Int64s, distance_ms: Int64s, off_ms: Int64s, share_ms: Floats
+) -> Bools:
+    """Return whether each request [n] and its neighbours [n, k] may have been recorded otherwise.
+
+    What is recorded ahead of others lacks their amounts, and they have its own too much. One that
+    is off by more than all that stands between is wrong for another reason, and excuses nobody.
+    """
+    own_off_ms, own_share_ms = off_ms[:, None], share_ms[:, None]
+    up_to_ms = np.cumsum(np.nan_to_num(share_ms))
+    between_ms = np.abs(up_to_ms[:, None] - up_to_ms[neighbours])
+    is_later = neighbours > np.arange(len(off_ms))[:, None]
+    # What stands between, with the request and without its neighbour, and the other way round.
+    passed_ms = between_ms + np.where(is_later, own_share_ms - share_ms[neighbours], 0.0)
+    overtaken_ms = passed_ms + share_ms[neighbours] - own_share_ms
+    about_ms = PROVES_MS + distance_ms
+    is_its_amount = np.abs(np.abs(own_off_ms) - share_ms[neighbours]) <= about_ms
+    is_all_amounts = np.abs(np.abs(own_off_ms) - overtaken_ms) <= about_ms
+    return np.asarray(
+        (distance_ms <= OUT_OF_TURN_MS)
+        & (off_ms[neighbours] * own_off_ms < 0)
+        & (np.abs(off_ms[neighbours]) <= passed_ms + about_ms)
+        & (is_its_amount | is_all_amounts)
+    )
 
 
 def _lacks_a_follower(placed: Placed, events: Events, off_ms: Int64s) -> Bools:

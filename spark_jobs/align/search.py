@@ -33,7 +33,8 @@ from spark_jobs.align.events import (
     Samples,
     Window,
 )
-from spark_jobs.align.step import PARENT, STEP_COLUMNS, UNEXPLAINED_COST, record
+from spark_jobs.align.explanation import PARENT, STEP_COLUMNS, UNEXPLAINED_COST
+from spark_jobs.align.step import record
 
 # One hypothesis becomes at most this many: few orders are possible at a time.
 FAN_OUT = 8
@@ -42,8 +43,9 @@ LOOK_AHEAD = 24
 # A hypothesis that costs this much more than the best is not worth carrying.
 HOPELESS_COST = 4 * UNEXPLAINED_COST
 _OUT_OF_TURN_COST = 0.3
-# Of events.py, beam.py and step.py, which _search inlines: numba's cache looks at this file alone.
-KERNEL_DIGEST = "f7cb8b8f83f9"
+# Of events.py, beam.py, explanation.py and step.py, which _search inlines: numba's cache looks at
+# this file alone.
+KERNEL_DIGEST = "ef3804877a3f"
 
 
 class Found(NamedTuple):

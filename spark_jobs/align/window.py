@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.align.events import EXACT, Events, Samples, Window
+from spark_jobs.align.explanation import EXPLAINED, NOT_ASKED
 from spark_jobs.align.placement import Placed, place
 from spark_jobs.align.search import search
-from spark_jobs.align.step import EXPLAINED, NOT_ASKED
 
 WIDTHS = (32, 128, 512)
 # So many steps are kept at most (64 bytes each): long windows are searched less widely.

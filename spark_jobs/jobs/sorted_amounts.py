@@ -17,10 +17,12 @@ from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.amounts import AMOUNTS, RECORD_ORDER, SENSOR_COLUMNS, expand_amounts
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS, expand_mutations
 from spark_jobs.transforms.resolution_table import ResolutionTable
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, read_table
 
 # Requests that only controllers serve; the listener they arrive on is no client's.
 CONTROLLER_APIS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION")
+# What a controller with ZooKeeper tells the brokers by; with KRaft they read it from the log.
+ZOOKEEPER_APIS = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
 
 
 def sorted_amounts(
@@ -40,17 +42,25 @@ def sorted_amounts(
     broker_log = read_broker_log(scope)
     known_from_ms = _log_starts(requests) if log_starts else {}
     resolutions = ResolutionTable(timeline, known_from_ms)
+    listeners = controller_listeners(requests)
     amounts = requests.mapInArrow(
         expand_amounts(
             resolutions,
-            controller_listeners(requests),
+            listeners,
             broker_log,
             read_lost_requests(scope, resolutions),
             _read_us(requests) if timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE) else {},
         ),
         from_arrow_schema(AMOUNTS),
     )
-    mutations = expand_mutations(_mutations(requests), inventory, resolutions, broker_log)
+    mutations = expand_mutations(
+        _mutations(requests),
+        inventory,
+        resolutions,
+        broker_log,
+        controller_listeners=listeners,
+        uses_zookeeper=_uses_zookeeper(requests, scope),
+    )
     if mutations.num_rows:
         frame = spark.createDataFrame(mutations, schema=from_arrow_schema(AMOUNTS))
         amounts = amounts.unionByName(frame)
@@ -74,6 +84,13 @@ def controller_listeners(requests: DataFrame) -> frozenset[str]:
     """Return the listeners that only controllers serve; clients of Kafka use others."""
     serving = requests.where(F.col("is_forwarded") | F.col("api_name").isin(*CONTROLLER_APIS))
     return frozenset(row["listener"] for row in serving.select("listener").distinct().collect())
+
+
+def _uses_zookeeper(requests: DataFrame, scope: RunScope) -> bool:
+    """Return whether brokers are said to use ZooKeeper, or log what only its controller sends."""
+    if any(read_table(scope, "brokers")["uses_zookeeper"].to_pylist()):
+        return True
+    return not requests.where(F.col("api_name").isin(*ZOOKEEPER_APIS)).isEmpty()
 
 
 def _mutations(requests: DataFrame) -> pa.Table:

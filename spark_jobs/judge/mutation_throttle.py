@@ -8,6 +8,7 @@ that of the last mutation that met a full bucket matters, and when the response 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -76,7 +77,7 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
     has_violation = last >= 0
     at = np.where(has_violation, last, 0)
     ends_ms = (rows.recorded_at_ms + rows.replayed_ms)[at]
-    slack_ms = _full_bucket_interval_ms(rows)[at]
+    slack_ms = full_bucket_interval_ms(rows)[at]
     least = np.maximum(ends_ms - slack_ms - rows.response_latest_ms, 0)
     most = np.maximum(ends_ms + slack_ms - rows.response_earliest_ms, 0)
     unknown = np.isnan(rows.bound) | ~rows.is_state_known
@@ -121,21 +122,24 @@ def _of_any_topic(mask: Bools, request: Int64s) -> Bools:
     return _last_of_request(mask, request) >= 0
 
 
-def _full_bucket_interval_ms(rows: MutationThrottleRows) -> Int64s:
-    """Return the width of the record time of each sensor's last full bucket, seen from each row.
+def full_bucket_interval_ms(rows: MutationThrottleRows) -> Int64s:
+    """Return by how much each row's debt may end earlier or later than replayed.
 
-    A change of the bound rescales the debt from then on, so it counts as the record it is seen at.
+    That is the width of the record time of the sensor's last full bucket. A change of the bound
+    rescales what is left of the debt from the moment on at which it is first seen.
     """
-    n = len(rows.sensor)
-    row = np.arange(n)
-    order = np.lexsort((row, rows.sensor))
-    sensor = rows.sensor[order]
-    is_first = np.ones(n, bool)
-    is_first[1:] = sensor[1:] != sensor[:-1]
-    bound = rows.bound[order]
-    is_anchor = (rows.tokens_before >= rows.burst)[order] | is_first
-    is_anchor[1:] |= bound[1:] != bound[:-1]
-    anchor = np.maximum.accumulate(np.where(is_anchor, row, 0))
-    width = np.empty(n, np.int64)
-    width[order] = rows.interval_ms[order][anchor]
+    width = np.empty(len(rows.sensor), np.int64)
+    last: dict[int, tuple[float, float]] = {}  # sensor: (bound, width)
+    columns = (rows.sensor, rows.bound, rows.tokens_before >= rows.burst, rows.interval_ms)
+    for i, (sensor, bound, is_full, interval_ms) in enumerate(
+        zip(*(column.tolist() for column in columns), strict=True)
+    ):
+        bound_before, slack_ms = last.get(sensor, (bound, 0.0))
+        if is_full or sensor not in last:
+            slack_ms = interval_ms
+        elif bound != bound_before and bound > 0:
+            known = 0.0 if math.isnan(bound_before) else slack_ms * bound_before / bound
+            slack_ms = known + interval_ms
+        last[sensor] = bound, slack_ms
+        width[i] = math.ceil(slack_ms)
     return width

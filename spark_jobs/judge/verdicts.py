@@ -150,7 +150,12 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
         (~rows.is_state_known, "indeterminate", STATE_UNKNOWN),
         (agrees & rows.amount_known, "agree", None),
         (~rows.amount_known, "indeterminate", PARTITIONS_UNKNOWN),
-        (rows.known_for_ms < tolerances.warm_up_ms, "indeterminate", STATE_UNKNOWN),
+        # Before the log began a bucket may have been emptier than full, never fuller.
+        (
+            ~rows.logged_admitted & (rows.known_for_ms < tolerances.warm_up_ms),
+            "indeterminate",
+            STATE_UNKNOWN,
+        ),
         (
             rows.change_distance_ms < tolerances.change_ms,
             "indeterminate",

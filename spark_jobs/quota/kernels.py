@@ -20,6 +20,9 @@ from spark_jobs.quota.states import Floats, Int8s, Int64s
 from spark_jobs.quota.throttle_time import UNLIMITED
 
 NO_THROTTLE_MAX = -1
+# Of a mutation: the bucket is the sensor's own; it may have been charged for more than was logged
+# before; another bucket decided, of which nothing is known.
+SAME_BUCKET, CHARGES_MISSING, OTHER_BUCKET = range(3)
 TWO_TO_63 = 2.0**63
 
 Bools = npt.NDArray[np.bool_]
@@ -113,6 +116,8 @@ def replay_token_bucket(
     last_update_ms: Int64s,
     follow_logged: bool = True,
     doubt_tokens: npt.ArrayLike | None = None,
+    bucket_gap: npt.ArrayLike | None = None,
+    slack_tokens: npt.ArrayLike | None = None,
 ) -> TokenBucketReplay:
     """Return what the rule says of n mutations, in their order; the states move on in place.
 
@@ -120,6 +125,8 @@ def replay_token_bucket(
     admitted (``logged_admitted``), so that one wrong decision does not spoil all later ones;
     without it, what the rule admits. With ``doubt_tokens`` an admission against a debt larger than
     that spends nothing: either the line is wrong, or the broker keeps no such bucket.
+    ``bucket_gap`` is SAME_BUCKET, CHARGES_MISSING or OTHER_BUCKET, without it all are the first.
+    ``slack_tokens`` is what the record time leaves open of what an unknown state learns.
     ``amount`` NaN is not in the log, ``bound`` NaN none in force;
     the other arguments are as in ``replay_rate`` and :meth:`SensorStates.bucket_arrays`.
     """
@@ -142,6 +149,8 @@ def replay_token_bucket(
         *(samples, window_ms, tokens, tokens_least, last_update_ms),
         follow_logged,
         _column(np.full(n, np.inf) if doubt_tokens is None else doubt_tokens, np.float64, n),
+        _column(np.zeros(n) if bucket_gap is None else bucket_gap, np.int8, n),
+        _column(np.zeros(n) if slack_tokens is None else slack_tokens, np.float64, n),
         *out,
     )
     return out
@@ -364,6 +373,8 @@ def _replay_token_bucket(
     last_update_ms: Int64s,
     follow_logged: bool,
     doubt_tokens: Floats,
+    bucket_gap: Int8s,
+    slack_tokens: Floats,
     out_tokens_before: Floats,
     out_tokens: Floats,
     out_admitted: Bools,
@@ -377,6 +388,10 @@ def _replay_token_bucket(
         burst = samples[s] * (window_ms[s] / 1000.0) * in_force
         most = _refill(tokens[s], last_update_ms[s], now, in_force, burst)
         least = _refill(tokens_least[s], last_update_ms[s], now, in_force, burst)
+        if bucket_gap[i] != SAME_BUCKET:
+            least = -np.inf
+        if bucket_gap[i] == OTHER_BUCKET:
+            most = burst
         is_known = least >= 0.0 or most < 0.0
         is_strict = strict[i] != 0
         admitted = most >= 0.0 or not is_strict
@@ -386,11 +401,15 @@ def _replay_token_bucket(
         if is_strict:
             out_throttle_time_ms[i] = _debt_throttle_time_ms(most, in_force)
         if is_strict and follow_logged:
-            admitted = logged_admitted[i] != 0 and (most >= -doubt_tokens[i] or not is_known)
+            admitted = logged_admitted[i] != 0
             if admitted and not is_known:
-                least = 0.0
+                least = max(least, 0.0 - slack_tokens[i])
             elif not is_known:
-                most = min(most, SMALLEST_DEBT)
+                most = min(most, SMALLEST_DEBT + slack_tokens[i])
+            elif admitted and most < -doubt_tokens[i]:
+                admitted = False
+                if most != least:  # of what was learned, only bounds are known
+                    least = -np.inf
         if admitted and np.isnan(amount[i]):
             least = -np.inf
         elif admitted:

@@ -14,7 +14,10 @@ CREATE_PARTITIONS = "CREATE_PARTITIONS"
 DELETE_TOPICS = "DELETE_TOPICS"
 MUTATION_APIS = (CREATE_TOPICS, CREATE_PARTITIONS, DELETE_TOPICS)
 
+NO_ERROR = 0
 THROTTLING_QUOTA_EXCEEDED = 89
+DECIDED_ERRORS = frozenset({NO_ERROR, THROTTLING_QUOTA_EXCEEDED})
+"""Any other error comes before the quota is asked: such a topic is never charged (KIP-599)."""
 STRICT_SINCE = {CREATE_TOPICS: 6, CREATE_PARTITIONS: 3, DELETE_TOPICS: 5}
 
 
@@ -47,8 +50,11 @@ class PartitionInventory:
         return stated_partitions - held
 
     def apply(self, api_name: str, topic: str, stated_partitions: int | None) -> None:
-        """Take over a mutation the controller carried out."""
-        if api_name == DELETE_TOPICS:
+        """Take over a mutation the controller carried out.
+
+        A topic created with the broker's default, which no line states, is not known any more.
+        """
+        if api_name == DELETE_TOPICS or stated_partitions is None:
             self.partitions.pop(topic, None)
-        elif stated_partitions is not None:
+        else:
             self.partitions[topic] = stated_partitions

@@ -98,7 +98,7 @@ def compare(rows: Iterable[Mapping[str, Any]], logged: LoggedOutcomes) -> Agreem
         if row["quota_type"] == "producer_byte_rate":
             _compare_produce(row, key, logged, found, tally)
         elif row["quota_type"] == "controller_mutation_rate":
-            _compare_mutation(row, key, mutations, found, tally)
+            _compare_mutation(row, key, mutations, logged.direct_mutations, found, tally)
     return found
 
 
@@ -126,11 +126,12 @@ def _compare_mutation(
     row: Mapping[str, Any],
     key: DecisionKey,
     mutations: Mapping[DecisionKey, LoggedMutation],
+    told: Mapping[DecisionKey, LoggedMutation],
     found: Agreement,
     tally: Tally,
 ) -> None:
     found.rows_of[key] += 1
-    mutation = mutations.get(key)
+    mutation = mutations.get(key) or told.get(key)
     if mutation is None:
         found.rows_not_in_log += 1
     elif row["bound"] is not None:

@@ -12,7 +12,9 @@ from itertools import pairwise
 import pyarrow as pa
 
 from spark_jobs.align.events import Window
+from spark_jobs.quota.mutation_times import Bucket
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.transforms.aligned_mutations import AlignedMutations
 from spark_jobs.transforms.aligned_rows import OpenSensor, SensorRow, as_estimated
 from spark_jobs.transforms.aligned_sensor import SAMPLES_MAX, AlignedSensor
 from spark_jobs.transforms.amounts import AmountBatches
@@ -24,7 +26,6 @@ from spark_jobs.transforms.sensor_replay import (
     SensorKey,
     sensor_runs,
 )
-from spark_jobs.transforms.whole_requests import WholeRequests
 
 
 def align_amounts(
@@ -81,7 +82,17 @@ def _opened(first: SensorRow, rules: BrokerRules, state: CarriedState | None) ->
             nothing = SensorStates.allocate([profile], [samples], [window_ms])
             return RequestIntervals(nothing, is_state_known=state is None)
         case "controller_mutation_rate":
-            return WholeRequests()
+            held = SensorStates.allocate([profile], [samples], [window_ms])
+            if state is not None:
+                held.restore(0, 0, (), state.tokens, state.last_update_ms)
+            return AlignedMutations(
+                Bucket(
+                    burst_s=samples * (window_ms / 1000.0),
+                    most=float(held.tokens[0]),
+                    least=float(held.tokens_least[0]),
+                    last_update_ms=int(held.last_update_ms[0]),
+                )
+            )
     return _Estimated()
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.align.explanation import NOT_ASKED
 from spark_jobs.align.placement import Placed
-from spark_jobs.align.step import NOT_ASKED
 from spark_jobs.tables import BOOL, I64
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.sensor_replay import SensorKey

@@ -59,6 +59,9 @@ AMOUNTS = pa.schema(
         # When the throttle in the response was computed; null: other quotas than mutations.
         ("response_earliest_ms", I64),
         ("response_latest_ms", I64),
+        # Whether the replayed bucket is the one that decided (kernels.SAME_BUCKET and so on); null:
+        # other quotas than mutations.
+        ("bucket_gap", I8),
         # Of fetches; null: other requests, and where the log does not say.
         ("request_bytes", I64),
         ("fetch_max_bytes", I64),

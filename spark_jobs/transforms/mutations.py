@@ -9,9 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.judge.mutation_throttle import response_interval_ms
+from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.partition_inventory import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DECIDED_ERRORS,
     MUTATION_APIS,
-    THROTTLING_QUOTA_EXCEEDED,
+    NO_ERROR,
     PartitionInventory,
     is_strict,
 )
@@ -20,15 +24,19 @@ from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.tables import BOOL, F64, I32, I64
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.transforms.mutation_lines import decided_lines
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 
-NO_ERROR = 0
 MUTATION_COLUMNS = (
     "broker_id", "source_file", "source_line", "connection", "correlation_id", "api_name",
     "api_version", "user", "client_id", "is_forwarded", "log_time_ms", "recorded_estimate_us",
-    "recorded_earliest_ms", "recorded_latest_ms", "response_queue_time_us", "send_time_us",
-    "throttle_time_ms", "mutations", "validate_only",
+    "recorded_earliest_ms", "recorded_latest_ms", "remote_time_us", "response_queue_time_us",
+    "send_time_us", "throttle_time_ms", "mutations", "validate_only", "listener",
 )  # fmt: skip
+
+
+# A KRaft controller takes their topics in the order of the request (ReplicationControlManager).
+ORDERED_APIS = (CREATE_TOPICS, CREATE_PARTITIONS)
 
 
 def expand_mutations(
@@ -36,55 +44,116 @@ def expand_mutations(
     inventory: PartitionInventory,
     resolutions: ResolutionTable,
     broker_log: BrokerLog | None = None,
+    *,
+    controller_listeners: frozenset[str] = frozenset(),
+    uses_zookeeper: bool = False,
 ) -> pa.Table:
     """Return the amounts (schema AMOUNTS) of all mutation requests of one cluster and day.
 
     ``requests`` has MUTATION_COLUMNS; ``inventory`` is carried forward in place. With KRaft the
-    controller decides, so its forwarded lines count and the brokers' own lines are twins.
+    controller's lines are the decisions. A mutation that only a broker's line tells of is none that
+    could be judged, but it moves the inventory and may have been charged to any controller.
     """
     rows = [r for r in requests.to_pylist() if r["api_name"] in MUTATION_APIS]
-    rows = _where_decided(rows)
-    rows.sort(key=lambda r: (r["recorded_estimate_us"], r["source_file"], r["source_line"]))
-    amounts = [a for r in rows for a in _amounts_of(r, inventory)]
-    return _resolve(amounts, resolutions, broker_log or BrokerLog())
+    decided, told = decided_lines(rows, controller_listeners, uses_zookeeper=uses_zookeeper)
+    ordered = [(r, SAME_BUCKET) for r in decided] + [(r, OTHER_BUCKET) for r in told]
+    ordered.sort(key=lambda r: (r[0]["recorded_estimate_us"], *_line(r[0])))
+    amounts = [
+        amount | {"bucket_gap": gap}
+        for row, gap in ordered
+        for amount in _amounts_of(row, inventory, uses_zookeeper=uses_zookeeper)
+    ]
+    return _with_gaps(_resolve(amounts, resolutions, broker_log or BrokerLog()))
 
 
-def _where_decided(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    forwarded = [r for r in rows if r["is_forwarded"]]
-    return forwarded or rows
+def _line(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["source_file"], row["source_line"]
 
 
-def _amounts_of(row: Mapping[str, Any], inventory: PartitionInventory) -> Iterator[dict[str, Any]]:
-    api_name = row["api_name"]
+def _amounts_of(
+    row: Mapping[str, Any], inventory: PartitionInventory, *, uses_zookeeper: bool
+) -> Iterator[dict[str, Any]]:
+    latest_ms = row["recorded_latest_ms"]
+    if uses_zookeeper:
+        # Each topic is recorded as its creation begins, all of them in the handler
+        # (ZkAdminManager.createTopics); KRaft's controller records after it (event queue).
+        latest_ms = max(row["recorded_earliest_ms"], latest_ms - row["remote_time_us"] // 1000)
     response_earliest_ms, response_latest_ms = response_interval_ms(
         row["log_time_ms"], row["response_queue_time_us"], row["send_time_us"]
     )
-    for position, mutation in enumerate(row["mutations"] or ()):
-        topic, stated, error = mutation["topic"], mutation["partitions"], mutation["error_code"]
-        # A topic that failed its validation is never charged (KIP-599).
-        if error not in (NO_ERROR, THROTTLING_QUOTA_EXCEEDED):
-            continue
-        cost = inventory.cost(api_name, topic, stated)
-        if error == NO_ERROR and not row["validate_only"]:
-            inventory.apply(api_name, topic, stated)
+    # ZkAdminManager charges nothing for what it only validates; a KRaft controller does.
+    is_charged = not (uses_zookeeper and row["validate_only"])
+    for position, (mutation, cost) in enumerate(_charged_in_order(row, inventory, uses_zookeeper)):
+        if not is_charged:
+            return
+        error = mutation["error_code"]
         yield {
             **{name: row[name] for name in AMOUNTS.names if name in row},
             "quota_type": str(QuotaType.CONTROLLER_MUTATION_RATE),
             "order_us": row["recorded_estimate_us"],
             "resource_index": position,
-            "resource": topic,
+            "resource": mutation["topic"],
             "recorded_at_ms": row["recorded_estimate_us"] // 1000,
             "earliest_ms": row["recorded_earliest_ms"],
-            "latest_ms": row["recorded_latest_ms"],
+            "latest_ms": latest_ms,
             "likely_from_ms": row["recorded_earliest_ms"],
             "amount": float("nan") if cost is None else float(cost),
             "behaviour": RECORD,
-            "is_strict": is_strict(api_name, row["api_version"]),
+            "is_strict": is_strict(row["api_name"], row["api_version"]),
             "response_earliest_ms": int(response_earliest_ms),
             "response_latest_ms": int(response_latest_ms),
             "logged_throttle_time_ms": row["throttle_time_ms"],
             "logged_admitted": error == NO_ERROR,
         }
+
+
+def _charged_in_order(
+    row: Mapping[str, Any], inventory: PartitionInventory, uses_zookeeper: bool
+) -> list[tuple[Mapping[str, Any], int | None]]:
+    """Return the topics that the quota was asked for, with their partitions, as it was asked.
+
+    Kept in a hash map, topics come in an order of its own: any deletion (``ControllerApis``), and
+    all with ZooKeeper (``KafkaApis``). Nothing then says which was first. A refused one leaves the
+    debt that it met, so those admitted came before; of them the largest may always be the last.
+    """
+    api_name = row["api_name"]
+    charged = []
+    for mutation in row["mutations"] or ():
+        topic, stated, error = mutation["topic"], mutation["partitions"], mutation["error_code"]
+        if error not in DECIDED_ERRORS:
+            continue
+        charged.append((mutation, inventory.cost(api_name, topic, stated)))
+        if error == NO_ERROR and not row["validate_only"]:
+            inventory.apply(api_name, topic, stated)
+    if uses_zookeeper or api_name not in ORDERED_APIS:
+        charged.sort(key=lambda c: (c[0]["error_code"] != NO_ERROR, c[1] or 0))
+    return charged
+
+
+def _with_gaps(amounts: pa.Table) -> pa.Table:
+    """Return ``amounts`` with every controller's next one on a sensor after a charge elsewhere.
+
+    Which controller took the charge of a mutation that only a broker tells of is not known, so on
+    each of them there may be fewer tokens than the log tells.
+    """
+    if not amounts.num_rows:
+        return amounts
+    rows = amounts.select(["broker_id", "quota_user", "quota_client_id", "logged_admitted"])
+    gap = amounts["bucket_gap"].to_numpy().copy()
+    charges: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[int, str, str], int] = {}
+    for i, (broker_id, user, client_id, is_admitted) in enumerate(
+        zip(*(c.to_pylist() for c in rows.columns), strict=True)
+    ):
+        if gap[i] == OTHER_BUCKET:
+            charges[user, client_id] = charges.get((user, client_id), 0) + is_admitted
+            continue
+        known = charges.get((user, client_id), 0)
+        if known > seen.get((broker_id, user, client_id), 0):
+            gap[i] = CHARGES_MISSING
+        seen[broker_id, user, client_id] = known
+    column = amounts.schema.get_field_index("bucket_gap")
+    return amounts.set_column(column, AMOUNTS.field(column), pa.array(gap))
 
 
 def _resolve(

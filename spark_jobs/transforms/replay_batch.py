@@ -9,7 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.judge.mutation_throttle import (
+    NOT_JUDGED,
+    UNDER_THROTTLED,
     MutationThrottleRows,
+    full_bucket_interval_ms,
     judge_mutation_throttles,
     mutation_throttles,
 )
@@ -22,7 +25,13 @@ from spark_jobs.judge.verdicts import (
     judge_rates,
     with_throttles,
 )
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate, replay_token_bucket
+from spark_jobs.quota.kernels import (
+    NO_THROTTLE_MAX,
+    OTHER_BUCKET,
+    replay_rate,
+    replay_token_bucket,
+)
+from spark_jobs.quota.mutation_times import UNEXPLAINED_DEBT_MS
 from spark_jobs.quota.rate_decision import RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.transforms.amounts import bools, floats
@@ -111,8 +120,11 @@ def replay_mutations(
     """Return the token-bucket decisions of ``part``; ``states`` moves on."""
     bound = part["bound"].to_numpy()
     amount = floats(part["amount"])
+    gap = np.nan_to_num(floats(part["bucket_gap"])).astype(np.int8)
     logged_admitted, is_strict = bools(part["logged_admitted"]), bools(part["is_strict"])
     interval_ms = part["latest_ms"].to_numpy() - part["earliest_ms"].to_numpy()
+    known_for_ms = part["known_for_ms"].to_numpy()
+    change_distance_ms = part["change_distance_ms"].to_numpy()
     result = replay_token_bucket(
         sensor,
         part["recorded_at_ms"].to_numpy(),
@@ -121,21 +133,9 @@ def replay_mutations(
         is_strict.astype(np.int8),
         logged_admitted.astype(np.int8),
         *states.bucket_arrays(),
-        doubt_tokens=np.nan_to_num(bound) * (interval_ms + tolerances.throttle_ms) / 1000.0,
-    )
-    verdicts = judge_mutations(
-        MutationRows(
-            bound=bound,
-            amount_known=~np.isnan(amount),
-            is_state_known=result.is_state_known,
-            logged_admitted=logged_admitted,
-            replayed_admitted=result.admitted,
-            tokens_before=result.tokens_before,
-            interval_ms=interval_ms,
-            known_for_ms=part["known_for_ms"].to_numpy(),
-            change_distance_ms=part["change_distance_ms"].to_numpy(),
-        ),
-        tolerances,
+        doubt_tokens=np.nan_to_num(bound) * UNEXPLAINED_DEBT_MS / 1000.0,
+        bucket_gap=gap,
+        slack_tokens=np.nan_to_num(bound) * (interval_ms + UNEXPLAINED_DEBT_MS) / 1000.0,
     )
     request = np.concatenate([[0], np.cumsum(request_changes(part))])
     throttles = MutationThrottleRows(
@@ -149,15 +149,32 @@ def replay_mutations(
         replayed_ms=result.throttle_time_ms,
         is_strict=is_strict,
         admitted=logged_admitted,
-        is_state_known=result.is_state_known & ~np.isnan(amount),
+        # How many tokens there are is known where not only their sign is.
+        is_state_known=~np.isnan(result.tokens),
         has_request_bound=bools(part["has_request_bound"]),
         response_earliest_ms=part["response_earliest_ms"].to_numpy(),
         response_latest_ms=part["response_latest_ms"].to_numpy(),
         logged_ms=part["logged_throttle_time_ms"].to_numpy().astype(np.int64),
     )
-    verdicts = with_throttles(
-        verdicts, judge_mutation_throttles(throttles, tolerances.throttle_ms), request
+    verdicts = judge_mutations(
+        MutationRows(
+            bound=bound,
+            amount_known=~np.isnan(amount),
+            is_state_known=result.is_state_known & (gap != OTHER_BUCKET),
+            logged_admitted=logged_admitted,
+            replayed_admitted=result.admitted,
+            tokens_before=result.tokens_before,
+            interval_ms=interval_ms + full_bucket_interval_ms(throttles),
+            known_for_ms=known_for_ms,
+            change_distance_ms=change_distance_ms,
+        ),
+        tolerances,
     )
+    judged = judge_mutation_throttles(throttles, tolerances.throttle_ms)
+    # Before the log began the debt may have been larger, hence the throttle longer; never shorter.
+    is_open = (known_for_ms < tolerances.warm_up_ms) & (judged != UNDER_THROTTLED)
+    is_open |= change_distance_ms < tolerances.change_ms
+    verdicts = with_throttles(verdicts, np.where(is_open, NOT_JUDGED, judged), request)
     said = mutation_throttles(throttles)
     throttle_time_ms = np.where(
         said.is_known,

@@ -44,6 +44,8 @@ class RequestIntervals:
         self._can_say = int(states.samples[0]) >= SAMPLES_MIN
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
+        # Of the rows settled last: whatever lasts so long is authenticated.
+        self._connections: frozenset[str] = frozenset()
 
     def take(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add rows; yield what is settled by them."""
@@ -64,7 +66,7 @@ class RequestIntervals:
     def _settle(self, *, is_last: bool) -> Iterator[pa.RecordBatch]:
         rows = one_batch(self._waiting)
         settled = len(rows) if is_last else _settled(rows)
-        if not settled and len(rows) >= ROWS_MAX:
+        if len(rows) - settled >= ROWS_MAX:
             settled = len(rows) - ROWS_MIN
         self._waiting = [rows.slice(settled)] if settled < len(rows) else []
         self._rows = len(rows) - settled
@@ -73,7 +75,8 @@ class RequestIntervals:
 
     def _replayed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         at_ms = rows["recorded_at_ms"].to_numpy()
-        allowed = replay_requests(_request_rows(rows), self._states)
+        allowed = replay_requests(_request_rows(rows, self._connections), self._states)
+        self._connections = frozenset(rows["connection"].unique().to_pylist())
         unknown = np.full(len(rows), not self._can_say) | (at_ms < self._known_from_ms)
         unknown |= np.isnan(rows["bound"].to_numpy())
         least, most = (
@@ -93,11 +96,14 @@ def _settled(rows: pa.RecordBatch) -> int:
     return int(cuts[-1]) + 1 if len(cuts) else 0
 
 
-def _request_rows(rows: pa.RecordBatch) -> RequestRows:
+def _request_rows(rows: pa.RecordBatch, authenticated: frozenset[str]) -> RequestRows:
     n = len(rows)
     later_us = floats(rows["unlogged_amount_max"]) / PERCENT_PER_US
-    connections = rows["connection"].dictionary_encode().indices.to_numpy()
-    later_us[np.unique(connections, return_index=True)[1]] += HANDSHAKE_US
+    connections = rows["connection"].dictionary_encode()
+    codes, first_rows = np.unique(connections.indices.to_numpy(), return_index=True)
+    names = connections.dictionary.to_pylist()
+    is_new = np.array([names[code] not in authenticated for code in codes.tolist()], bool)
+    later_us[first_rows[is_new]] += HANDSHAKE_US
     lost = floats(rows["lost_requests"]), floats(rows["lost_bytes_max"])
     return RequestRows(
         sensor=np.zeros(n, np.int64),

@@ -69,8 +69,7 @@ def _is_suspect() -> Column:
 def _is_due() -> Column:
     refused = ~F.coalesce("replayed_admitted", F.lit(True))
     throttled = F.coalesce("replayed_throttle_time_ms", F.lit(0)) > 0
-    by_throttle = throttled & (F.col("quota_type") != "controller_mutation_rate")
-    return F.col("bound").isNotNull() & (refused | by_throttle)
+    return F.col("bound").isNotNull() & (refused | throttled)
 
 
 def _is_enforced() -> Column:

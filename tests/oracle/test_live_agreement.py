@@ -84,15 +84,7 @@ class TestEveryCapture:
 
 @only("dedicated", "restart", "windows", "zookeeper")
 class TestMutations:
-    def test_are_not_flagged(self, live: LiveAudit, request: pytest.FixtureRequest) -> None:
-        if live.scenario == "zookeeper":
-            request.applymarker(
-                pytest.mark.xfail(
-                    strict=False,
-                    reason="a broker with ZooKeeper records each topic as it begins to create it, "
-                    "so up to the whole handler time before the estimate",
-                )
-            )
+    def test_are_not_flagged(self, live: LiveAudit) -> None:
         assert "controller_mutation_rate" not in live.figures["flags_by_type"]
 
     def test_are_admitted_and_refused_as_the_controller_did(self, live: LiveAudit) -> None:

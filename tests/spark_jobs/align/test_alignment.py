@@ -8,9 +8,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.align.events import Samples
+from spark_jobs.align.explanation import (
+    EXPLAINED,
+    LATE_LINE,
+    NOT_ASKED,
+    STARTS_SAMPLE,
+    UNEXPLAINED_COST,
+)
 from spark_jobs.align.placement import place
 from spark_jobs.align.search import search
-from spark_jobs.align.step import EXPLAINED, LATE_LINE, NOT_ASKED, STARTS_SAMPLE, UNEXPLAINED_COST
 from tests.synthetic_broker import (
     EPOCH_MS,
     NO_QUOTA,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spark_jobs.align.changes import LATER_MS, NO_SENSOR, ClientRequests, locate_changes
-from spark_jobs.align.events import EXACT, Events, Int64s, Window
-from tests.synthetic_broker import EPOCH_MS, PROFILES, Log, Traffic, logged, with_throttles
+from spark_jobs.align.events import Events, Int64s, Window
+from tests.synthetic_broker import EPOCH_MS, PROFILES, Log, Traffic, log_of, logged, with_throttles
 
 NOT_BOUND = math.nan
 SAMPLES, WINDOW_MS = 6, 500
@@ -55,39 +55,49 @@ def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
 
 
-def with_requests_before(log: Log, at_ms: Int64s, amount: float) -> Log:
-    """Return the log with requests of the first connection that no sensor counted."""
-    n = len(at_ms)
-    times = (at_ms - 1, at_ms, at_ms - 1, at_ms)
-    others = (
-        np.full(n, amount),
-        np.full(n, LOW),
-        np.zeros(n, np.int64),
-        np.full(n, EXACT, np.int8),
-    )
+# The controller answered in the midst of the requests, and the broker learned of it later.
+BOUND, REQUESTS, MEAN_GAP_MS, MEAN_AMOUNT = 20_000.0, 400, 20, 460.0
+ANSWERED_MS, LATE_MS = 1_500, 90
+
+
+def first_quota(window: Window, lies: int) -> tuple[ClientRequests, Int64s]:
+    """Return requests of which the sensor saw only the last, and when each was recorded.
+
+    The first ``lies`` throttles are missing from the log.
+    """
+    rng = np.random.default_rng(7)
+    times_ms = np.cumsum(rng.integers(1, 2 * MEAN_GAP_MS, REQUESTS))
+    amounts = rng.integers(MEAN_AMOUNT / 2, 2 * MEAN_AMOUNT, REQUESTS).astype(float)
+    first = int(np.searchsorted(times_ms, ANSWERED_MS + LATE_MS))
+    log = log_of(times_ms[first:].tolist(), amounts[first:].tolist(), BOUND, window)
+    throttles = np.concatenate([np.zeros(first, np.int64), log.events.logged_throttle_time_ms])
+    throttles[np.flatnonzero(throttles)[:lies]] = 0
+    at_ms = EPOCH_MS + times_ms
     events = Events(
-        *(np.concatenate(pair) for pair in zip((*times, *others), log.events, strict=True))
+        earliest_ms=at_ms - 2,
+        latest_ms=at_ms + 1,
+        likely_from_ms=at_ms - 1,
+        likely_until_ms=at_ms + 1,
+        amount=amounts,
+        bound=np.full(REQUESTS, np.nan),
+        logged_throttle_time_ms=throttles,
+        evidence=np.zeros(REQUESTS, np.int8),
     )
-    first = np.full(n, log.connection.min())
-    return log._replace(
-        events=events,
-        recorded_at_ms=np.concatenate([at_ms, log.recorded_at_ms]),
-        turn=np.arange(len(events.amount)),
-        connection=np.concatenate([first, log.connection]),
-    )
+    return ClientRequests(events, at_ms, [NO_SENSOR, 0], [np.nan, BOUND]), at_ms
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_first_quota_is_in_force_from_the_first_request_that_its_sensor_counted(
-    seed: int,
+@pytest.mark.parametrize("lies", [0, 1, 4])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_first_quota_is_in_force_between_the_last_request_not_counted_and_the_first_that_was(
+    profile: str, lies: int
 ) -> None:
-    counted = logged(traffic(((0, LOW),), seed=seed))
-    first_ms = int(counted.events.latest_ms.min())
-    before = first_ms - np.array([60, 45, 30, 20, 12])
-    log = with_requests_before(counted, before, amount=30_000.0)
-    clients = clients_of(log, sensors=(NO_SENSOR, 0), bounds=(NOT_BOUND, LOW))
-    (found,) = locate_changes(clients, np.array([first_ms - 70]), log.window).tolist()
-    assert before[-1] < found <= first_ms
+    window = Window(5, 500, keeps_overlapping=profile == PROFILES[1])
+    client, at_ms = first_quota(window, lies)
+    assert (client.events.logged_throttle_time_ms > 0).sum() > 50
+    found_ms = locate_changes([client], np.array([EPOCH_MS + ANSWERED_MS]), window)
+    in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
+    before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
+    assert before < found_ms[0] <= after
 
 
 def with_silent(log: Log, rows: Int64s) -> Log:

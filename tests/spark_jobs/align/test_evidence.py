@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.align.events import EXACT, NOTHING, UP_TO, Int64s, Window
-from spark_jobs.align.step import EXPLAINED, LATE_LINE, NEAR, NOT_ASKED, UNEXPLAINED
+from spark_jobs.align.explanation import EXPLAINED, LATE_LINE, NEAR, NOT_ASKED, UNEXPLAINED
 from tests.synthetic_broker import (
     EPOCH_MS,
     NO_QUOTA,

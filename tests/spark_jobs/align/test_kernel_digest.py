@@ -15,10 +15,10 @@ from types import ModuleType
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from spark_jobs.align import beam, events, placement, search, step
+from spark_jobs.align import beam, events, explanation, placement, search, step
 
 ROOT = Path(__file__).parents[3]
-INLINED = (events, beam, step)
+INLINED = (events, beam, explanation, step)
 CACHED = (search, placement)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.align.events import Window
-from spark_jobs.align.step import EXPLAINED
+from spark_jobs.align.explanation import EXPLAINED
 from tests.synthetic_broker import Traffic, audited, log_of, logged
 
 WINDOW = Window(samples=5, window_ms=200, keeps_overlapping=True)

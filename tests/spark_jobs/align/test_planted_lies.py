@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.align.events import Int64s
-from spark_jobs.align.step import EXPLAINED, UNEXPLAINED
+from spark_jobs.align.explanation import EXPLAINED, UNEXPLAINED
 from tests.synthetic_broker import (
     PROFILES,
     Log,

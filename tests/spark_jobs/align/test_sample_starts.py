@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spark_jobs.align.events import Events, Window
+from spark_jobs.align.explanation import EVENT, EXPLAINED, PARENT, STARTS_SAMPLE
 from spark_jobs.align.search import LOOK_AHEAD
-from spark_jobs.align.step import EVENT, EXPLAINED, PARENT, STARTS_SAMPLE
 from tests.synthetic_broker import (
     EPOCH_MS,
     Audited,

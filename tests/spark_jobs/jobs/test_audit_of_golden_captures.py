@@ -15,7 +15,6 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.settings import JudgeSettings
 from spark_jobs.tables import WRONG_VERDICTS
 from spark_jobs.warehouse import RunScope, read_table
 
@@ -46,9 +45,10 @@ def test_a_controller_that_never_enforced_its_quota_is_a_finding(
     evidence = json.loads(carol["evidence"])
     assert evidence["known_fault"] == "KAFKA-14351"
     assert evidence["enforced"] == 0 < evidence["due"]
-    # So few decisions are told, but not as an alarm.
-    assert carol["decisions"] < JudgeSettings().finding_min_decisions
-    assert carol["severity"] == "info"
+    assert carol["severity"] == "critical"
+    # A client of an older version is never refused, but its connection should have been muted.
+    frank = next(f for f in found if f["quota_user"] == "frank")
+    assert json.loads(frank["evidence"])["replayed_throttle_time_ms"] > 0
 
 
 def test_brokers_that_enforced_everything_are_accused_of_nothing(

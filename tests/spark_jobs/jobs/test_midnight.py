@@ -58,7 +58,7 @@ def decisions(
 
 
 @pytest.mark.spark
-def test_midnight_in_the_middle_of_a_log_changes_no_decision(
+def test_midnight_in_the_middle_of_a_log_changes_no_replay_and_turns_no_verdict(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     times = [
@@ -75,4 +75,7 @@ def test_midnight_in_the_middle_of_a_log_changes_no_decision(
     assert len(whole) > 500
     assert whole.keys() == cut.keys()
     different = {place: (whole[place], cut[place]) for place in whole if whole[place] != cut[place]}
-    assert not different, f"{len(different)} of {len(whole)}: {list(different.items())[:3]}"
+    # What a fetch tried to read is told by later ones, the request quota's interval by earlier
+    # requests; neither is carried over, and without it nobody is cleared or accused.
+    assert all(a[:-1] == b[:-1] and b[-1] == "indeterminate" for a, b in different.values())
+    assert len(different) < 0.01 * len(whole), list(different.items())[:3]

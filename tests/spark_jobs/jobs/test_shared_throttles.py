@@ -47,7 +47,7 @@ def test_the_decisions_on_one_request_meet_and_all_others_pass_unchanged(
         produced(10, 500, 300, before=("over_throttled", None), **no_request_quota),
         produced(11, 500, 300, before=("over_throttled", None), has_request_bound=None),
         produced(12, 500, 300, before=("agree", None), quota_type="controller_mutation_rate"),
-        {name: None for name in REPLAYED.names}
+        dict.fromkeys(REPLAYED.names)
         | {"row_kind": STATE, "quota_type": "request_percentage", "source_line": 13},
     ]
     rows = [

@@ -14,6 +14,7 @@ from spark_jobs.judge.mutation_throttle import (
     OVER_THROTTLED,
     UNDER_THROTTLED,
     MutationThrottleRows,
+    full_bucket_interval_ms,
     judge_mutation_throttles,
     mutation_throttles,
     response_interval_ms,
@@ -127,3 +128,14 @@ def test_a_refusal_that_nothing_asked_for_is_a_matter_of_admission() -> None:
 def test_the_response_was_made_just_before_it_was_complete() -> None:
     first, last = response_interval_ms([T0 + 100], [10_000], [20_000])
     assert (first[0] - T0, last[0] - T0) == (66, 70)
+
+
+def test_a_changed_bound_rescales_what_the_full_bucket_left_open() -> None:
+    rows = replace(
+        requests(REFUSED, {2: 7970, 3: 4970}),
+        interval_ms=np.array([40, 6, 6]),
+        bound=np.array([10.0, 20.0, 20.0]),
+    )
+    assert full_bucket_interval_ms(rows).tolist() == [40, 26, 26]
+    again_full = replace(rows, tokens_before=np.array([110.0, -90.0, 110.0]))
+    assert full_bucket_interval_ms(again_full).tolist() == [40, 26, 6]

@@ -165,6 +165,15 @@ def mutation_row(**overrides: object) -> MutationRows:
         ({"amount_known": False}, ("indeterminate", "partitions_unknown")),
         ({"is_state_known": False}, ("indeterminate", "state_unknown")),
         ({"bound": np.nan}, ("no_quota", None)),
+        # Before the log began the bucket may have been emptier, but never fuller than full.
+        (
+            {"logged_admitted": False, "known_for_ms": 10},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
+            {"replayed_admitted": False, "tokens_before": -5.0, "known_for_ms": 10},
+            ("wrongly_admitted", None),
+        ),
         (
             {"logged_admitted": False, "change_distance_ms": 10},
             ("indeterminate", "quota_change_in_flight"),

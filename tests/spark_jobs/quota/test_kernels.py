@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.kernels import (
+    CHARGES_MISSING,
     NO_THROTTLE_MAX,
+    OTHER_BUCKET,
+    SAME_BUCKET,
     RateReplay,
     TokenBucketReplay,
     replay_rate,
@@ -15,6 +19,7 @@ from spark_jobs.quota.kernels import (
 )
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
+from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.token_bucket import TokenBucket
 from tests.oracle.jvm_quota import bits
@@ -178,3 +183,43 @@ def test_what_is_known_with_amounts_missing_is_what_the_broker_did(
             assert part.tokens_before[i] >= broker.tokens_before[offset + i]
             if is_known:
                 assert part.admitted[i] == broker.admitted[offset + i]
+
+
+def gapped(*rows: tuple[int, float, bool, int], slack: float = 0.0) -> TokenBucketReplay:
+    """Replay strict mutations (at ms, partitions, admitted, gap) at 1 partition/s from full."""
+    at_ms, amount, admitted, gap = (np.array(column) for column in zip(*rows, strict=True))
+    states = SensorStates.allocate([RateProfile.RATE_3_8], [11], [1000])
+    n = len(rows)
+    return replay_token_bucket(
+        np.zeros(n), 1_700_000_000_000 + at_ms, amount, np.ones(n), np.ones(n), admitted,
+        *states.bucket_arrays(), doubt_tokens=np.full(n, 0.005), bucket_gap=gap,
+        slack_tokens=np.full(n, slack),
+    )  # fmt: skip
+
+
+def test_a_bucket_that_may_have_been_charged_elsewhere_has_no_more_tokens_than_logged() -> None:
+    refused = gapped((0, 2.0, True, SAME_BUCKET), (10, 2.0, False, CHARGES_MISSING))
+    assert refused.is_state_known.tolist() == [True, False]
+    too_many = gapped((0, 20.0, True, SAME_BUCKET), (10, 2.0, True, CHARGES_MISSING))
+    assert too_many.is_state_known.tolist() == [True, True]
+    assert too_many.admitted.tolist() == [True, False]
+
+
+def test_of_another_bucket_nothing_is_known() -> None:
+    rows = [(0, 20.0, True, OTHER_BUCKET), (10, 2.0, False, OTHER_BUCKET)]
+    assert gapped(*rows).is_state_known.tolist() == [False, False]
+
+
+def test_what_an_unknown_bucket_learns_is_as_sure_as_the_record_time() -> None:
+    learning = (0, 2.0, False, CHARGES_MISSING)
+    soon = [(30, 2.0, True, SAME_BUCKET), (40, 2.0, True, SAME_BUCKET)]
+    assert gapped(learning, *soon, slack=0.05).is_state_known.tolist() == [False, False, True]
+    early = gapped(learning, (-30, 2.0, True, SAME_BUCKET))
+    assert early.is_state_known.tolist() == [False, True]
+    assert not gapped(learning, (-30, 2.0, True, SAME_BUCKET), slack=0.05).is_state_known.any()
+
+
+def test_an_admission_against_what_was_only_learned_leaves_open_whether_it_was_spent() -> None:
+    learned = (0, 2.0, False, CHARGES_MISSING)
+    rows = [learned, (-100, 2.0, True, SAME_BUCKET), (2000, 1.0, False, SAME_BUCKET)]
+    assert gapped(*rows).is_state_known.tolist() == [False, True, False]

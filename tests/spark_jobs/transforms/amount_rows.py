@@ -51,6 +51,7 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "has_request_bound": False,
         "logged_throttle_time_ms": 0,
         "logged_admitted": True,
+        "bucket_gap": 0,
         **{name: NOON_MS + time for name, time in times.items()},
     } | columns
 
@@ -76,4 +77,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-_TIMES = ("log_time_ms", "recorded_at_ms", "earliest_ms", "latest_ms", "likely_from_ms")
+_TIMES = (
+    "log_time_ms", "recorded_at_ms", "earliest_ms", "latest_ms", "likely_from_ms",
+    "response_earliest_ms", "response_latest_ms",
+)  # fmt: skip

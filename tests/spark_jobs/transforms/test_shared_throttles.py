@@ -103,6 +103,14 @@ def test_the_replayed_throttle_is_the_one_in_the_interval_nearest_to_the_log(
     assert found["replayed_throttle_time_ms"] == expected
 
 
+@pytest.mark.parametrize(("bandwidth", "expected"), [(445, 300), (455, 300), (456, 450), (0, 450)])
+def test_what_the_other_quota_explains_is_not_replayed_for_the_request_quota_as_well(
+    bandwidth: int, expected: int
+) -> None:
+    (found,) = settled(of_request(450, 300, 600, bandwidth))
+    assert found["replayed_throttle_time_ms"] == expected
+
+
 def test_without_an_interval_the_replayed_throttle_stays_and_without_a_quota_there_is_none() -> (
     None
 ):
@@ -164,7 +172,7 @@ def shared_rows(draw: st.DrawFn) -> Row:
 
 
 @given(st.lists(shared_rows(), min_size=1, max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_who_is_accused_differs_from_the_replay_to_the_side_named(rows: list[Row]) -> None:
     found = settled(*rows)
     for before, row in zip(rows, found, strict=True):

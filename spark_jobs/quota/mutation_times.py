@@ -1,0 +1,267 @@
+"""When a controller recorded its mutations: times that explain what it admitted, refused, delayed.
+
+Below its burst a bucket's tokens at a moment depend on one record time only, that of the last
+mutation that met it full: whatever is recorded in between, the refill adds up to the same. So each
+stretch after a full bucket has one time to find, and each request its own. A decision that no
+admissible time explains stays at its estimate and moves no other: it counts against a time of the
+full bucket only as one decision of many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
+from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
+from spark_jobs.quota.throttle_time import bound_in_force
+
+UNEXPLAINED_DEBT_MS = 5
+"""An admission against more debt than refills in this time is not the bucket's: it spends nothing.
+
+Where the time is not chosen, and as the slack of clock readings where it is.
+"""
+THROTTLE_APART_MS = 2
+FAR_MS = 10
+"""A controller's record is seldom so far from its estimate."""
+ANCHOR_TIMES_MAX = 64
+"""So many times of a full bucket are tried, on so many requests after it."""
+ANCHORED_REQUESTS_MAX = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class MutationRequest:
+    """What the log tells of one request: its topics share a record time and the response."""
+
+    recorded_at_ms: int  # the estimate
+    earliest_ms: int
+    latest_ms: int
+    bound: float  # partitions per second, NaN: none in force
+    is_strict: bool
+    mutations: tuple[tuple[float, bool], ...]  # partitions (NaN: not in the log), admitted
+    response_earliest_ms: int
+    response_latest_ms: int
+    logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
+    bucket_gap: int = SAME_BUCKET
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A sensor's tokens between ``least`` and ``most``; as in ``ControllerMutationQuota``."""
+
+    burst_s: float  # samples times window
+    most: float = 0.0
+    least: float = 0.0
+    last_update_ms: int = 0
+
+    def copy(self) -> Bucket:
+        """Return a bucket that moves on its own."""
+        return Bucket(self.burst_s, self.most, self.least, self.last_update_ms)
+
+    def at(self, tokens: float, bound: float, now_ms: int) -> float:
+        """Return ``tokens`` refilled until then."""
+        burst = self.burst_s * bound
+        return min(burst, tokens + bound * ((now_ms - self.last_update_ms) / 1000.0))
+
+    def is_full(self, bound: float, now_ms: int) -> bool:
+        """Return whether nothing before then matters any more."""
+        return self.at(self.least, bound, now_ms) >= self.burst_s * bound
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Requests recorded at ``times_ms``; ``wrong`` decisions and throttles are not explained."""
+
+    times_ms: list[int]
+    wrong: int
+    moved_ms: int
+    bucket: Bucket
+
+
+def choose_record_times(requests: Sequence[MutationRequest], bucket: Bucket) -> list[int]:
+    """Return a record time per request of one sensor, inside its interval; ``bucket`` moves on.
+
+    The requests are in the order of their estimates, and stay in it.
+
+    >>> bucket = Bucket(burst_s=1.0, most=-0.01, least=-0.01, last_update_ms=0)
+    >>> late = MutationRequest(5, 0, 30, 1.0, True, ((1.0, True),), 40, 45, 0)
+    >>> choose_record_times([late], bucket)
+    [10]
+    """
+    times: list[int] = []
+    while len(times) < len(requests):
+        start = len(times)
+        stop = _stretch_end(requests, start, bucket)
+        stretch = requests[start:stop]
+        best = _run(stretch, bucket, None)
+        first = stretch[0]
+        is_anchored = bucket.is_full(bound_in_force(first.bound), first.recorded_at_ms)
+        if best.wrong and is_anchored and first.bucket_gap == SAME_BUCKET:
+            runs = [best] + [_run(stretch, bucket, at_ms) for at_ms in _anchor_times(first, bucket)]
+            best = min(runs, key=lambda run: _rank(run, first))
+        best = _or_else_far_one_is_wrong(best, stretch, bucket)
+        times += best.times_ms
+        bucket.most, bucket.least = best.bucket.most, best.bucket.least
+        bucket.last_update_ms = best.bucket.last_update_ms
+    return times
+
+
+def _or_else_far_one_is_wrong(
+    run: _Run, requests: Sequence[MutationRequest], bucket: Bucket
+) -> _Run:
+    """Return ``run``, or one as good where the request moved farthest is left unexplained.
+
+    To admit it late, and another against its debt, explains no more than that it was the wrong one:
+    then nobody else is accused of it.
+    """
+    if not run.wrong:
+        return run
+    moved = [abs(t - r.recorded_at_ms) for t, r in zip(run.times_ms, requests, strict=True)]
+    far = max(range(1, len(moved)), key=moved.__getitem__, default=0)
+    if moved[far] <= FAR_MS:
+        return run
+    other = _run(requests, bucket, run.times_ms[0], left=far)
+    return min(run, other, key=lambda one: (one.wrong, one.moved_ms))
+
+
+def _rank(run: _Run, first: MutationRequest) -> tuple[int, int, int]:
+    return run.wrong, run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
+
+
+def _anchor_times(first: MutationRequest, bucket: Bucket) -> list[int]:
+    from_ms = max(first.earliest_ms, bucket.last_update_ms)
+    step = max(1, math.ceil((first.latest_ms - from_ms) / ANCHOR_TIMES_MAX))
+    return list(range(from_ms, first.latest_ms + 1, step))
+
+
+def _stretch_end(requests: Sequence[MutationRequest], start: int, bucket: Bucket) -> int:
+    """Return the next request after ``start`` that meets a full bucket, at the estimates."""
+    moving = bucket.copy()
+    for i in range(start, min(start + ANCHORED_REQUESTS_MAX, len(requests))):
+        request = requests[i]
+        if i > start and moving.is_full(bound_in_force(request.bound), request.recorded_at_ms):
+            return i
+        _record(request, moving, max(request.recorded_at_ms, moving.last_update_ms))
+    return min(start + ANCHORED_REQUESTS_MAX, len(requests))
+
+
+def _run(
+    requests: Sequence[MutationRequest],
+    bucket: Bucket,
+    first_at_ms: int | None,
+    left: int | None = None,
+) -> _Run:
+    """Return the requests recorded one after the other, that of number ``left`` at its estimate."""
+    bucket = bucket.copy()
+    times: list[int] = []
+    wrong, moved_ms = 0, 0
+    for request in requests:
+        if first_at_ms is not None and not times:
+            at_ms = first_at_ms
+        elif len(times) == left:
+            at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
+        else:
+            at_ms = _explaining_time(request, bucket)
+            moved_ms += abs(at_ms - request.recorded_at_ms)
+        wrong += _record(request, bucket, at_ms)
+        times.append(at_ms)
+    return _Run(times, wrong, moved_ms, bucket)
+
+
+def _explaining_time(request: MutationRequest, bucket: Bucket) -> int:
+    """Return the time nearest to the estimate that explains who was admitted, or the estimate."""
+    from_ms = max(request.earliest_ms, bucket.last_update_ms)
+    until_ms = max(request.latest_ms, from_ms)
+    estimate_ms = min(max(request.recorded_at_ms, from_ms), until_ms)
+    if not request.is_strict or request.bucket_gap != SAME_BUCKET:
+        return estimate_ms
+    bound = bound_in_force(request.bound)
+    enough, too_many = _admitting_tokens(request)
+    tokens = bucket.at(bucket.most, bound, estimate_ms)
+    is_known = bucket.at(bucket.least, bound, estimate_ms) == tokens
+    if not is_known or enough <= tokens < too_many:
+        return estimate_ms
+    edge, step = (enough, 1) if tokens < enough else (too_many, -1)
+    edge_ms = estimate_ms + round((edge - tokens) / bound * 1000.0)
+    for at_ms in (edge_ms - step, edge_ms, edge_ms + step):
+        is_in_time = from_ms <= at_ms <= until_ms
+        if is_in_time and enough <= bucket.at(bucket.most, bound, at_ms) < too_many:
+            return at_ms
+    return estimate_ms
+
+
+def _admitting_tokens(request: MutationRequest) -> tuple[float, float]:
+    """Return [from, below) of the tokens that the request can have met, by who was admitted."""
+    spent, enough, too_many = 0.0, -math.inf, math.inf
+    for amount, is_admitted in request.mutations:
+        if is_admitted:
+            enough = max(enough, spent)
+            spent += 0.0 if math.isnan(amount) else amount
+        else:
+            too_many = min(too_many, spent)
+    return enough, too_many
+
+
+def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
+    """Move ``bucket`` as the log tells; return how much of it the rule does not explain."""
+    bound = bound_in_force(request.bound)
+    least = bucket.at(bucket.least, bound, at_ms)
+    bucket.most = bucket.at(bucket.most, bound, at_ms)
+    bucket.least = -math.inf if request.bucket_gap >= CHARGES_MISSING else least
+    if request.bucket_gap == OTHER_BUCKET:
+        bucket.most = bucket.burst_s * bound
+    bucket.last_update_ms = at_ms
+    wrong, ends_ms, is_sure = 0, None, True
+    for amount, is_admitted in request.mutations:
+        is_known = bucket.least >= 0.0 or bucket.most < 0.0
+        is_sure &= bucket.least == bucket.most
+        is_spent = is_admitted
+        if request.is_strict:
+            if is_known and is_admitted != (bucket.most >= 0.0):
+                wrong += 1
+            is_spent = _is_taken(request, bucket, bound, is_admitted, is_known)
+            if not is_admitted and bucket.most < 0.0:
+                ends_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
+        if is_spent:
+            _spend(bucket, amount, bound)
+            is_sure &= not math.isnan(amount)
+        if not request.is_strict and bucket.most < 0.0:
+            ends_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
+    return wrong + (is_sure and not _explains_throttle(request, ends_ms))
+
+
+def _is_taken(
+    request: MutationRequest, bucket: Bucket, bound: float, is_admitted: bool, is_known: bool
+) -> bool:
+    """Return whether a strict mutation is spent; an unknown bucket learns by it."""
+    slack = bound * (request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS) / 1000.0
+    if is_known and is_admitted and bucket.most < -bound * UNEXPLAINED_DEBT_MS / 1000.0:
+        if bucket.most != bucket.least:
+            bucket.least = -math.inf
+        return False
+    if not is_known and is_admitted:
+        bucket.least = max(bucket.least, 0.0 - slack)
+    elif not is_known:
+        bucket.most = min(bucket.most, SMALLEST_DEBT + slack)
+    return is_admitted
+
+
+def _spend(bucket: Bucket, amount: float, bound: float) -> None:
+    if math.isnan(amount):
+        bucket.least = -math.inf
+        return
+    burst = bucket.burst_s * bound
+    bucket.most = min(burst, bucket.most - amount)
+    bucket.least = min(burst, bucket.least - amount)
+
+
+def _explains_throttle(request: MutationRequest, ends_ms: int | None) -> bool:
+    """Return whether a debt until ``ends_ms`` (None: there was none) is what the response said."""
+    if request.logged_ms is None:
+        return True
+    if ends_ms is None:
+        return request.logged_ms == 0
+    least_ms = max(ends_ms - request.response_latest_ms, 0)
+    most_ms = max(ends_ms - request.response_earliest_ms, 0)
+    return least_ms - THROTTLE_APART_MS <= request.logged_ms <= most_ms + THROTTLE_APART_MS

@@ -1,0 +1,57 @@
+"""A sensor's mutations → the same at record times that explain what was admitted and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.quota.mutation_times import Bucket, MutationRequest, choose_record_times
+from spark_jobs.transforms.aligned_rows import aligned_rows, one_batch
+from spark_jobs.transforms.request_runs import request_changes
+
+_COLUMNS = (
+    "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "is_strict", "response_earliest_ms",
+    "response_latest_ms", "bucket_gap",
+)  # fmt: skip
+
+
+class AlignedMutations:
+    """One sensor's mutations of one life of its broker, gathered and yielded in one batch.
+
+    All of a day's mutations were in one table before: a sensor's are few.
+    """
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._waiting: list[pa.RecordBatch] = []
+
+    def take(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Add rows; they wait for the last one."""
+        self._waiting.append(rows)
+        return iter(())
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Yield the sensor's rows at their chosen times."""
+        if not self._waiting:
+            return
+        rows = one_batch(self._waiting)
+        self._waiting = []
+        request = np.concatenate([[0], np.cumsum(request_changes(rows))])
+        times = choose_record_times(_requests(rows, request), self._bucket)
+        yield aligned_rows(rows, np.array(times, np.int64)[request])
+
+
+def _requests(rows: pa.RecordBatch, request: np.ndarray) -> list[MutationRequest]:
+    starts = np.unique(request, return_index=True)[1].tolist()
+    first = rows.take(pa.array(starts)).to_pylist()
+    told = list(zip(rows["amount"].to_pylist(), rows["logged_admitted"].to_pylist(), strict=True))
+    return [
+        MutationRequest(
+            **{name: row[name] for name in _COLUMNS},
+            mutations=tuple(told[start:stop]),
+            logged_ms=None if row["has_request_bound"] else row["logged_throttle_time_ms"],
+        )
+        for row, start, stop in zip(first, starts, [*starts[1:], len(rows)], strict=True)
+    ]

@@ -1,0 +1,134 @@
+"""Record times of mutations explain what was admitted, and a lie moves nobody but itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.quota.kernels import CHARGES_MISSING
+from spark_jobs.quota.mutation_times import Bucket, MutationRequest, choose_record_times
+from spark_jobs.quota.token_bucket import TokenBucket
+
+T0 = 1_700_000_000_000
+BURST_S = 11.0
+
+
+def request(
+    at_ms: int,
+    *mutations: tuple[float, bool],
+    early_ms: int = 0,
+    late_ms: int = 0,
+    logged_ms: int | None = None,
+    bound: float = 1.0,
+    is_strict: bool = True,
+) -> MutationRequest:
+    """Return a request estimated at ``at_ms`` whose response is made 50 ms later."""
+    at_ms += T0
+    return MutationRequest(
+        recorded_at_ms=at_ms,
+        earliest_ms=at_ms - early_ms,
+        latest_ms=at_ms + late_ms,
+        bound=bound,
+        is_strict=is_strict,
+        mutations=mutations,
+        response_earliest_ms=at_ms + 48,
+        response_latest_ms=at_ms + 50,
+        logged_ms=logged_ms,
+    )
+
+
+def chosen(*requests: MutationRequest) -> list[int]:
+    return [at_ms - T0 for at_ms in choose_record_times(requests, Bucket(BURST_S))]
+
+
+# A full bucket of 11: 12 leave a debt of 1, which is paid after a second.
+SPENT = request(0, (12.0, True))
+
+
+def test_a_client_back_in_the_millisecond_of_its_bucket_was_recorded_when_it_was_even() -> None:
+    assert chosen(SPENT, request(998, (1.0, True), late_ms=5)) == [0, 1000]
+    assert chosen(SPENT, request(1003, (1.0, False), early_ms=9)) == [0, 999]
+
+
+def test_a_decision_that_the_estimate_explains_stays_there() -> None:
+    assert chosen(SPENT, request(1003, (1.0, True), early_ms=9)) == [0, 1003]
+
+
+def test_the_topics_of_a_request_share_the_time_that_explains_all_of_them() -> None:
+    both = request(998, (0.5, True), (1.0, False), early_ms=9, late_ms=600)
+    assert chosen(SPENT, both) == [0, 1000]
+    more = request(998, (0.5, True), (1.0, True), early_ms=9, late_ms=600)
+    assert chosen(SPENT, more) == [0, 1500]
+
+
+def test_the_time_of_a_full_bucket_is_the_one_that_explains_most_after_it() -> None:
+    spent = replace(SPENT, earliest_ms=T0 - 40)
+    late = [request(960 + 2000 * i, (2.0, True)) for i in range(4)]
+    assert chosen(spent, *late) == [-40, 960, 2960, 4960, 6960]
+
+
+def test_a_logged_throttle_tells_the_time_of_the_full_bucket() -> None:
+    spent = replace(SPENT, earliest_ms=T0 - 40)
+    # 20 ms shorter than from the estimate.
+    refused = request(400, (1.0, False), logged_ms=1000 - 450 - 20)
+    assert -22 <= chosen(spent, refused)[0] <= -17
+
+
+def test_one_lie_stays_at_its_estimate_and_moves_no_other() -> None:
+    spent = replace(SPENT, earliest_ms=T0 - 40)
+    honest = [request(1000 + 2000 * i, (2.0, True)) for i in range(4)]
+    lie = request(5960, (2.0, True), early_ms=3, late_ms=3)
+    assert chosen(spent, *honest[:3], lie, honest[3]) == [0, 1000, 3000, 5000, 5960, 7000]
+
+
+def test_what_is_not_known_is_left_at_its_estimate() -> None:
+    unknown = request(0, (math.nan, True))
+    assert chosen(unknown, request(998, (1.0, True), late_ms=5)) == [0, 998]
+    gap = replace(request(998, (1.0, True), late_ms=5), bucket_gap=CHARGES_MISSING)
+    assert chosen(SPENT, gap) == [0, 998]
+
+
+def test_without_a_quota_nothing_is_asked() -> None:
+    free = request(0, (1e9, True), bound=math.nan, late_ms=9)
+    assert chosen(free, free) == [0, 0]
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+@given(st.data())
+def test_what_a_bucket_did_is_explained_at_admissible_times_in_order(
+    is_strict: bool, data: st.DataObject
+) -> None:
+    bucket, requests, at_ms = TokenBucket(samples=11), [], 0
+    for _ in range(data.draw(st.integers(1, 12))):
+        at_ms += data.draw(st.integers(40, 3000))
+        amount = float(data.draw(st.integers(1, 6)))
+        admitted = not is_strict or bucket.measure(2.0, T0 + at_ms) >= 0
+        if admitted:
+            bucket.record(amount, 2.0, T0 + at_ms)
+        off_ms = data.draw(st.integers(-10, 10))
+        one = request(at_ms + off_ms, (amount, admitted), early_ms=10, late_ms=10)
+        requests.append(replace(one, bound=2.0, is_strict=is_strict))
+    times = choose_record_times(requests, Bucket(BURST_S))
+    assert times == sorted(times)
+    assert all(r.earliest_ms <= t <= r.latest_ms for r, t in zip(requests, times, strict=True))
+    again = TokenBucket(samples=11)
+    for one, at in zip(requests, times, strict=True):
+        ((amount, admitted),) = one.mutations
+        tokens = again.measure(2.0, at)
+        if is_strict:
+            # Where stretches join at a full bucket, two choices of one millisecond meet.
+            assert admitted == (tokens >= 0) or abs(tokens) <= 2.0 * 0.021
+        if admitted:
+            again.record(amount, 2.0, at)
+
+
+def test_a_far_move_that_only_shifts_the_blame_to_another_is_not_made() -> None:
+    doubtful = request(970, (3.0, True), early_ms=3, late_ms=40)
+    blamed = request(2500, (1.0, True), early_ms=3, late_ms=3)
+    assert chosen(SPENT, doubtful) == [0, 1000]
+    # Had the first of them spent, there would be a debt of 1.5.
+    assert chosen(SPENT, doubtful, blamed) == [0, 970, 2500]
