@@ -27,6 +27,16 @@ ROOMS = {
         {"spark_jobs.errors", "spark_jobs.quota", "spark_jobs.timeline"},
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    "spark_jobs/lab": (
+        {
+            "spark_jobs.errors",
+            "spark_jobs.policy",
+            "spark_jobs.quota",
+            "spark_jobs.tables",
+            "spark_jobs.timeline",
+        },
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/recommend": (
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.quota"},
         HEAVY | CLOCKS_AND_CHANCE,
