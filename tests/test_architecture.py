@@ -37,6 +37,10 @@ ROOMS = {
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    "spark_jobs/gallery": (
+        {"spark_jobs.errors", "spark_jobs.lab", "spark_jobs.policy", "spark_jobs.quota"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/recommend": (
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.quota"},
         HEAVY | CLOCKS_AND_CHANCE,
