@@ -6,8 +6,9 @@ request carries what is ready. Decided here:
 - The bytes of a logged request exist from its arrival at the latest. After a throttle they were
   wanted before that: at the bytes per second of the stretches in which nothing was throttled, of
   the whole log where there are none (which is less than was wanted).
-- A request of the replay takes along those of later logged ones that were there ``linger_ms``
-  before, up to the largest request that the log has of the connection.
+- A request that is sent more than ``linger_ms`` later than in the log takes along what was wanted
+  ``linger_ms`` before, up to the largest request that the log has of the connection. Whatever is
+  late is sent without thinking: the application has long given it to the producer.
 - A request is not sent before its own bytes are wanted, however little it is throttled; it has
   its logged size then.
 
@@ -22,7 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_jobs.lab.client_log import PRODUCE, US_PER_MS, Ask, free_again_us
+from spark_jobs.lab.client_log import PRODUCE, Ask, free_again_us
 from spark_jobs.policy.request import PolicyRequest, TopicPart
 
 SETTLED_AFTER_US = 1_000_000
@@ -97,11 +98,6 @@ def can_join(request: PolicyRequest, more: PolicyRequest) -> bool:
     is_produce = request.api_name == more.api_name == PRODUCE
     is_known = not math.isnan(request.amount + more.amount)
     return is_produce and is_known and request.acks == more.acks
-
-
-def has_lingered(ask: Ask, at_us: int, linger_ms: int) -> bool:
-    """Return whether an ask's bytes have been in the buffer for ``linger_ms``."""
-    return ask.arrived_us + linger_ms * US_PER_MS <= at_us
 
 
 def _added(stretch: Sequence[Ask], amount: float, span_us: float) -> tuple[float, float]:

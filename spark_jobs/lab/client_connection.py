@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from spark_jobs.lab.client_answer import answer_times, asked, outcome
 from spark_jobs.lab.client_batch import (
     can_join,
-    has_lingered,
     joined,
     largest_bytes,
     part_of,
@@ -195,10 +194,13 @@ class Connection:
         self._left[position] = 0.0
         self._next = position + 1
         last = position
+        linger_us = self._settings.linger_ms * US_PER_MS
+        # As long as it waits no longer than in the log, it has the size that it had there.
+        is_late = ask.arrived_us + linger_us < at_us
         while self._settings.fills_batches and self._next < len(self._asks):
             more = self._asks[self._next]
             room = self._largest - request.amount
-            is_there = has_lingered(more, at_us, self._settings.linger_ms)
+            is_there = is_late and self._wanted_us[self._next] + linger_us <= at_us
             if not (is_there and room > 0 and can_join(request, more.logged.request)):
                 break
             taken = min(room, self._left[self._next])

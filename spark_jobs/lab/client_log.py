@@ -7,8 +7,8 @@ Decided here:
   is what passed since the connection was free: the logged gap less the logged throttle. Log lines
   have whole milliseconds, so it can be slightly negative; it is kept as it is.
 - A request that arrived before the one before it was decided on is pipelined.
-- Fetches that were throttled are attempts of the next fetch that was served, and have its size:
-  the log has no other.
+- Fetches that were throttled and got no records are attempts of the next fetch that was served,
+  and have its size: the log has no other.
 - In flight is the largest number of requests of the connection that overlap.
 """
 
@@ -119,7 +119,8 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
 
 
 def _is_asked_again(logged: LoggedRequest) -> bool:
-    return logged.request.api_name in FETCHES and logged.throttle_time_ms > 0
+    is_throttled = logged.request.api_name in FETCHES and logged.throttle_time_ms > 0
+    return is_throttled and not any(part.amount > 0 for part in logged.request.topics)
 
 
 def _pipelined_us(previous: LoggedRequest | None, logged: LoggedRequest) -> int | None:
