@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -50,7 +51,7 @@ def failovers(decided_mutations: Iterable[Row]) -> list[ControllerFailedOver]:
 
 
 def changes_until(
-    changes: Iterable[Change], end_ms: int, broker_id: int | None = None
+    changes: Iterable[Change], end_ms: float = math.inf, broker_id: int | None = None
 ) -> list[Change]:
     """Return what happens before ``end_ms``, on one broker where one is named, in time order."""
     heard = [
