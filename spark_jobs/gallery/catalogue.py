@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from spark_jobs.gallery import (
     batch_of_15_mb,
@@ -17,7 +17,7 @@ from spark_jobs.gallery import (
     topic_split,
     wildcard_consumer,
 )
-from spark_jobs.gallery.example import Example
+from spark_jobs.gallery.example import TODAY, Example
 from spark_jobs.gallery.page import Page, rendered
 
 PAGES: tuple[Callable[[], Page], ...] = (
@@ -33,12 +33,13 @@ PAGES: tuple[Callable[[], Page], ...] = (
 
 
 def every_example() -> list[Example]:
-    """Return the documents' examples, document by document."""
-    return [
+    """Return the documents' examples, document by document, and today's brokers after them."""
+    found = [
         *bytes_in_examples.examples(),
         *kip13_examples.examples(),
         *kip599_examples.examples(),
     ]
+    return sorted(found, key=lambda example: example.document == TODAY)
 
 
 def gallery_files() -> Mapping[str, str]:
@@ -48,7 +49,20 @@ def gallery_files() -> Mapping[str, str]:
         text = rendered(page.name, **page.facts)
         files[f"{page.name}.svg"] = page.svg
         files[f"{page.name}.md"] = rendered("page", page=page, text=text)
-    rows = [(example, example.run()) for example in every_example()]
-    differ = sum(example.expected != got for example, got in rows)
-    files["README.md"] = rendered("gallery", pages=pages, rows=rows, differ=differ)
+    files["README.md"] = front_page(pages, every_example())
     return files
+
+
+def front_page(pages: Sequence[Page], examples: Sequence[Example]) -> str:
+    """Return the page that lists the others, and what the policies make of every example."""
+    got = [example.run() for example in examples]
+    by_document: dict[str, list[tuple[Example, str]]] = {}
+    for example, found in zip(examples, got, strict=True):
+        by_document.setdefault(example.document, []).append((example, found))
+    return rendered(
+        "gallery",
+        pages=pages,
+        documents=by_document,
+        number_of_examples=len(examples),
+        differ=sum(one.expected != found for one, found in zip(examples, got, strict=True)),
+    )

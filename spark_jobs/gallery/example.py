@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+TODAY = "Today's brokers, Kafka 3.8 and later"
+
 
 class Basis(StrEnum):
     """Where an expected value comes from."""

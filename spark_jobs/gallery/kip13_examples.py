@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from spark_jobs.gallery.batch_of_15_mb import MOMENTS_MS, batch
 from spark_jobs.gallery.consumer_bootstrap import decisions_changed
-from spark_jobs.gallery.example import Basis, Example
+from spark_jobs.gallery.example import TODAY, Basis, Example
 from spark_jobs.gallery.page import number, seconds
 from spark_jobs.gallery.topic_split import PARTITIONS, QUOTA_MB, share
 from spark_jobs.gallery.traffic import MB, T, fetch, produce
@@ -14,8 +14,8 @@ from spark_jobs.policy.catalogue import policy_class
 from spark_jobs.policy.decision import Decision
 from spark_jobs.policy.request import PolicyRequest
 
+ACCEPTED = "KIP-13"
 REJECTED = "KIP-13, Rejected Alternatives"
-KAFKA = "Kafka 3.8 and later"
 PRINTED = {
     "quota.producer.default": "2M",
     "quota.consumer.default": "2M",
@@ -32,45 +32,39 @@ def examples() -> list[Example]:
 def _accepted() -> list[Example]:
     rows = (
         (
-            "KIP-13, Quota Policy",
             "A consumer bootstraps: other clients' requests that change.",
             "0",
             lambda: str(decisions_changed("kip13")[0]),
         ),
         (
-            "KIP-13, Quota Policy",
             "No client id: the quota of the empty one, which is the default.",
             "clientA 4 MB/s, none 2 MB/s",
             lambda: f"clientA {_bound('clientA')} MB/s, none {_bound(None)} MB/s",
         ),
         (
-            "KIP-13, Quota Actions",
             "A producer in violation: appended, and the response is held.",
             "not refused, response held",
             lambda: _action(batch("kip13")),
         ),
         (
-            "KIP-13, Quota Actions",
             "A consumer in violation: delayed before the read.",
             "not refused, read held",
             lambda: _action(_over("kip13", "FETCH")),
         ),
         (
-            "KIP-13, Delay time",
             "5 MB/s, N = 10: nine samples of 5 MB, then 15 MB (60 MB).",
             "rate 6 MB/s, delay 2 s",
             lambda: _delay(batch("kip13")),
             Basis.PRINTED,
         ),
         (
-            "KIP-13, Configuration Management",
             "The overrides as printed: producers A, B; consumers C, D; anyone else.",
             "4, 10; 3, 5; 2 MB/s",
             _printed,
             Basis.PRINTED,
         ),
     )
-    return [Example("kip13", *row) for row in rows]
+    return [Example("kip13", ACCEPTED, *row) for row in rows]
 
 
 def _rejected() -> list[Example]:
@@ -116,14 +110,14 @@ def _rejected() -> list[Example]:
             "kip13_immediate_error",
             REJECTED,
             "A violation: an error immediately.",
-            "QUOTA_VIOLATED after 0 s",
+            "an error after 0 s",
             lambda: _error(_over("kip13_immediate_error", "PRODUCE")),
         ),
         Example(
             "kip13_delay_then_error",
             REJECTED,
             "A violation: parked for n = 1000 ms, then an error.",
-            "QUOTA_VIOLATED after 1 s",
+            "an error after 1 s",
             lambda: _error(_over("kip13_delay_then_error", "PRODUCE")),
         ),
     ]
@@ -133,15 +127,15 @@ def _todays() -> list[Example]:
     return [
         Example(
             "broker_bandwidth",
-            f"KIP-13's 60 MB, by {KAFKA}",
-            "The same batch, by the moment of its second at which it comes.",
+            TODAY,
+            "KIP-13's 60 MB, by the moment of its second at which the batch comes.",
             "2.05 s to 3 s",
             _broker_delays,
             Basis.KAFKA,
         ),
         Example(
             "broker_request_percentage",
-            f"{KAFKA}, ClientRequestQuotaManager",
+            TODAY,
             "20 s of handler time at 1 %: the throttle is one window at most.",
             "200 %, delay 1 s",
             _request_time,
@@ -179,7 +173,7 @@ def _delay(decision: Decision) -> str:
 
 
 def _error(decision: Decision) -> str:
-    error = decision.refusal.error if decision.refusal else "no error"
+    error = "an error" if decision.refusal else "no error"
     return f"{error} after {seconds(decision.delay_ms)}"
 
 

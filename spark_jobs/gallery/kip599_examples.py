@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_jobs.gallery.example import Basis, Example
+from spark_jobs.gallery.example import TODAY, Basis, Example
 from spark_jobs.gallery.mutation_burst import (
     BURST,
     EXAMPLE,
@@ -25,7 +25,6 @@ from spark_jobs.quota.java_math import LONG_MAX
 
 EARLY = "KIP-599, early revision"
 LATE = "KIP-599, late revision"
-BROKERS = "KIP-599's 560 mutations, by Kafka 3.8 and later"
 TOKENS = "K 500, 420, 340, 260, 180, 100, 20, all admitted, then -60"
 
 
@@ -152,11 +151,16 @@ def _todays() -> list[Example]:
     policy = "broker_controller_mutation"
     return [
         Example(
-            policy, BROKERS, "The bucket of a broker.", TOKENS, lambda: _tokens(policy), Basis.KAFKA
+            policy,
+            TODAY,
+            "The 560 on the bucket of a controller.",
+            TOKENS,
+            lambda: _tokens(policy),
+            Basis.KAFKA,
         ),
         Example(
             policy,
-            BROKERS,
+            TODAY,
             "Its throttle, and one update at T + 12 s.",
             "12 s; K 0, admitted",
             lambda: f"{seconds(_next(policy, 0).delay_ms)}; K {_asked(policy, 12)}",
@@ -164,8 +168,8 @@ def _todays() -> list[Example]:
         ),
         Example(
             policy,
-            BROKERS,
-            "Kafka's Rate beside the bucket, which it only shows.",
+            TODAY,
+            "Kafka's Rate of the 560, a metric beside the bucket.",
             "R 5.6566 over 99 s: 13 s",
             _brokers_rate,
             Basis.KAFKA,

@@ -1,6 +1,6 @@
 """Today's quotas on bytes produced and fetched.
 
-Source: ``kafka-quotas.md`` of the design; Kafka's ``ClientQuotaManager``, ``KafkaApis``. A replay
+Source: Kafka's ``ClientQuotaManager`` and ``KafkaApis``. A replay
 without the log's own throttles: the state moves on as this rule's answers say.
 
 Decided here:

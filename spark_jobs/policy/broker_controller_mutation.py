@@ -1,7 +1,7 @@
 """Today's quota on partitions created and deleted per second.
 
-Source: ``kafka-quotas.md`` of the design; Kafka's ``ControllerMutationQuotaManager``,
-``StrictControllerMutationQuota``, ``PermissiveControllerMutationQuota``. The rule is the audit's
+Source: Kafka's ``ControllerMutationQuotaManager``, ``StrictControllerMutationQuota`` and
+``PermissiveControllerMutationQuota``. The rule is the audit's
 own (:mod:`spark_jobs.quota.controller_mutation`), told nothing of what the log says was admitted.
 
 Decided here:

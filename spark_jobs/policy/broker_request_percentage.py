@@ -1,6 +1,6 @@
 """Today's quota on the time that requests take of a broker's threads.
 
-Source: ``kafka-quotas.md`` of the design; Kafka's ``ClientRequestQuotaManager``.
+Source: Kafka's ``ClientRequestQuotaManager``.
 
 Decided here:
 

@@ -1,4 +1,4 @@
-"""The rate as the design documents work it out, which is not the rate that brokers measure."""
+"""The rate as KIP-13 and KIP-599 work it out, which is not the rate that brokers measure."""
 
 from __future__ import annotations
 

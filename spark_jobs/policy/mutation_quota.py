@@ -1,6 +1,6 @@
 """What the quotas on partitions created and deleted share: sensors, topics in order, old versions.
 
-Source: KIP-599, late revision; ``kafka-quotas.md`` of the design for what brokers do.
+Source: KIP-599, late revision; Kafka's ``ControllerMutationQuotaManager`` for what brokers do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What today's quotas on bytes and on request time share: one rate per sensor, and one config.
 
-Source: ``kafka-quotas.md`` of the design, Kafka's ``ClientQuotaManager``; the arithmetic is the
-audit's own (:mod:`spark_jobs.quota`).
+Source: Kafka's ``ClientQuotaManager`` and ``QuotaUtils``; the arithmetic is the audit's own
+(:mod:`spark_jobs.quota`).
 """
 
 from __future__ import annotations
