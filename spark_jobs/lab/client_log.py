@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.policy.request import PolicyRequest
@@ -88,6 +88,20 @@ def free_again_us(logged: LoggedRequest, before_us: int) -> int:
     return max(before_us, answered_us, throttled)
 
 
+def in_sending_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
+    """Return one connection's requests, given in the order of their correlation ids, as arrived.
+
+    A line's whole milliseconds can put a request before the one that it followed; it arrived no
+    earlier than that.
+    """
+    arrived: list[LoggedRequest] = []
+    for logged in requests:
+        before_us = arrived[-1].arrived_us if arrived else logged.arrived_us
+        is_early = logged.arrived_us < before_us
+        arrived.append(replace(logged, arrived_us=before_us) if is_early else logged)
+    return arrived
+
+
 def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
     """Return the asks of one connection's requests, which come in the order of their arrival.
 
@@ -103,7 +117,8 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
             raise BadInputError(
                 f"a request of connection {logged.request.connection!r} arrived at "
                 f"{logged.arrived_us} us, after one of {previous.arrived_us} us in the log; "
-                "expected one connection's requests in the order of their arrival; sort them."
+                "expected one connection's requests in the order of their arrival; "
+                "sort them by correlation id and apply in_sending_order."
             )
         if not attempts:
             think_us = logged.arrived_us - free_us

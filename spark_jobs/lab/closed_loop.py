@@ -18,6 +18,9 @@ Decided here:
 
 Here the model ends:
 
+- How connections that share one quota divide it is a matter of milliseconds: the first that is
+  read again when a large sample leaves the window sends all it has. Their sum can be predicted,
+  the share of one cannot; nor do arrivals return to the log's once two have changed places.
 - Service times are the log's: a broker that has less to do is not faster.
 - Connections of one client do not know of each other: an application that stops when one
   partition's buffer is full, a consumer that reads less when its producer does, are not seen.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.lab.client_log import connection_log, free_again_us
+from spark_jobs.lab.client_log import connection_log, free_again_us, in_sending_order
 from spark_jobs.policy.request import TopicPart
 from tests.spark_jobs.lab.client_requests import logged
 
@@ -55,3 +55,9 @@ def test_attempts_at_the_end_of_the_log_are_a_fetch_that_was_not_served() -> Non
 def test_requests_out_of_order_are_refused() -> None:
     with pytest.raises(BadInputError, match="'c-1' arrived at 4000 us, after one of 5000 us"):
         connection_log([logged(5), logged(4)])
+
+
+def test_a_request_arrives_no_earlier_than_the_one_that_it_followed() -> None:
+    found = in_sending_order([logged(5), logged(4.4), logged(6)])
+    assert [each.arrived_us for each in found] == [5_000, 5_000, 6_000]
+    assert in_sending_order([]) == []
