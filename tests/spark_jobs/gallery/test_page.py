@@ -24,5 +24,5 @@ def test_a_number_has_the_digits_that_say_something(value: float, shown: str) ->
 
 
 def test_a_number_that_a_page_names_and_nobody_computed_is_an_error() -> None:
-    with pytest.raises(UndefinedError, match="quota"):
+    with pytest.raises(UndefinedError, match="pause_ms"):
         page.rendered("wildcard-consumer", rows=[])
