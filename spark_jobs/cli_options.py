@@ -78,7 +78,7 @@ OptionalArchive = Annotated[
     Path | None,
     typer.Argument(
         help="Archive folder to ingest first [default: what --warehouse holds].",
-        metavar="[ARCHIVE]",
+        metavar="ARCHIVE",
     ),
 ]
 OptionalWarehouse = Annotated[
