@@ -6,7 +6,9 @@ Decided here:
   runs from the moment of the decision (Kafka: ``ThrottledChannel``). The think time of a request
   is what passed since the connection was free: the logged gap less the logged throttle. Log lines
   have whole milliseconds, so it can be slightly negative; it is kept as it is.
-- A request that arrived before the one before it was decided on is pipelined.
+- A request that arrived before the one before it was decided on is pipelined. By less than
+  ``ROUNDING_US`` it need not have: Kafka's brokers read the next request of a connection when the
+  one before it is answered and its throttle over, and there such a distance is rounding.
 - Fetches that were throttled and got no records are attempts of the next fetch that was served,
   and have its size: the log has no other.
 - In flight is the largest number of requests of the connection that overlap.
@@ -24,6 +26,8 @@ from spark_jobs.policy.request import PolicyRequest
 PRODUCE = "PRODUCE"
 FETCHES = frozenset({"FETCH", "SHARE_FETCH"})
 US_PER_MS = 1000
+ROUNDING_US = 2 * US_PER_MS
+"""A line's time is cut to milliseconds; so is the time of a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,10 @@ def free_again_us(logged: LoggedRequest, before_us: int) -> int:
 
 
 def in_sending_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
-    """Return one connection's requests, given in the order of their correlation ids, as arrived.
+    """Return one connection's requests, given in the order of their lines, as arrived.
 
     A line's whole milliseconds can put a request before the one that it followed; it arrived no
-    earlier than that.
+    earlier than that: a broker answers the requests of a connection one after another.
     """
     arrived: list[LoggedRequest] = []
     for logged in requests:
@@ -118,7 +122,7 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
                 f"a request of connection {logged.request.connection!r} arrived at "
                 f"{logged.arrived_us} us, after one of {previous.arrived_us} us in the log; "
                 "expected one connection's requests in the order of their arrival; "
-                "sort them by correlation id and apply in_sending_order."
+                "sort them by their lines and apply in_sending_order."
             )
         if not attempts:
             think_us = logged.arrived_us - free_us
@@ -139,7 +143,7 @@ def _is_asked_again(logged: LoggedRequest) -> bool:
 
 
 def _pipelined_us(previous: LoggedRequest | None, logged: LoggedRequest) -> int | None:
-    if previous is None or logged.arrived_us >= previous.request.at_ms * US_PER_MS:
+    if previous is None or logged.arrived_us + ROUNDING_US > previous.request.at_ms * US_PER_MS:
         return None
     return logged.arrived_us - previous.arrived_us
 

@@ -28,6 +28,12 @@ def test_a_request_that_came_before_the_decision_on_the_one_before_is_pipelined(
     assert [ask.pipelined_us for ask in asks] == [None, 4_000, None]
 
 
+def test_a_millisecond_before_the_decision_is_rounding() -> None:
+    decided_late = type(logged(0))(logged(9).request, 0, queue_us=9_000)
+    assert connection_log([decided_late, logged(8)]).asks[1].pipelined_us is None
+    assert connection_log([decided_late, logged(7)]).asks[1].pipelined_us == 7_000
+
+
 def test_in_flight_is_what_overlaps_most() -> None:
     assert connection_log([logged(0), logged(2), logged(4)]).in_flight == 1
     overlapping = [logged(0, service_ms=9), logged(2, service_ms=9), logged(9, service_ms=1)]
