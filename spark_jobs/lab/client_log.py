@@ -5,7 +5,8 @@ Decided here:
 - A connection is free again when its request has been answered and its throttle is over, which
   runs from the moment of the decision (Kafka: ``ThrottledChannel``). The think time of a request
   is what passed since the connection was free: the logged gap less the logged throttle. Log lines
-  have whole milliseconds, so it can be slightly negative; it is kept as it is.
+  have whole milliseconds, so it can be negative by ``ROUNDING_US``, and is kept so. A request that
+  arrived during a throttle by more than that is taken to have come at its end.
 - A request that arrived before the one before it was decided on is pipelined. By less than
   ``ROUNDING_US`` it need not have: Kafka's brokers read the next request of a connection when the
   one before it is answered and its throttle over, and there such a distance is rounding.
@@ -113,7 +114,8 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
     """
     asks: list[Ask] = []
     attempts: list[LoggedRequest] = []
-    free_us = think_us = requests[0].arrived_us if requests else 0
+    free_us = answered_us = requests[0].arrived_us if requests else 0
+    think_us = 0
     pipelined_us: int | None = None
     previous: LoggedRequest | None = None
     for logged in requests:
@@ -126,9 +128,12 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
             )
         if not attempts:
             think_us = logged.arrived_us - free_us
+            if free_us > answered_us:
+                think_us = max(think_us, -ROUNDING_US)
             pipelined_us = _pipelined_us(previous, logged)
         attempts.append(logged)
         free_us, previous = free_again_us(logged, free_us), logged
+        answered_us = max(answered_us, logged.arrived_us + logged.service_us)
         if not _is_asked_again(logged):
             asks.append(Ask(tuple(attempts), think_us, pipelined_us))
             attempts = []

@@ -15,6 +15,13 @@ def test_the_think_time_is_the_logged_gap_less_the_logged_throttle() -> None:
     assert [ask.think_us for ask in asks] == [0, 10_000, 6_000, 3_000]
 
 
+def test_a_request_that_arrives_while_its_connection_is_not_read_has_thought_for_no_time() -> None:
+    asks = connection_log([logged(0, throttle_ms=100), logged(99), logged(50_000)]).asks
+    assert asks[1].think_us == -1_000
+    asks = connection_log([logged(0, throttle_ms=5_000), logged(99), logged(50_000)]).asks
+    assert asks[1].think_us == -2_000
+
+
 def test_a_throttle_that_is_over_before_the_answer_is_not_taken_off() -> None:
     asks = connection_log([logged(0, service_ms=50, throttle_ms=20), logged(60)]).asks
     assert asks[1].think_us == 10_000

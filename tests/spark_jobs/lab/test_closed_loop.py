@@ -195,6 +195,13 @@ def test_a_client_has_no_more_in_flight_than_in_the_log() -> None:
     assert arrivals_ms(found.sendings) == [0, 0, 300]
 
 
+def test_a_muted_connection_is_not_read_whatever_the_log_has() -> None:
+    log = one(logged(0, throttle_ms=5_000), *(logged(10 * i) for i in range(1, 5)))
+    arrived = arrivals_ms(replay_closed_loop(delays(5_000), log, settings=PURE).sendings)
+    assert arrived[1] == 4_998
+    assert arrived == sorted(arrived)
+
+
 def test_a_request_of_another_api_takes_its_time_and_is_not_decided_on() -> None:
     policy = Says()
     replay_closed_loop(policy, one(logged(0, api_name="METADATA"), logged(5)))
