@@ -146,7 +146,7 @@ def recommend(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") 
 
 @app.command()
 def validate(
-    stage: Annotated[str, typer.Argument(help="ingested, replayed or judged.")],
+    stage: Annotated[str, typer.Argument(help="ingested, replayed, judged or whatif.")],
     warehouse: Warehouse,
     day: Day,
     cluster: ClusterName = "default",

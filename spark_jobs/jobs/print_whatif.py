@@ -34,8 +34,8 @@ from spark_jobs.warehouse import RunScope, days_of
 MODE_SENTENCE = (
     "as logged: every request arrives when the log says, whatever it would have been answered"
 )
-# A client's policy on one line with its figures, also where no terminal says its width.
-WIDTH_MIN = 170
+# A client's policy on one line with its figures, whatever the terminal's width.
+WIDTH_MAX = 10_000
 _ENTITY = ("broker_id", "user", "client_id", "kind")
 _FIGURES = {
     "requests": "requests",
@@ -91,11 +91,12 @@ def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"mode": "as_logged", "days": days}))
         return
-    console = Console(width=max(Console().width, WIDTH_MIN), soft_wrap=True, highlight=False)
+    console = Console(width=WIDTH_MAX, soft_wrap=True, highlight=False)
     console.print(f"mode: {MODE_SENTENCE}", markup=False)
     for day, rows in days.items():
         console.print(f"\n{day} UTC", markup=False)
-        console.print(whatif_table(rows))
+        table = whatif_table(rows)
+        console.print(table, width=console.measure(table).maximum)
 
 
 def scenario_policies(request: WhatifRequest) -> tuple[ScenarioPolicy, ...]:
@@ -145,7 +146,7 @@ def _shown(figure: str, row: dict[str, Any]) -> str:
         return f"{row[figure] / 1000:,.3f}"
     if figure.endswith("requests") or row["kind"] == MUTATION:
         return f"{row[figure]:,.0f}"
-    return decimal(round(row[figure]), precision=2)
+    return decimal(round(row[figure]), precision=2) if row[figure] else "0"
 
 
 def _entity(row: dict[str, Any]) -> tuple[Any, ...]:
