@@ -47,7 +47,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker check format bench lock package clean
+.PHONY: test test-broker check format bench gallery lock package clean
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest
 
@@ -70,6 +70,9 @@ bench: setup-dev ## ratios: kernels beside the JVM's Rate, alignment beside the 
 	.venv/bin/python benchmarks/replay_kernel.py
 	.venv/bin/python benchmarks/alignment.py
 	.venv/bin/python benchmarks/ingest.py
+
+gallery: setup ## write docs/gallery: the design documents' own arguments, replayed
+	.venv/bin/python -m spark_jobs.gallery docs/gallery
 
 lock: $(UV) ## write requirements*.txt from requirements*.in
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements.in -o requirements.txt

@@ -35,6 +35,7 @@ from expectations import (
     requests,
     throttle_records,
     topic_inventory,
+    whatif,
 )
 from expectations.frames import StoredTable, pandas_frame, spark_frame, stored_table, sum_of
 from expectations.results import (
@@ -68,6 +69,7 @@ SUITES: dict[str, ModuleType] = {
     "topic_inventory": topic_inventory,
     "findings": findings,
     "recommendations": recommendations,
+    "whatif": whatif,
 }
 _DAY_MS = 86_400_000
 SparkSource = SparkSession | Callable[[], SparkSession]

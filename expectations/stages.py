@@ -23,6 +23,7 @@ STAGES = {
         "topic_inventory",
     ),
     "judged": ("findings", "recommendations"),
+    "whatif": ("whatif",),
 }
 """Tables by stage, in the order in which they are checked and shown."""
 

@@ -11,6 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_jobs.cli_options import (
+    ArchiveFolder,
+    AsJson,
+    BrokerVersion,
+    Cluster,
+    ClusterName,
+    Day,
+    IgnoreProperties,
+    IgnoreServerLogs,
+    Listener,
+    ListPolicies,
+    OptionalArchive,
+    OptionalDay,
+    OptionalWarehouse,
+    Policies,
+    Prefix,
+    Scenario,
+    Snapshot,
+    Timezone,
+    Warehouse,
+)
 from spark_jobs.errors import BadInputError, QuotaAuditError
 from spark_jobs.warehouse import RunScope
 
@@ -25,73 +46,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # brackets in help texts are meant as such
     pretty_exceptions_enable=False,
 )
-
-Warehouse = Annotated[
-    Path, typer.Option("--warehouse", "-w", help="Folder of the tables; made when missing.")
-]
-ArchiveFolder = Annotated[
-    Path,
-    typer.Argument(
-        help="Archive folder: [cluster=<name>/]broker=<id>/…/kafka-request.log* "
-        "(plain, .gz or .zst).",
-        metavar="ARCHIVE",
-    ),
-]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="Cluster name [default: default].")]
-ClusterName = Annotated[str, typer.Option("--cluster", help="Cluster name.")]
-Day = Annotated[
-    dt.datetime,
-    typer.Option("--day", formats=["%Y-%m-%d"], help="UTC day to work on.", metavar="YYYY-MM-DD"),
-]
-OptionalDay = Annotated[
-    dt.datetime | None,
-    typer.Option(
-        "--day",
-        formats=["%Y-%m-%d"],
-        help="UTC day to audit [default: every day in the archive].",
-        metavar="YYYY-MM-DD",
-    ),
-]
-BrokerVersion = Annotated[
-    str | None,
-    typer.Option(
-        "--broker-version",
-        help="Kafka version of the brokers: 4.1.0 for all, or 1=3.7.2,2=4.1.0 "
-        "[default: kafka-version.txt in the archive, else detected].",
-    ),
-]
-Timezone = Annotated[
-    str, typer.Option("--timezone", help="Time zone of the log lines, as in Europe/Berlin.")
-]
-Listener = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--listener",
-        help="Broker of a listener address, host:port=<id>, for archives without broker=<id> "
-        "folders. Repeatable.",
-    ),
-]
-Prefix = Annotated[
-    str | None,
-    typer.Option("--prefix", help="Regular expression of what stands before each log line."),
-]
-Snapshot = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--snapshot",
-        help="Quotas in force before the log starts: output of kafka-configs.sh --describe, "
-        "or JSON. Repeatable.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-IgnoreServerLogs = Annotated[
-    bool, typer.Option("--ignore-server-logs", help="Do not read server.log* beside the requests.")
-]
-IgnoreProperties = Annotated[
-    bool,
-    typer.Option("--ignore-server-properties", help="Do not read server.properties."),
-]
 
 
 def _scope(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
@@ -192,7 +146,7 @@ def recommend(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") 
 
 @app.command()
 def validate(
-    stage: Annotated[str, typer.Argument(help="ingested, replayed or judged.")],
+    stage: Annotated[str, typer.Argument(help="ingested, replayed, judged or whatif.")],
     warehouse: Warehouse,
     day: Day,
     cluster: ClusterName = "default",
@@ -307,7 +261,7 @@ def score(
             help="Audit twice more, with bounds 5 % off and another rate: both must be worse.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print how far the replay of a capture agrees with what its brokers logged."""
     from spark_jobs.jobs.print_score import print_score
@@ -329,6 +283,39 @@ def score(
         planted=tampered,
     )
     print_score(request, with_controls=controls, as_json=as_json)
+
+
+@app.command("whatif")
+def what_if(
+    archive: OptionalArchive = None,
+    warehouse: OptionalWarehouse = None,
+    scenario: Scenario = None,
+    policy: Policies = None,
+    list_policies: ListPolicies = False,
+    cluster: Cluster = None,
+    day: OptionalDay = None,
+    timezone: Timezone = "UTC",
+    broker_version: BrokerVersion = None,
+    snapshot: Snapshot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a log's requests would have got under other quota rules, arrivals fixed."""
+    from spark_jobs.jobs.print_whatif import WhatifRequest, print_policies, print_whatif
+
+    if list_policies:
+        print_policies()
+        return
+    options = _ingest_options(timezone, broker_version, None, None, snapshot, False, False)
+    request = WhatifRequest(
+        archive=archive,
+        warehouse=warehouse and warehouse.absolute(),
+        scenario=scenario,
+        policies=tuple(policy or ()),
+        options=options,
+        cluster=cluster,
+        day=day and day.date(),
+    )
+    print_whatif(request, as_json=as_json)
 
 
 def _ingest_options(

@@ -356,6 +356,36 @@ RECOMMENDATIONS = pa.schema(
     ]
 )
 
+WHATIF = pa.schema(
+    [
+        _required("policy", STR),
+        # Tells several replays of one policy apart.
+        _required("label", STR),
+        _required("mode", STR),  # as_logged, closed_loop
+        _required("broker_id", I32),
+        _required("user", STR),
+        pa.field("client_id", STR),
+        _required("kind", STR),  # produce, fetch, mutation, other
+        _required("requests", I64),
+        # Their amounts are not in the log, and counted as 0.
+        _required("unsized_requests", I64),
+        _required("delayed_requests", I64),
+        _required("refused_requests", I64),
+        _required("harmed_requests", I64),
+        # Bytes of produces and fetches, partitions of mutations.
+        _required("asked", F64),
+        _required("admitted", F64),
+        _required("delayed", F64),
+        _required("refused", F64),
+        _required("taken_back", F64),
+        _required("lost", F64),
+        _required("throttle_time_ms", I64),
+        _required("throttle_time_max_ms", I64),
+        _required("worst_burst", F64),  # the largest amount admitted in one second
+        _required("harm_time_ms", I64),
+    ]
+)
+
 TABLES: dict[str, pa.Schema] = {
     "requests": REQUESTS,
     "quarantine": QUARANTINE,
@@ -374,6 +404,7 @@ TABLES: dict[str, pa.Schema] = {
     "topic_inventory": TOPIC_INVENTORY,
     "findings": FINDINGS,
     "recommendations": RECOMMENDATIONS,
+    "whatif": WHATIF,
 }
 
 PARTITIONED_BY_CLUSTER_ONLY = frozenset({"quota_changes"})
@@ -428,6 +459,8 @@ HYPOTHESES = (
     "request_quota",
     "lines_missing",
 )
+WHATIF_MODES = ("as_logged", "closed_loop")
+WHATIF_KINDS = ("produce", "fetch", "mutation", "other")
 SEVERITIES = ("critical", "warning", "info")
 
 

@@ -23,6 +23,24 @@ ROOMS = {
     ),
     "spark_jobs/timeline": ({"spark_jobs.tables", "spark_jobs.errors"}, HEAVY | CLOCKS_AND_CHANCE),
     "spark_jobs/judge": (set(), HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/policy": (
+        {"spark_jobs.errors", "spark_jobs.quota", "spark_jobs.timeline"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
+    "spark_jobs/lab": (
+        {
+            "spark_jobs.errors",
+            "spark_jobs.policy",
+            "spark_jobs.quota",
+            "spark_jobs.tables",
+            "spark_jobs.timeline",
+        },
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
+    "spark_jobs/gallery": (
+        {"spark_jobs.errors", "spark_jobs.lab", "spark_jobs.policy", "spark_jobs.quota"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/recommend": (
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.quota"},
         HEAVY | CLOCKS_AND_CHANCE,

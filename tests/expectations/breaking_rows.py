@@ -44,6 +44,7 @@ IDENTITY: dict[str, Callable[[int], Row]] = {
     "topic_inventory": lambda i: {"topic": f"topic-{i}"},
     "findings": lambda i: {"finding_id": f"f-{i}"},
     "recommendations": lambda i: {"quota_client_id": f"client-{i}"},
+    "whatif": lambda i: {"user": f"user-{i}"},
 }
 """What makes the i-th row (from 1) another one than all others of its table."""
 
@@ -99,6 +100,7 @@ _ENTITY = {
     "known_quota_type": _each("quota_type", "produce"),
     "entity_has_a_part": _rows({"quota_user": None, "quota_client_id": None}),
 }
+_COUNTED = ("unsized_requests", "delayed_requests", "refused_requests", "harmed_requests")
 _MUTATION = {"quota_type": "controller_mutation_rate", "resource": "orders"}
 
 BREAKS: dict[str, dict[str, Break]] = {
@@ -347,6 +349,31 @@ BREAKS: dict[str, dict[str, Break]] = {
         "evidence_is_json": _each("evidence", "", "{"),
         "throttle_time_ms_before_not_negative": _each("throttle_time_ms_before", -1),
         "throttle_time_ms_after_not_negative": _each("throttle_time_ms_after", -1),
+    },
+    "whatif": {
+        "one_row_per_client_and_policy": _twice(user="twice"),
+        "policy_is_not_blank": _each("policy", *_BLANK),
+        "label_is_not_blank": _each("label", *_BLANK),
+        "known_mode": _each("mode", "imagined"),
+        "known_kind": _each("kind", "heartbeat"),
+        "has_requests": _each("requests", 0, **dict.fromkeys(_COUNTED, 0)),
+        **{f"{column}_not_negative": _each(column, -1) for column in _COUNTED},
+        **{f"{column}_are_requests": _each(column, 101) for column in _COUNTED},
+        "delayed_not_negative": _each("delayed", -1.0),
+        "taken_back_not_negative": _each("taken_back", -1.0),
+        "lost_not_negative": _each("lost", -1.0),
+        "worst_burst_not_negative": _each("worst_burst", -1.0),
+        "admitted_is_asked": _each("admitted", 1001.0),
+        "delayed_is_asked": _each("delayed", 1001.0),
+        "refused_is_asked": _each("refused", 1001.0),
+        "taken_back_is_asked": _each("taken_back", 1001.0),
+        "lost_is_refused": _each("lost", 101.0),
+        "burst_is_admitted": _each("worst_burst", 701.0),
+        "longest_throttle_is_one_of_all": _each("throttle_time_max_ms", 901),
+        "longest_not_negative": _each("throttle_time_max_ms", -1),
+        "harm_not_negative": _each("harm_time_ms", -1),
+        "harm_is_throttle": _each("harm_time_ms", 901),
+        "only_fetches_are_taken_back": _each("kind", "produce"),
     },
 }
 """Rules that look at rows, but those that a column has a value: :func:`breaks_of` adds them."""

@@ -1,0 +1,104 @@
+"""What the options and arguments of the command line are called, and mean."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Warehouse = Annotated[
+    Path, typer.Option("--warehouse", "-w", help="Folder of the tables; made when missing.")
+]
+ArchiveFolder = Annotated[
+    Path,
+    typer.Argument(
+        help="Archive folder: [cluster=<name>/]broker=<id>/…/kafka-request.log* "
+        "(plain, .gz or .zst).",
+        metavar="ARCHIVE",
+    ),
+]
+Cluster = Annotated[str | None, typer.Option("--cluster", help="Cluster name [default: default].")]
+ClusterName = Annotated[str, typer.Option("--cluster", help="Cluster name.")]
+Day = Annotated[
+    dt.datetime,
+    typer.Option("--day", formats=["%Y-%m-%d"], help="UTC day to work on.", metavar="YYYY-MM-DD"),
+]
+OptionalDay = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--day",
+        formats=["%Y-%m-%d"],
+        help="UTC day to audit [default: every day in the archive].",
+        metavar="YYYY-MM-DD",
+    ),
+]
+BrokerVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--broker-version",
+        help="Kafka version of the brokers: 4.1.0 for all, or 1=3.7.2,2=4.1.0 "
+        "[default: kafka-version.txt in the archive, else detected].",
+    ),
+]
+Timezone = Annotated[
+    str, typer.Option("--timezone", help="Time zone of the log lines, as in Europe/Berlin.")
+]
+Listener = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--listener",
+        help="Broker of a listener address, host:port=<id>, for archives without broker=<id> "
+        "folders. Repeatable.",
+    ),
+]
+Prefix = Annotated[
+    str | None,
+    typer.Option("--prefix", help="Regular expression of what stands before each log line."),
+]
+Snapshot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--snapshot",
+        help="Quotas in force before the log starts: output of kafka-configs.sh --describe, "
+        "or JSON. Repeatable.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+IgnoreServerLogs = Annotated[
+    bool, typer.Option("--ignore-server-logs", help="Do not read server.log* beside the requests.")
+]
+IgnoreProperties = Annotated[
+    bool,
+    typer.Option("--ignore-server-properties", help="Do not read server.properties."),
+]
+OptionalArchive = Annotated[
+    Path | None,
+    typer.Argument(
+        help="Archive folder to ingest first [default: what --warehouse holds].",
+        metavar="ARCHIVE",
+    ),
+]
+OptionalWarehouse = Annotated[
+    Path | None,
+    typer.Option(
+        "--warehouse", "-w", help="Read tables from here, and keep them [default: keep nothing]."
+    ),
+]
+Scenario = Annotated[
+    Path | None, typer.Option("--scenario", help="TOML file of policies; see docs/whatif.md.")
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        help="Name or label of a policy of the scenario [default: all]; without a scenario, of a "
+        "policy with nothing configured. Repeatable.",
+    ),
+]
+ListPolicies = Annotated[
+    bool, typer.Option("--list-policies", help="Print the policies' names, one a line.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -1,0 +1,188 @@
+"""The command ``whatif``: days to replay, policies to replay them under, and how it is shown."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.archive import choose_cluster, find_archive
+from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.jobs.spark_session import spark_session
+from spark_jobs.jobs.validate_tables import validate_stage
+from spark_jobs.jobs.whatif import whatif
+from spark_jobs.lab.outcomes import MUTATION
+from spark_jobs.lab.scenario import ScenarioPolicy, chosen_policies, read_scenario
+from spark_jobs.policy.catalogue import POLICIES
+from spark_jobs.warehouse import RunScope, days_of
+
+MODE_SENTENCE = (
+    "as logged: every request arrives when the log says, whatever it would have been answered"
+)
+# A client's policy on one line with its figures, whatever the terminal's width.
+WIDTH_MAX = 10_000
+_ENTITY = ("broker_id", "user", "client_id", "kind")
+_FIGURES = {
+    "requests": "requests",
+    "unsized_requests": "no size",
+    "asked": "asked",
+    "admitted": "admitted",
+    "delayed": "delayed",
+    "refused": "refused",
+    "taken_back": "taken back",
+    "lost": "lost",
+    "worst_burst": "worst 1 s",
+    "throttle_time_ms": "throttle s",
+    "throttle_time_max_ms": "longest s",
+    "harm_time_ms": "harm s",
+    "harmed_requests": "harmed",
+}
+_ALWAYS_SHOWN = ("requests", "asked", "admitted", "throttle_time_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class WhatifRequest:
+    """What to replay. ``archive`` None: what ``warehouse`` holds; ``warehouse`` None: keep nothing.
+
+    Without a scenario the policies named have no configuration but the log's quotas.
+    """
+
+    archive: Path | None
+    warehouse: Path | None
+    scenario: Path | None
+    policies: tuple[str, ...]
+    options: IngestOptions
+    cluster: str | None = None
+    day: dt.date | None = None
+
+
+def print_policies() -> None:
+    """Print the names of all policies, one a line."""
+    print("\n".join(POLICIES))
+
+
+def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
+    """Replay, validate and print, as tables or as one JSON object.
+
+    Raises BadInputError where there is nothing to replay, and DataQualityError where the result
+    breaks a rule.
+    """
+    policies = scenario_policies(request)
+    days = {}
+    with spark_session("whatif") as spark, _ingested(request, spark) as scopes:
+        for scope in scopes:
+            days[str(scope.day)] = whatif(spark, scope, policies).to_pylist()
+            validate_stage(scope, "whatif", spark)
+    if as_json:
+        print(json.dumps({"mode": "as_logged", "days": days}))
+        return
+    console = Console(width=WIDTH_MAX, soft_wrap=True, highlight=False)
+    console.print(f"mode: {MODE_SENTENCE}", markup=False)
+    for day, rows in days.items():
+        console.print(f"\n{day} UTC", markup=False)
+        table = whatif_table(rows)
+        console.print(table, width=console.measure(table).maximum)
+
+
+def scenario_policies(request: WhatifRequest) -> tuple[ScenarioPolicy, ...]:
+    """Return the policies asked for. Raises BadInputError, PolicyConfigError."""
+    if request.scenario is None:
+        if not request.policies:
+            raise BadInputError(
+                "found neither --scenario nor --policy: name a TOML file of policies, or a policy "
+                "of 'quota-audit whatif --list-policies'."
+            )
+        named = tuple(ScenarioPolicy(name, name) for name in dict.fromkeys(request.policies))
+        for policy in named:
+            policy.begin()
+        return named
+    try:
+        text = request.scenario.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise BadInputError(f"{request.scenario}: {error.strerror}. Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{request.scenario}: found {error.reason}; TOML is UTF-8.") from error
+    where = str(request.scenario)
+    return chosen_policies(read_scenario(text, where), request.policies, where)
+
+
+def whatif_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the rows as a table: each client's policies one below the other.
+
+    Figures that are 0 in every row have no column.
+    """
+    shown = [f for f in _FIGURES if f in _ALWAYS_SHOWN or any(row[f] for row in rows)]
+    table = Table(box=None, pad_edge=False)
+    for title in ("broker", "client", "kind", "policy"):
+        table.add_column(title, no_wrap=True)
+    for figure in shown:
+        table.add_column(_FIGURES[figure], justify="right", no_wrap=True)
+    for _, of_entity in groupby(sorted(rows, key=_entity), key=_entity):
+        for i, row in enumerate(of_entity):
+            client = f"{row['user']}:{row['client_id'] or ''}"
+            entity = (str(row["broker_id"]), client, row["kind"]) if i == 0 else ("", "", "")
+            figures = [_shown(figure, row) for figure in shown]
+            table.add_row(*map(Text, (*entity, row["label"], *figures)))
+    return table
+
+
+def _shown(figure: str, row: dict[str, Any]) -> str:
+    if figure.endswith("_ms"):
+        return f"{row[figure] / 1000:,.3f}"
+    if figure.endswith("requests") or row["kind"] == MUTATION:
+        return f"{row[figure]:,.0f}"
+    return decimal(round(row[figure]), precision=2) if row[figure] else "0"
+
+
+def _entity(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] if row[name] is not None else "" for name in _ENTITY)
+
+
+@contextmanager
+def _ingested(request: WhatifRequest, spark: SparkSession) -> Iterator[list[RunScope]]:
+    """Yield the days to replay, ingested and resolved, oldest first."""
+    if request.archive is None:
+        yield _days_there(request)
+        return
+    with tempfile.TemporaryDirectory(prefix="quota-audit-whatif-") as folder:
+        archive = find_archive(request.archive, choose_cluster(request.archive, request.cluster))
+        warehouse = request.warehouse or Path(folder)
+        report = ingest_requests(spark, archive, warehouse, request.day, request.options)
+        scopes = [RunScope(warehouse, archive.cluster, day) for day in report.days]
+        for scope in scopes:
+            resolve_quotas(scope)
+        yield scopes
+
+
+def _days_there(request: WhatifRequest) -> list[RunScope]:
+    if request.warehouse is None:
+        raise BadInputError(
+            "found neither ARCHIVE nor --warehouse: name an archive to read, or a warehouse that "
+            "holds an audited day."
+        )
+    cluster = request.cluster or "default"
+    days = days_of(request.warehouse, cluster)
+    scopes = [RunScope(request.warehouse, cluster, d) for d in days if request.day in (None, d)]
+    if not scopes:
+        when = f" on {request.day}" if request.day else ""
+        there = ", ".join(map(str, days)) or "none"
+        raise BadInputError(
+            f"{request.warehouse} holds no day of the cluster {cluster!r}{when}; the days there "
+            f"are: {there}. Run 'quota-audit run' on an archive first, or name the archive."
+        )
+    return scopes

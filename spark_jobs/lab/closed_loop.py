@@ -1,0 +1,112 @@
+"""A policy replayed over clients that answer it: what it delays or refuses comes later, or never.
+
+Each connection's next request is sent its own think time after the one before it is answered and
+every throttle is over; think times and what a connection has in flight are those of the log
+(:mod:`spark_jobs.lab.client_log`), and every request is served in its logged time. A producer's
+buffer fills while it waits (:mod:`spark_jobs.lab.client_batch`).
+
+Decided here:
+
+- A fetch that is taken back is answered with nothing and asked again when its connection is free.
+- What is refused is sent again ``retry.backoff.ms`` after its answer and its throttle; whatever
+  comes later on its connection waits behind it, as behind the first batch of a partition
+  (Kafka: ``RecordAccumulator``), unless it was on its way. After ``retries`` or past
+  ``delivery.timeout.ms`` it is lost; so is at once what has no answer (acks=0) or an error that is
+  not retriable. A fetch loses nothing: it is asked for again until it is served.
+- Only the part of a request that was refused is sent again.
+- A connection that is not read receives what was sent to it when it is read again.
+
+Here the model ends:
+
+- How connections that share one quota divide it is a matter of milliseconds: the first that is
+  read again when a large sample leaves the window sends all it has. Their sum can be predicted,
+  the share of one cannot; nor do arrivals return to the log's once two have changed places.
+- Service times are the log's: a broker that has less to do is not faster.
+- Connections of one client do not know of each other: an application that stops when one
+  partition's buffer is full, a consumer that reads less when its producer does, are not seen.
+- A fetch asks for what the log shows it got, not for what had been produced by then.
+- Retries that the log has are requests of their own; nothing tells them from others.
+- Bytes that the log's clients wanted and never sent are unknown, but for what
+  :mod:`spark_jobs.lab.client_batch` infers.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_jobs.lab.client_connection import Attempt, Connection, Sending
+from spark_jobs.lab.client_log import US_PER_MS, LoggedRequest, connection_log
+from spark_jobs.lab.client_settings import DEFAULT_SETTINGS, ClientSettings
+from spark_jobs.policy.change import Change
+from spark_jobs.policy.decision import ADMITTED
+from spark_jobs.policy.policy import Policy
+
+MODE = "closed_loop"
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """What came of a replay: all sendings as they were decided on, and what is left waiting."""
+
+    sendings: tuple[Sending, ...]
+    # By connection: what was asked for and is neither admitted nor lost.
+    waiting: Mapping[str, float]
+
+
+def replay_closed_loop(
+    policy: Policy,
+    connections: Mapping[str, Sequence[LoggedRequest]],
+    changes: Sequence[Change] = (),
+    settings: ClientSettings = DEFAULT_SETTINGS,
+    settings_of: Mapping[str, ClientSettings] | None = None,
+    until_ms: int | None = None,
+) -> ClosedLoop:
+    """Return every request that the clients would have sent, with what became of it.
+
+    ``connections``: each one's requests in the order of their arrival; those of other ``apis`` are
+    admitted and take their time. ``changes`` are in time order; each holds for the requests of its
+    own millisecond. ``settings_of`` has those of single connections. Nothing is decided at or
+    after ``until_ms``. Raises BadInputError.
+    """
+    clients = {
+        key: Connection(connection_log(requests), (settings_of or {}).get(key, settings))
+        for key, requests in connections.items()
+    }
+    agenda = _Agenda()
+    for key, client in clients.items():
+        agenda.add(key, client)
+    sendings: list[Sending] = []
+    waiting_changes = list(reversed(changes))
+    while agenda.has_any(until_ms):
+        key, attempt = agenda.pop()
+        while waiting_changes and waiting_changes[-1].at_ms <= attempt.request.at_ms:
+            policy.observe(waiting_changes.pop())
+        is_decided = attempt.request.api_name in policy.apis
+        decision = policy.decide(attempt.request) if is_decided else ADMITTED
+        sendings.append(clients[key].answered(attempt, decision))
+        agenda.add(key, clients[key])
+    return ClosedLoop(tuple(sendings), {key: client.waiting for key, client in clients.items()})
+
+
+class _Agenda:
+    """What has been sent and not been decided on, by the time of its decision."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[int, int, str, Attempt]] = []
+        self._order = 0
+
+    def add(self, key: str, client: Connection) -> None:
+        for attempt in client.due():
+            self._order += 1
+            heapq.heappush(self._events, (attempt.decided_us, self._order, key, attempt))
+
+    def has_any(self, until_ms: int | None) -> bool:
+        if not self._events:
+            return False
+        return until_ms is None or self._events[0][0] < until_ms * US_PER_MS
+
+    def pop(self) -> tuple[str, Attempt]:
+        _, _, key, attempt = heapq.heappop(self._events)
+        return key, attempt
