@@ -20,6 +20,11 @@ class RunScope:
     cluster: str
     day: dt.date
 
+    @property
+    def day_before(self) -> RunScope:
+        """Return the same cluster a day earlier: where its states and inventory are taken from."""
+        return RunScope(self.warehouse, self.cluster, self.day - dt.timedelta(days=1))
+
     def partition_dir(self, table: str) -> Path:
         """Return the folder that holds this scope's rows of ``table``."""
         folder = self.warehouse / table / f"cluster={self.cluster}"

@@ -38,7 +38,13 @@ ROOMS = {
         HEAVY | CLOCKS_AND_CHANCE,
     ),
     "spark_jobs/gallery": (
-        {"spark_jobs.errors", "spark_jobs.lab", "spark_jobs.policy", "spark_jobs.quota"},
+        {
+            "spark_jobs.errors",
+            "spark_jobs.lab",
+            "spark_jobs.policy",
+            "spark_jobs.quota",
+            "spark_jobs.svg_style",
+        },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
     "spark_jobs/recommend": (
@@ -46,7 +52,13 @@ ROOMS = {
         HEAVY | CLOCKS_AND_CHANCE,
     ),
     "spark_jobs/report": (
-        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.warehouse"},
+        {
+            "spark_jobs.tables",
+            "spark_jobs.errors",
+            "spark_jobs.settings",
+            "spark_jobs.svg_style",
+            "spark_jobs.warehouse",
+        },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
     # The log's lines are read here again; of the audit it knows the reference rate only.

@@ -7,18 +7,17 @@ can tell apart, and no line differs from another by its colour alone.
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal
 
-import matplotlib as mpl
 from markupsafe import escape
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from spark_jobs.svg_style import quiet_axes, svg_of, svg_style
 
 WIDTH_IN = 7.2
 INK, SOFT, GRID, PAPER = "#24292f", "#57606a", "#d8dee4", "#fdfdfd"
@@ -45,7 +44,7 @@ def picture(
 
     ``label`` says in words what there is to see; ``name`` must differ from picture to picture.
     """
-    with _style(salt=name):
+    with svg_style(name, text=INK, labels=SOFT):
         figure = Figure(
             figsize=(WIDTH_IN, sum(heights_in)),
             layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1),
@@ -56,10 +55,8 @@ def picture(
         for axes in every:
             _dress(axes)
         draw(every)
-        written = io.StringIO()
-        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(written, format="svg", facecolor=PAPER, metadata=no_metadata)
-    return _finished(written.getvalue(), label)
+        svg = svg_of(figure, facecolor=PAPER)
+    return _finished(svg, label)
 
 
 def bound_line(axes: Axes, value: float, text: str) -> None:
@@ -83,27 +80,9 @@ def legend(
     )  # fmt: skip
 
 
-@contextmanager
-def _style(salt: str) -> Iterator[None]:
-    """Draw with Matplotlib's defaults and ours, whatever the machine's matplotlibrc says."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams["svg.fonttype"] = "none"
-        mpl.rcParams["svg.hashsalt"] = salt
-        mpl.rcParams["font.size"] = 9.0
-        mpl.rcParams["text.color"] = INK
-        mpl.rcParams["axes.labelcolor"] = SOFT
-        yield
-
-
 def _dress(axes: Axes) -> None:
     axes.set_facecolor(PAPER)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(GRID)
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelcolor=SOFT)
+    quiet_axes(axes, grid=GRID, labels=SOFT)
 
 
 def _finished(svg: str, label: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -18,7 +16,7 @@ from spark_jobs.warehouse import RunScope
 
 def print_profiles(spark: SparkSession, scope: RunScope) -> None:
     """Print how each profile explains each broker's throttles, and the best one a broker."""
-    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    before = scope.day_before
     amounts = sorted_amounts(
         spark, scope, read_timeline(scope), read_inventory(before), log_starts=not has_state(before)
     )

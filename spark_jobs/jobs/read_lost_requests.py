@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pyarrow as pa
 
 from spark_jobs.transforms.lost_requests import LostRequests
@@ -13,7 +11,7 @@ from spark_jobs.warehouse import RunScope, read_table
 
 def read_lost_requests(scope: RunScope, resolutions: ResolutionTable) -> LostRequests:
     """Return the lookup of a day's gaps, and of those before that its first rates rest on."""
-    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    before = scope.day_before
     gaps = pa.concat_tables([read_table(before, "log_gaps"), read_table(scope, "log_gaps")])
     brokers = read_table(scope, "brokers", ["broker_id", "samples", "window_ms"]).to_pylist()
     # The oldest sample may have begun up to a window before the oldest event that counts.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
@@ -46,7 +45,7 @@ def replay_quotas(
     had never been cut at midnight.
     """
     settings = settings or JudgeSettings()
-    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    before = scope.day_before
     inventory = read_inventory(before)
     log_starts = not has_state(before)
     answered = read_timeline(scope, as_answered=True)

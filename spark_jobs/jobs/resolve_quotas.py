@@ -47,14 +47,24 @@ def read_timeline(scope: RunScope, *, as_answered: bool = False) -> QuotaTimelin
     out (``located_changes``); those of the day of ``scope`` do not if ``as_answered``.
     """
     rules = {row["broker_id"]: _level_rule(row) for row in read_table(scope, "brokers").to_pylist()}
+    changes = read_changes(scope, sorted(rules), as_answered=as_answered)
+    return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)))
+
+
+def read_changes(
+    scope: RunScope, brokers: list[int], *, as_answered: bool = False
+) -> list[dict[str, Any]]:
+    """Return the rows of ``quota_changes``, each from when it was in force on each broker.
+
+    See :func:`read_timeline`, which is made of them.
+    """
     days = [day for day in scopes_of_days(scope) if not (as_answered and day.day == scope.day)]
     moments = {
         (row["broker_id"], row["answered_ms"]): row["in_force_ms"]
         for day in days
         for row in read_table(day, "located_changes").to_pylist()
     }
-    changes = moved_changes(read_table(scope, "quota_changes").to_pylist(), moments, sorted(rules))
-    return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)))
+    return moved_changes(read_table(scope, "quota_changes").to_pylist(), moments, brokers)
 
 
 def _level_rule(broker: dict[str, Any]) -> LevelRule:

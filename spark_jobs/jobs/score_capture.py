@@ -165,7 +165,7 @@ def _rate_rules(scopes: Sequence[RunScope]) -> dict[int, RateRule]:
 
 
 def _states_before(scope: RunScope) -> dict[tuple[int, str, str, str], KnownState]:
-    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    before = scope.day_before
     return {
         key: KnownState(state.sensor_epoch, state.sample_index, state.samples)
         for key, state in carried_states(before).items()

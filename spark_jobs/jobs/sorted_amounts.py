@@ -59,7 +59,7 @@ def sorted_amounts(
         resolutions,
         broker_log,
         controller_listeners=listeners,
-        uses_zookeeper=_uses_zookeeper(requests, scope),
+        uses_zookeeper=uses_zookeeper(requests, scope),
     )
     if mutations.num_rows:
         frame = spark.createDataFrame(mutations, schema=from_arrow_schema(AMOUNTS))
@@ -86,7 +86,7 @@ def controller_listeners(requests: DataFrame) -> frozenset[str]:
     return frozenset(row["listener"] for row in serving.select("listener").distinct().collect())
 
 
-def _uses_zookeeper(requests: DataFrame, scope: RunScope) -> bool:
+def uses_zookeeper(requests: DataFrame, scope: RunScope) -> bool:
     """Return whether brokers are said to use ZooKeeper, or log what only its controller sends."""
     if any(read_table(scope, "brokers")["uses_zookeeper"].to_pylist()):
         return True

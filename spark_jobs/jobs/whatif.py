@@ -9,7 +9,6 @@ A day is replayed on its own, with states that begin empty at midnight.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -25,7 +24,8 @@ from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.publish_table import read_partition
 from spark_jobs.jobs.read_broker_log import read_starts
 from spark_jobs.jobs.replay_quotas import read_inventory
-from spark_jobs.jobs.sorted_amounts import ZOOKEEPER_APIS, controller_listeners
+from spark_jobs.jobs.resolve_quotas import read_changes
+from spark_jobs.jobs.sorted_amounts import controller_listeners, uses_zookeeper
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.lab.logged_changes import broker_starts, changes_until, failovers, quota_changes
 from spark_jobs.lab.normalized_requests import NORMALIZED_COLUMNS, normalized_requests
@@ -38,10 +38,9 @@ from spark_jobs.policy.policy import StateScope
 from spark_jobs.policy.request import PolicyRequest
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.tables import WHATIF
-from spark_jobs.timeline.moved import moved_changes
 from spark_jobs.transforms.mutation_lines import decided_lines
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS
-from spark_jobs.warehouse import RunScope, read_table, scopes_of_days
+from spark_jobs.warehouse import RunScope, read_table
 
 # Where requests are replayed: the broker, or all of them together.
 _REPLAY, _LANE, _WHOLE_CLUSTER = "replay", "lane", -1
@@ -84,29 +83,15 @@ def whatif(spark: SparkSession, scope: RunScope, policies: Sequence[ScenarioPoli
 
 
 def _logged_day(requests: DataFrame, scope: RunScope) -> LoggedDay:
-    brokers = read_table(scope, "brokers").to_pylist()
-    moments = {
-        (row["broker_id"], row["answered_ms"]): row["in_force_ms"]
-        for day in scopes_of_days(scope)
-        for row in read_table(day, "located_changes").to_pylist()
-    }
-    quotas = moved_changes(
-        read_table(scope, "quota_changes").to_pylist(), moments, [b["broker_id"] for b in brokers]
-    )
+    quotas = read_changes(scope, read_table(scope, "brokers")["broker_id"].to_pylist())
     changes: list[Change] = [
         *broker_starts(read_starts(scope)), *quota_changes(quotas), *_topics_seen(requests)
     ]  # fmt: skip
     return LoggedDay(
         controller_listeners(requests),
-        _uses_zookeeper(requests, brokers),
+        uses_zookeeper(requests, scope),
         tuple(changes_until(changes, end_ms=(day_number(scope.day) + 1) * DAY_MS)),
     )
-
-
-def _uses_zookeeper(requests: DataFrame, brokers: Sequence[dict[str, Any]]) -> bool:
-    if any(broker["uses_zookeeper"] for broker in brokers):
-        return True
-    return not requests.where(F.col("api_name").isin(*ZOOKEEPER_APIS)).isEmpty()
 
 
 def _topics_seen(requests: DataFrame) -> list[TopicAdded]:
@@ -153,7 +138,7 @@ def _of_mutations(
     )
     decided.sort(key=_line_order)
     lines_in_order = sorted([*decided, *told], key=_line_order)
-    before = RunScope(scope.warehouse, scope.cluster, scope.day - dt.timedelta(days=1))
+    before = scope.day_before
     inventory = read_inventory(before)
     mutations = list(normalized_requests(lines_in_order, day.controller_listeners, inventory))
     changes = changes_until([*day.changes, *failovers(decided)])

@@ -51,6 +51,7 @@ class MutationThrottles(NamedTuple):
     throttle_min_ms: Int64s
     throttle_max_ms: Int64s
     is_known: Bools
+    slack_ms: Int64s  # by how much the row's own debt may end earlier or later than replayed
 
 
 AGREE, INDETERMINATE, UNDER_THROTTLED, OVER_THROTTLED, NOT_JUDGED = range(5)
@@ -77,7 +78,8 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
     has_violation = last >= 0
     at = np.where(has_violation, last, 0)
     ends_ms = (rows.recorded_at_ms + rows.replayed_ms)[at]
-    slack_ms = full_bucket_interval_ms(rows)[at]
+    own_slack_ms = full_bucket_interval_ms(rows)
+    slack_ms = own_slack_ms[at]
     least = np.maximum(ends_ms - slack_ms - rows.response_latest_ms, 0)
     most = np.maximum(ends_ms + slack_ms - rows.response_earliest_ms, 0)
     unknown = np.isnan(rows.bound) | ~rows.is_state_known
@@ -85,16 +87,19 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
         np.where(has_violation, least, 0),
         np.where(has_violation, most, 0),
         ~_of_any_topic(unknown, rows.request),
+        own_slack_ms,
     )
 
 
-def judge_mutation_throttles(rows: MutationThrottleRows, tolerance_ms: int) -> npt.NDArray[np.int8]:
+def judge_mutation_throttles(
+    rows: MutationThrottleRows, said: MutationThrottles, tolerance_ms: int
+) -> npt.NDArray[np.int8]:
     """Return AGREE, INDETERMINATE, UNDER_THROTTLED, OVER_THROTTLED or NOT_JUDGED per row.
 
-    A refusal that the replay does not expect is judged as an admission, not here: NOT_JUDGED, as
-    is what has no quota or an unknown state. Above the interval, a request quota may be the cause.
+    ``said`` is what :func:`mutation_throttles` says of ``rows``. A refusal that the replay does not
+    expect is judged as an admission, not here: NOT_JUDGED, as is what has no quota or an unknown
+    state. Above the interval, a request quota may be the cause.
     """
-    said = mutation_throttles(rows)
     refused = ~rows.admitted
     unexpected = _of_any_topic(refused & (rows.replayed_ms <= 0), rows.request)
     over = rows.logged_ms > said.throttle_max_ms + tolerance_ms

@@ -16,7 +16,7 @@ from spark_jobs.judge.request_interval import (
     judge_request_quota,
     judge_request_share,
 )
-from spark_jobs.judge.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts
+from spark_jobs.judge.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts, first_that_applies
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ def settle_shared(
     )
     on_request, on_other = is_known & rows.is_request_quota, is_known & ~rows.is_request_quota
     agrees = on_other & ~rows.is_unrecorded & (share == RequestShare.AGREE)
-    picks = (
+    return first_that_applies(
+        len(no_quota),
         (no_quota, verdicts.verdict, verdicts.reason),
         (on_request & (own == RequestShare.UNDER_THROTTLED), "under_throttled", None),
         (on_request & (own == RequestShare.OVER_THROTTLED), "over_throttled", None),
@@ -73,9 +74,5 @@ def settle_shared(
         (agrees, "agree", None),
         (on_other & alone, verdicts_alone.verdict, verdicts_alone.reason),
         (on_other, "indeterminate", REQUEST_QUOTA_INTERVAL),
+        (np.ones(len(no_quota), bool), verdicts.verdict, verdicts.reason),
     )
-    verdict, reason = verdicts.verdict.copy(), verdicts.reason.copy()
-    for applies, to_verdict, to_reason in reversed(picks):
-        verdict = np.where(applies, to_verdict, verdict)
-        reason = np.where(applies, to_reason, reason)
-    return Verdicts(verdict, reason)

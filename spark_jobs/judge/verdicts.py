@@ -111,7 +111,7 @@ def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
     )
     is_odd_attempt = np.isin(rows.attempt, ODD_ATTEMPTS)
     unexplained_throttle = no_bound & ~rows.has_request_bound & ~rows.is_request_quota
-    return _first(
+    return first_that_applies(
         len(rows.bound),
         (unexplained_throttle & (rows.logged_ms > 0), "no_quota", THROTTLED_WITHOUT_QUOTA),
         (no_bound, "no_quota", None),
@@ -144,7 +144,7 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
     agrees = rows.logged_admitted == rows.replayed_admitted
     # Tokens refill at the bound per second: the record time's interval moves them this much.
     moved_tokens = rows.bound * (rows.interval_ms + tolerances.throttle_ms) / 1000.0
-    return _first(
+    return first_that_applies(
         len(rows.bound),
         (np.isnan(rows.bound), "no_quota", None),
         (~rows.is_state_known, "indeterminate", STATE_UNKNOWN),
@@ -185,14 +185,21 @@ def with_throttles(verdicts: Verdicts, throttles: np.ndarray, request: np.ndarra
     return Verdicts(verdict, reason)
 
 
-def _first(n: int, *rules: tuple[np.ndarray, str, str | None]) -> Verdicts:
+def first_that_applies(
+    n: int, *rules: tuple[np.ndarray, np.ndarray | str, np.ndarray | str | None]
+) -> Verdicts:
+    """Return, per row, verdict and reason of the first of ``rules`` that applies.
+
+    A rule has one verdict and reason for all rows, or an array of them. The last one must apply to
+    every row.
+    """
     verdict = np.full(n, None, object)
     reason = np.full(n, None, object)
     open_rows = np.ones(n, bool)
     for applies, name, why in rules:
         now = open_rows & applies
-        verdict[now] = name
-        reason[now] = why
+        verdict[now] = name[now] if isinstance(name, np.ndarray) else name
+        reason[now] = why[now] if isinstance(why, np.ndarray) else why
         open_rows &= ~now
     assert not open_rows.any(), "the last rule of a verdict must apply to every row"
     return Verdicts(verdict, reason)

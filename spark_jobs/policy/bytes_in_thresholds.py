@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from spark_jobs.policy.config_error import PolicyConfigError
+from spark_jobs.policy.kafka_config import as_whole_number
 from spark_jobs.quota.java_math import LONG_MAX
 
 TOTAL_THRESHOLD = "total.bytes.in.per.sec.threshold"
@@ -19,7 +20,6 @@ TOPIC_THRESHOLD = "bytes.in.per.sec.threshold"
 """Topic config: bytes per second by topic, a table; the page's "bytes.in.threshold" is a misprint.
 """
 
-_NUMBER = re.compile(r"[+-]?[0-9]+")
 # Kafka: Topic.LEGAL_CHARS and MAX_NAME_LENGTH.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -119,13 +119,11 @@ class BytesInThresholds:
         return table
 
     def _number(self, key: str, found: object, shown: object) -> int:
-        if isinstance(found, str) and _NUMBER.fullmatch(found.strip()):
-            found = int(found)
-        is_whole = isinstance(found, int) and not isinstance(found, bool)
-        if not isinstance(found, int) or not is_whole or not 0 <= found <= LONG_MAX:
+        number = as_whole_number(found)
+        if number is None or not 0 <= number <= LONG_MAX:
             rule = f"it must be a whole number of bytes per second from 0 to {LONG_MAX}."
             raise self._error(key, shown, rule)
-        return found
+        return number
 
     def _exceeded(self, values: Mapping[str, object], explicit: int, total: int) -> Exception:
         key = TOPIC_THRESHOLD if values.get(TOPIC_THRESHOLD) else TOTAL_THRESHOLD

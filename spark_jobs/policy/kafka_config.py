@@ -46,7 +46,7 @@ class KafkaConfig:
         found = self._config.get(key)
         if found is None:
             return default
-        number = _whole(found)
+        number = as_whole_number(found)
         if number is None or not at_least <= number <= at_most:
             rule = f"it must be a whole number from {at_least} to {at_most}; default {default}."
             raise PolicyConfigError(self.policy, key, found, rule)
@@ -89,7 +89,8 @@ def refuse_while_running(policy: str, change: ConfigChanged) -> None:
         raise PolicyConfigError(policy, key, found, rule)
 
 
-def _whole(found: object) -> int | None:
+def as_whole_number(found: object) -> int | None:
+    """Return the whole number that a value is or spells, None where it is none."""
     if isinstance(found, bool):
         return None
     if isinstance(found, int):

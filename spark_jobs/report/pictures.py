@@ -6,13 +6,9 @@ differs from run to run.
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from markupsafe import Markup, escape
 from matplotlib.axes import Axes
@@ -22,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from spark_jobs.report.human_numbers import byte_step, duration, unit_of, utc
 from spark_jobs.report.sensor_history import SensorHistory
+from spark_jobs.svg_style import quiet_axes, svg_of, svg_style
 
 WIDTH_IN, HEIGHT_IN = 4.8, 2.2
 TIME_TICKS_MAX = 5
@@ -64,7 +61,7 @@ def picture(
     be seen; ``full_tokens`` is the size of a full token bucket where known; ``label`` says in
     words what the picture shows, for people who do not see it.
     """
-    with _style(salt=repr(history.sensor)):
+    with svg_style(repr(history.sensor), text=_INK):
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
@@ -74,31 +71,12 @@ def picture(
         else:
             _draw_rate(axes, history)
         _draw_window(axes, window_ms)
-        written = io.StringIO()
-        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(written, format="svg", transparent=True, metadata=no_metadata)
-    return Markup(_inline(written.getvalue(), label))
-
-
-@contextmanager
-def _style(salt: str) -> Iterator[None]:
-    """Draw with Matplotlib's defaults and ours, whatever the machine's matplotlibrc says."""
-    with mpl.rc_context():
-        mpl.rcdefaults()
-        mpl.rcParams["svg.fonttype"] = "none"
-        mpl.rcParams["svg.hashsalt"] = salt
-        mpl.rcParams["font.size"] = 9.0
-        mpl.rcParams["text.color"] = _INK
-        yield
+        svg = svg_of(figure, transparent=True)
+    return Markup(_inline(svg, label))
 
 
 def _dress(axes: Axes, span_ms: tuple[int, int]) -> None:
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_GRID)
-    axes.grid(axis="y", color=_GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0, labelcolor=_INK)
+    quiet_axes(axes, grid=_GRID, labels=_INK)
     axes.tick_params(axis="x", length=3, color=_GRID)
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     first_s, last_s = span_ms[0] / 1000, span_ms[1] / 1000

@@ -152,9 +152,12 @@ def _expand(
         own=_fetch_columns(batch),
     )  # fmt: skip
     without_response = (api_name == "PRODUCE") & (floats(batch["acks"]) == 0)
+    counted = from_client & ~np.isin(api_name, EXEMPT_APIS) & ~without_response & request.is_enabled
+    if not counted.any():  # hardly any cluster limits request time, and it concerns every request
+        return
     yield _amounts(
         batch, QuotaType.REQUEST_PERCENTAGE, request, broker_log, lost,
-        rows=from_client & ~np.isin(api_name, EXEMPT_APIS) & ~without_response & request.is_enabled,
+        rows=counted,
         # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).
         amount=batch["handler_time_us"].to_numpy() * 1000 * 1e-7,
         behaviour=np.full(len(batch), RECORD, np.int8),

@@ -12,7 +12,6 @@ from spark_jobs.judge.mutation_throttle import (
     NOT_JUDGED,
     UNDER_THROTTLED,
     MutationThrottleRows,
-    full_bucket_interval_ms,
     judge_mutation_throttles,
     mutation_throttles,
 )
@@ -100,7 +99,10 @@ def replay_rates(
         is_proven=bools(part["is_proven"]),
         lost_requests=np.nan_to_num(floats(part["lost_requests"])),
     )
-    alone = replace(rows, has_request_bound=np.zeros(len(part), bool))
+    verdicts = verdicts_alone = judge_rates(rows, tolerances)
+    if rows.has_request_bound.any():
+        alone = replace(rows, has_request_bound=np.zeros(len(part), bool))
+        verdicts_alone = judge_rates(alone, tolerances)
     return Replayed(
         amount=np.where(amount_known | is_unrecorded, result.amount, np.nan),
         is_unrecorded=is_unrecorded,
@@ -109,8 +111,8 @@ def replay_rates(
         tokens=np.full(len(part), np.nan),
         throttle_time_ms=throttle_time_ms,
         admitted=np.ones(len(part), bool),
-        verdicts=judge_rates(rows, tolerances),
-        verdicts_alone=judge_rates(alone, tolerances),
+        verdicts=verdicts,
+        verdicts_alone=verdicts_alone,
     )
 
 
@@ -156,6 +158,7 @@ def replay_mutations(
         response_latest_ms=part["response_latest_ms"].to_numpy(),
         logged_ms=part["logged_throttle_time_ms"].to_numpy().astype(np.int64),
     )
+    said = mutation_throttles(throttles)
     verdicts = judge_mutations(
         MutationRows(
             bound=bound,
@@ -164,18 +167,17 @@ def replay_mutations(
             logged_admitted=logged_admitted,
             replayed_admitted=result.admitted,
             tokens_before=result.tokens_before,
-            interval_ms=interval_ms + full_bucket_interval_ms(throttles),
+            interval_ms=interval_ms + said.slack_ms,
             known_for_ms=known_for_ms,
             change_distance_ms=change_distance_ms,
         ),
         tolerances,
     )
-    judged = judge_mutation_throttles(throttles, tolerances.throttle_ms)
+    judged = judge_mutation_throttles(throttles, said, tolerances.throttle_ms)
     # Before the log began the debt may have been larger, hence the throttle longer; never shorter.
     is_open = (known_for_ms < tolerances.warm_up_ms) & (judged != UNDER_THROTTLED)
     is_open |= change_distance_ms < tolerances.change_ms
     verdicts = with_throttles(verdicts, np.where(is_open, NOT_JUDGED, judged), request)
-    said = mutation_throttles(throttles)
     throttle_time_ms = np.where(
         said.is_known,
         np.clip(throttles.logged_ms, said.throttle_min_ms, said.throttle_max_ms),

@@ -66,11 +66,15 @@ def requests(
 REFUSED = [(1, 0, 200.0, True), (2, 1000, 5.0, False), (3, 4000, 5.0, False)]
 
 
+def judged(rows: MutationThrottleRows) -> np.ndarray:
+    return judge_mutation_throttles(rows, mutation_throttles(rows), TOLERANCE_MS)
+
+
 def test_what_is_left_of_the_debt_is_said_less_the_wait_for_the_response() -> None:
     rows = requests(REFUSED, {2: 7970, 3: 4970})
     said = mutation_throttles(rows)
     assert said.throttle_min_ms.tolist() == said.throttle_max_ms.tolist() == [0, 7970, 4970]
-    assert judge_mutation_throttles(rows, TOLERANCE_MS).tolist() == [AGREE] * 3
+    assert judged(rows).tolist() == [AGREE] * 3
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,7 @@ def test_a_throttle_that_ends_at_another_time_than_the_debt_is_wrong(
     excess_ms: int, expected: int
 ) -> None:
     rows = requests(REFUSED, {2: 7970 + excess_ms, 3: 4970})
-    found = judge_mutation_throttles(rows, TOLERANCE_MS)
+    found = judged(rows)
     assert found.tolist() == [AGREE, expected, AGREE]
 
 
@@ -97,13 +101,13 @@ def test_only_the_record_time_of_a_full_bucket_leaves_the_end_open() -> None:
 def test_an_admitted_strict_mutation_is_not_throttled_even_where_it_leaves_a_debt() -> None:
     rows = requests([(1, 0, 200.0, True)], {1: 9000})
     assert mutation_throttles(rows).throttle_max_ms[0] == 0
-    assert judge_mutation_throttles(rows, TOLERANCE_MS)[0] == OVER_THROTTLED
+    assert judged(rows)[0] == OVER_THROTTLED
 
 
 def test_a_permissive_mutation_is_throttled_by_the_debt_it_leaves() -> None:
     rows = requests([(1, 0, 200.0, True), (2, 1000, 10.0, True)], {1: 8970, 2: 8970}, False)
     assert mutation_throttles(rows).throttle_min_ms.tolist() == [8970, 8970]
-    assert judge_mutation_throttles(rows, TOLERANCE_MS).tolist() == [AGREE, AGREE]
+    assert judged(rows).tolist() == [AGREE, AGREE]
 
 
 def test_the_topics_of_a_request_share_what_its_last_violation_asked_for() -> None:
@@ -114,15 +118,15 @@ def test_the_topics_of_a_request_share_what_its_last_violation_asked_for() -> No
 def test_a_longer_throttle_may_be_the_request_quota_of_the_same_client() -> None:
     rows = requests(REFUSED, {2: 8500, 3: 4970})
     with_request = replace(rows, has_request_bound=np.ones(3, bool))
-    found = judge_mutation_throttles(with_request, TOLERANCE_MS)
+    found = judged(with_request)
     assert found.tolist() == [AGREE, INDETERMINATE, AGREE]
 
 
 def test_a_refusal_that_nothing_asked_for_is_a_matter_of_admission() -> None:
     rows = requests([(1, 0, 5.0, False)], {1: 700})
-    assert judge_mutation_throttles(rows, TOLERANCE_MS)[0] == NOT_JUDGED
+    assert judged(rows)[0] == NOT_JUDGED
     without = replace(requests(REFUSED, {2: 1}), bound=np.full(3, np.nan))
-    assert judge_mutation_throttles(without, TOLERANCE_MS).tolist() == [NOT_JUDGED] * 3
+    assert judged(without).tolist() == [NOT_JUDGED] * 3
 
 
 def test_the_response_was_made_just_before_it_was_complete() -> None:

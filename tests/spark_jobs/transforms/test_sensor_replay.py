@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate import Rate
-from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.transforms.aligned_rows import ALIGNED_AMOUNTS
 from spark_jobs.transforms.sensor_replay import (
@@ -24,6 +23,7 @@ from spark_jobs.transforms.sensor_replay import (
     SensorKey,
     replay_sensors,
 )
+from tests.spark_jobs.transforms.amount_rows import amount as plain_amount
 from tests.tables_builder import NOON_MS
 
 RULES = {
@@ -35,43 +35,9 @@ TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
 
 
 def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
-    return {
-        "broker_id": 1,
-        "quota_type": "producer_byte_rate",
-        "quota_user": "alice",
-        "quota_client_id": "",
-        "order_us": (NOON_MS + at_ms) * 1000,
-        "source_file": "f",
-        "source_line": at_ms,
-        "resource_index": 0,
-        "resource": None,
-        "connection": "c",
-        "correlation_id": 1,
-        "api_name": "PRODUCE",
-        "api_version": 11,
-        "user": "alice",
-        "client_id": "svc",
-        "quota_level": "user",
-        "log_time_ms": NOON_MS + at_ms,
-        "recorded_at_ms": NOON_MS + at_ms,
-        "earliest_ms": NOON_MS + at_ms - 1,
-        "latest_ms": NOON_MS + at_ms,
-        "likely_from_ms": NOON_MS + at_ms - 1,
-        "recorded_logged_ms": None,
-        "restart_ms": 0,
-        "amount": value,
-        "behaviour": RECORD,
-        "is_strict": False,
-        "bound": 1000.0,
-        "known_for_ms": 100_000,
-        "change_distance_ms": 100_000,
-        "has_request_bound": False,
-        "logged_throttle_time_ms": 0,
-        "logged_admitted": True,
-        "is_proven": False,
-        "response_earliest_ms": NOON_MS + at_ms - 1,
-        "response_latest_ms": NOON_MS + at_ms,
-    } | columns
+    earlier = dict.fromkeys(("earliest_ms", "likely_from_ms", "response_earliest_ms"), at_ms - 1)
+    own = {"source_line": at_ms, "client_id": "svc", "is_proven": False}
+    return plain_amount(at_ms, value, **(earlier | own | columns))
 
 
 def replay(
