@@ -38,7 +38,15 @@ def suite() -> gx.ExpectationSuite:
         not_empty("label"),
         known_values("known_mode", "mode", WHATIF_MODES),
         known_values("known_kind", "kind", WHATIF_KINDS),
-        at_least("has_requests", "requests", 1, "A row is about at least one request."),
+        at_least("requests_not_negative", "requests", 0, "requests is not negative."),
+        rule(
+            gxe.ExpectColumnValuesToBeBetween,
+            "has_requests",
+            "Where arrivals are fixed, a row is about at least one request.",
+            column="requests",
+            min_value=1,
+            row_condition=Column("mode") == "as_logged",
+        ),
         *(
             at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
             for column in _PARTS_OF_REQUESTS
@@ -49,7 +57,7 @@ def suite() -> gx.ExpectationSuite:
         ),
         *(
             not_negative(f"{column}_not_negative", column, f"{column} is not negative.")
-            for column in ("delayed", "taken_back", "lost", "worst_burst")
+            for column in ("delayed", "taken_back", "lost", "waiting", "worst_burst")
         ),
         *(
             not_after(f"{column}_is_asked", column, "asked", "A part of what was asked for.")
@@ -66,6 +74,14 @@ def suite() -> gx.ExpectationSuite:
         at_least("longest_not_negative", "throttle_time_max_ms", 0, "A delay is not negative."),
         at_least("harm_not_negative", "harm_time_ms", 0, "A delay is not negative."),
         not_after("harm_is_throttle", "harm_time_ms", "throttle_time_ms", "A part of the delays."),
+        rule(
+            gxe.ExpectColumnValuesToBeBetween,
+            "nothing_waits_as_logged",
+            "Where arrivals are fixed, nobody knows what waits.",
+            column="waiting",
+            max_value=0,
+            row_condition=Column("mode") == "as_logged",
+        ),
         rule(
             gxe.ExpectColumnValuesToBeBetween,
             "only_fetches_are_taken_back",

@@ -27,6 +27,7 @@ from spark_jobs.cli_options import (
     OptionalWarehouse,
     Policies,
     Prefix,
+    ReplayMode,
     Scenario,
     Snapshot,
     Timezone,
@@ -291,6 +292,7 @@ def what_if(
     warehouse: OptionalWarehouse = None,
     scenario: Scenario = None,
     policy: Policies = None,
+    mode: ReplayMode = "as_logged",
     list_policies: ListPolicies = False,
     cluster: Cluster = None,
     day: OptionalDay = None,
@@ -299,8 +301,13 @@ def what_if(
     snapshot: Snapshot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a log's requests would have got under other quota rules, arrivals fixed."""
-    from spark_jobs.jobs.print_whatif import WhatifRequest, print_policies, print_whatif
+    """Print what a log's requests would have got under other quota rules."""
+    from spark_jobs.jobs.print_whatif import (
+        WhatifRequest,
+        modes_of,
+        print_policies,
+        print_whatif,
+    )
 
     if list_policies:
         print_policies()
@@ -312,6 +319,7 @@ def what_if(
         scenario=scenario,
         policies=tuple(policy or ()),
         options=options,
+        modes=modes_of(mode),
         cluster=cluster,
         day=day and day.date(),
     )

@@ -98,6 +98,14 @@ Policies = Annotated[
         "policy with nothing configured. Repeatable.",
     ),
 ]
+ReplayMode = Annotated[
+    str,
+    typer.Option(
+        "--mode",
+        help="as_logged: arrivals fixed; closed_loop: clients wait and retry as they are answered; "
+        "both.",
+    ),
+]
 ListPolicies = Annotated[
     bool, typer.Option("--list-policies", help="Print the policies' names, one a line.")
 ]

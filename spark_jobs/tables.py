@@ -379,6 +379,7 @@ WHATIF = pa.schema(
         _required("refused", F64),
         _required("taken_back", F64),
         _required("lost", F64),
+        _required("waiting", F64),  # neither admitted nor lost when the log ends
         _required("throttle_time_ms", I64),
         _required("throttle_time_max_ms", I64),
         _required("worst_burst", F64),  # the largest amount admitted in one second

@@ -277,6 +277,7 @@ _DEFAULTS: dict[str, Row] = {
         "refused": 100.0,
         "taken_back": 200.0,
         "lost": 50.0,
+        "waiting": 0.0,
         "throttle_time_ms": 900,
         "throttle_time_max_ms": 90,
         "worst_burst": 300.0,

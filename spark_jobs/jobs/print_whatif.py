@@ -26,14 +26,19 @@ from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.spark_session import spark_session
 from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.jobs.whatif import whatif
+from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.outcomes import MUTATION
 from spark_jobs.lab.scenario import ScenarioPolicy, chosen_policies, read_scenario
 from spark_jobs.policy.catalogue import POLICIES
 from spark_jobs.warehouse import RunScope, days_of
 
-MODE_SENTENCE = (
-    "as logged: every request arrives when the log says, whatever it would have been answered"
-)
+MODE_SENTENCES = {
+    Mode.AS_LOGGED: "as logged: every request arrives when the log says, whatever it would have "
+    "been answered",
+    Mode.CLOSED_LOOP: "closed loop: each client sends its next request its own think time after "
+    "the answer and any throttle",
+}
+BOTH_MODES = "both"
 # A client's policy on one line with its figures, whatever the terminal's width.
 WIDTH_MAX = 10_000
 _ENTITY = ("broker_id", "user", "client_id", "kind")
@@ -46,6 +51,7 @@ _FIGURES = {
     "refused": "refused",
     "taken_back": "taken back",
     "lost": "lost",
+    "waiting": "waiting",
     "worst_burst": "worst 1 s",
     "throttle_time_ms": "throttle s",
     "throttle_time_max_ms": "longest s",
@@ -67,8 +73,19 @@ class WhatifRequest:
     scenario: Path | None
     policies: tuple[str, ...]
     options: IngestOptions
+    modes: tuple[Mode, ...] = (Mode.AS_LOGGED,)
     cluster: str | None = None
     day: dt.date | None = None
+
+
+def modes_of(name: str) -> tuple[Mode, ...]:
+    """Return the modes that ``--mode`` stands for. Raises BadInputError."""
+    if name == BOTH_MODES:
+        return tuple(Mode)
+    if name not in list(Mode):
+        known = ", ".join([*Mode, BOTH_MODES])
+        raise BadInputError(f"--mode: found {name!r}; it is one of {known}.")
+    return (Mode(name),)
 
 
 def print_policies() -> None:
@@ -86,13 +103,15 @@ def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
     days = {}
     with spark_session("whatif") as spark, _ingested(request, spark) as scopes:
         for scope in scopes:
-            days[str(scope.day)] = whatif(spark, scope, policies).to_pylist()
+            days[str(scope.day)] = whatif(spark, scope, policies, request.modes).to_pylist()
             validate_stage(scope, "whatif", spark)
     if as_json:
-        print(json.dumps({"mode": "as_logged", "days": days}))
+        mode = request.modes[0] if len(request.modes) == 1 else BOTH_MODES
+        print(json.dumps({"mode": mode, "days": days}))
         return
     console = Console(width=WIDTH_MAX, soft_wrap=True, highlight=False)
-    console.print(f"mode: {MODE_SENTENCE}", markup=False)
+    for mode in request.modes:
+        console.print(f"mode: {MODE_SENTENCES[mode]}", markup=False)
     for day, rows in days.items():
         console.print(f"\n{day} UTC", markup=False)
         table = whatif_table(rows)
@@ -124,11 +143,12 @@ def scenario_policies(request: WhatifRequest) -> tuple[ScenarioPolicy, ...]:
 def whatif_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Return the rows as a table: each client's policies one below the other.
 
-    Figures that are 0 in every row have no column.
+    Figures that are 0 in every row have no column, nor has the mode where there is one.
     """
+    has_modes = len({row["mode"] for row in rows}) > 1
     shown = [f for f in _FIGURES if f in _ALWAYS_SHOWN or any(row[f] for row in rows)]
     table = Table(box=None, pad_edge=False)
-    for title in ("broker", "client", "kind", "policy"):
+    for title in ("broker", "client", "kind", "policy", *(("mode",) if has_modes else ())):
         table.add_column(title, no_wrap=True)
     for figure in shown:
         table.add_column(_FIGURES[figure], justify="right", no_wrap=True)
@@ -136,8 +156,9 @@ def whatif_table(rows: Sequence[dict[str, Any]]) -> Table:
         for i, row in enumerate(of_entity):
             client = f"{row['user']}:{row['client_id'] or ''}"
             entity = (str(row["broker_id"]), client, row["kind"]) if i == 0 else ("", "", "")
+            policy = (row["label"], row["mode"]) if has_modes else (row["label"],)
             figures = [_shown(figure, row) for figure in shown]
-            table.add_row(*map(Text, (*entity, row["label"], *figures)))
+            table.add_row(*map(Text, (*entity, *policy, *figures)))
     return table
 
 

@@ -9,8 +9,6 @@ from spark_jobs.policy.decision import Decision
 from spark_jobs.policy.policy import Policy
 from spark_jobs.policy.request import PolicyRequest
 
-MODE = "as_logged"
-
 
 def replay_as_logged(
     policy: Policy, requests: Iterable[PolicyRequest], changes: Sequence[Change] = ()

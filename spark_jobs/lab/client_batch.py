@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_jobs.lab.client_log import PRODUCE, Ask, free_again_us
+from spark_jobs.lab.client_log import FETCHES, PRODUCE, Ask, free_again_us
 from spark_jobs.policy.request import PolicyRequest, TopicPart
 
 SETTLED_AFTER_US = 1_000_000
@@ -75,8 +75,15 @@ def largest_bytes(asks: Sequence[Ask]) -> float:
     return max((_amount(a) for a in asks if a.logged.request.api_name == PRODUCE), default=0.0)
 
 
+def largest_fetch_bytes(asks: Sequence[Ask]) -> float:
+    """Return the size of the largest fetch of a connection that is known, 0 without any."""
+    fetches = (a for ask in asks for a in ask.attempts if a.request.api_name in FETCHES)
+    sizes = (a.request.amount for a in fetches)
+    return max((size for size in sizes if not math.isnan(size)), default=0.0)
+
+
 def part_of(request: PolicyRequest, amount: float) -> PolicyRequest:
-    """Return so many bytes of a produce, spread over its topics as they were."""
+    """Return so many bytes of a produce or fetch, spread over its topics as they were."""
     if amount == request.amount:
         return request
     share = amount / request.amount if request.amount else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import heapq
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from spark_jobs.lab.client_batch import (
     can_join,
     joined,
     largest_bytes,
+    largest_fetch_bytes,
     part_of,
     wanted_times_us,
 )
@@ -71,19 +73,28 @@ class Connection:
         self._left = [asked(ask.logged.request) for ask in log.asks]
         self._wanted_us = wanted_times_us(log.asks)
         self._largest = largest_bytes(log.asks)
+        self._largest_fetch = largest_fetch_bytes(log.asks)
+        # What a fetch would have brought in the log, and the next one brings here.
+        self._unread = 0.0
         self._next = 0
         self._last_sent: Attempt | None = None
         self._again: list[_Again] = []
         self._order = 0
-        self._under_way = 0.0
+        # By ask: what was sent, and is neither admitted nor lost.
+        self._under_way: dict[int, float] = {}
         self._undecided = self._unresolved = 0
         self._answers_us: list[int] = []
         self._free_us = log.asks[0].arrived_us if log.asks else 0
 
-    @property
-    def waiting(self) -> float:
-        """Return what was asked for and is neither admitted nor lost."""
-        return sum(self._left) + self._under_way
+    def waiting(self) -> Iterator[tuple[PolicyRequest, float]]:
+        """Yield what was asked for and is neither admitted nor lost, with the log's request."""
+        for position, ask in enumerate(self._asks):
+            amount = self._left[position] + self._under_way.get(position, 0.0)
+            if amount:
+                yield ask.logged.request, amount
+        if self._unread:
+            fetches = (a.logged.request for a in self._asks if _is_fetch(a))
+            yield next(fetches), self._unread
 
     def due(self) -> Iterator[Attempt]:
         """Yield every attempt that nothing undecided holds up any more."""
@@ -107,12 +118,17 @@ class Connection:
         ready_us = times.free_us + backoff_us
         if again is not None and not self._can_retry(attempt, decision, ready_us):
             lost, again = lost + asked(again), None
-        self._under_way -= found.admitted + lost
+        self._under_way[attempt.ask] -= found.admitted + lost
         if again is None:
+            left = self._under_way.pop(attempt.ask)
+            self._unread += left if attempt.request.api_name in FETCHES else 0.0
             self._unresolved -= 1
         else:
+            number = attempt.number + 1
+            if not found.admitted:
+                again = self._tried(attempt.ask, again, number)
             self._order += 1
-            repeated = replace(attempt, request=again, number=attempt.number + 1)
+            repeated = replace(attempt, request=again, number=number)
             heapq.heappush(self._again, _Again(ready_us, self._order, repeated))
         return Sending(attempt, decision, times.answered_us, times.free_us, found.admitted, lost)
 
@@ -152,7 +168,11 @@ class Connection:
         arrived_us = self._when_a_slot_is_free(ready_us)
         request, last_ask = self._filled(position, ask, arrived_us)
         logged = ask.attempts[0]
-        self._under_way += asked(request)
+        self._under_way[position] = asked(request)
+        if request.api_name in FETCHES:
+            self._under_way[position] += self._unread
+            self._unread = 0.0
+            request = self._tried(position, request, number=0)
         self._unresolved += 1
         return Attempt(
             ask=position,
@@ -164,6 +184,17 @@ class Connection:
             service_us=logged.service_us,
             first_arrived_us=arrived_us,
         )
+
+    def _tried(self, position: int, request: PolicyRequest, number: int) -> PolicyRequest:
+        """Return what an attempt of a fetch tries to read; other requests are as they are."""
+        ask = self._asks[position]
+        served = ask.logged.request.amount
+        if request.api_name not in FETCHES or math.isnan(served):
+            return request
+        tried = ask.attempts[min(number, len(ask.attempts) - 1)].request.amount
+        own = served if math.isnan(tried) else min(tried, served)
+        room = max(self._largest_fetch - own, 0.0)
+        return part_of(ask.logged.request, own + min(self._under_way[position] - served, room))
 
     def _ready_us(self, position: int, ask: Ask) -> int | None:
         before = self._last_sent
@@ -211,6 +242,10 @@ class Connection:
                 break
             self._next += 1
         return request, last
+
+
+def _is_fetch(ask: Ask) -> bool:
+    return ask.logged.request.api_name in FETCHES
 
 
 def _decided_at(request: PolicyRequest, decided_us: int) -> PolicyRequest:

@@ -10,14 +10,17 @@ Decided here:
 - A request that arrived before the one before it was decided on is pipelined. By less than
   ``ROUNDING_US`` it need not have: Kafka's brokers read the next request of a connection when the
   one before it is answered and its throttle over, and there such a distance is rounding.
-- Fetches that were throttled and got no records are attempts of the next fetch that was served,
-  and have its size: the log has no other.
+- Fetches that were throttled and got no records are attempts of the next fetch that got some;
+  of none, where the next got nothing and was not throttled, or the log ends.
+- A mutation that was refused for its quota and followed by one of the same topics is an attempt
+  of that one. What a client tries again of a request refused in part is an ask of its own.
 - In flight is the largest number of requests of the connection that overlap.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -44,6 +47,8 @@ class LoggedRequest:
     # Response queue and sending.
     send_us: int = 0
     throttle_time_ms: int = 0
+    # Of a mutation: every topic was refused for its quota.
+    is_refused: bool = False
 
     @property
     def service_us(self) -> int:
@@ -68,8 +73,9 @@ class Ask:
 
     @property
     def logged(self) -> LoggedRequest:
-        """The request that was not taken back; it has the size."""
-        return self.attempts[-1]
+        """The request that has the size: the last, or the largest where none was served."""
+        last = self.attempts[-1]
+        return max(self.attempts, key=_known_amount) if _is_taken_back(last) else last
 
     @property
     def arrived_us(self) -> int:
@@ -118,7 +124,7 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
     think_us = 0
     pipelined_us: int | None = None
     previous: LoggedRequest | None = None
-    for logged in requests:
+    for i, logged in enumerate(requests):
         if previous is not None and logged.arrived_us < previous.arrived_us:
             raise BadInputError(
                 f"a request of connection {logged.request.connection!r} arrived at "
@@ -126,6 +132,9 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
                 "expected one connection's requests in the order of their arrival; "
                 "sort them by their lines and apply in_sending_order."
             )
+        if attempts and _is_empty_fetch(logged) and not logged.throttle_time_ms:
+            asks.append(Ask(tuple(attempts), think_us, pipelined_us))
+            attempts = []
         if not attempts:
             think_us = logged.arrived_us - free_us
             if free_us > answered_us:
@@ -134,7 +143,7 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
         attempts.append(logged)
         free_us, previous = free_again_us(logged, free_us), logged
         answered_us = max(answered_us, logged.arrived_us + logged.service_us)
-        if not _is_asked_again(logged):
+        if not (_is_taken_back(logged) or _is_tried_again(requests, i)):
             asks.append(Ask(tuple(attempts), think_us, pipelined_us))
             attempts = []
     if attempts:
@@ -142,9 +151,32 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
     return ConnectionLog(tuple(asks), _in_flight(requests))
 
 
-def _is_asked_again(logged: LoggedRequest) -> bool:
-    is_throttled = logged.request.api_name in FETCHES and logged.throttle_time_ms > 0
-    return is_throttled and not any(part.amount > 0 for part in logged.request.topics)
+def _known_amount(logged: LoggedRequest) -> float:
+    amount = logged.request.amount
+    return -math.inf if math.isnan(amount) else amount
+
+
+def _is_taken_back(logged: LoggedRequest) -> bool:
+    return _is_empty_fetch(logged) and logged.throttle_time_ms > 0
+
+
+def _is_empty_fetch(logged: LoggedRequest) -> bool:
+    is_fetch = logged.request.api_name in FETCHES
+    return is_fetch and not any(part.amount > 0 for part in logged.request.topics)
+
+
+def _is_tried_again(requests: Sequence[LoggedRequest], position: int) -> bool:
+    refused = requests[position]
+    if not refused.is_refused or position + 1 == len(requests):
+        return False
+    following = requests[position + 1].request
+    return following.api_name == refused.request.api_name and _topics(following) == _topics(
+        refused.request
+    )
+
+
+def _topics(request: PolicyRequest) -> set[str]:
+    return {part.topic for part in request.topics}
 
 
 def _pipelined_us(previous: LoggedRequest | None, logged: LoggedRequest) -> int | None:

@@ -8,6 +8,9 @@ buffer fills while it waits (:mod:`spark_jobs.lab.client_batch`).
 Decided here:
 
 - A fetch that is taken back is answered with nothing and asked again when its connection is free.
+  Each attempt tries to read what that attempt did in the log, where the audit found it, else what
+  was served in the end. What is served before the log did has not all of it: the rest comes with
+  the next fetch, which is no larger than the connection's largest.
 - What is refused is sent again ``retry.backoff.ms`` after its answer and its throttle; whatever
   comes later on its connection waits behind it, as behind the first batch of a partition
   (Kafka: ``RecordAccumulator``), unless it was on its way. After ``retries`` or past
@@ -25,7 +28,7 @@ Here the model ends:
 - Connections of one client do not know of each other: an application that stops when one
   partition's buffer is full, a consumer that reads less when its producer does, are not seen.
 - A fetch asks for what the log shows it got, not for what had been produced by then.
-- Retries that the log has are requests of their own; nothing tells them from others.
+- Retries that the log has are requests of their own, but for mutations that were refused whole.
 - Bytes that the log's clients wanted and never sent are unknown, but for what
   :mod:`spark_jobs.lab.client_batch` infers.
 """
@@ -33,7 +36,7 @@ Here the model ends:
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.lab.client_connection import Attempt, Connection, Sending
@@ -42,8 +45,6 @@ from spark_jobs.lab.client_settings import DEFAULT_SETTINGS, ClientSettings
 from spark_jobs.policy.change import Change
 from spark_jobs.policy.decision import ADMITTED
 from spark_jobs.policy.policy import Policy
-
-MODE = "closed_loop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +66,42 @@ def replay_closed_loop(
 ) -> ClosedLoop:
     """Return every request that the clients would have sent, with what became of it.
 
-    ``connections``: each one's requests in the order of their arrival; those of other ``apis`` are
-    admitted and take their time. ``changes`` are in time order; each holds for the requests of its
-    own millisecond. ``settings_of`` has those of single connections. Nothing is decided at or
-    after ``until_ms``. Raises BadInputError.
+    ``settings_of`` has those of single connections; for the rest see :func:`clients_of` and
+    :func:`sendings_of`. Raises BadInputError.
     """
-    clients = {
+    clients = clients_of(connections, settings, settings_of)
+    sendings = tuple(sendings_of(policy, clients, changes, until_ms))
+    waiting = {key: sum(w for _, w in client.waiting()) for key, client in clients.items()}
+    return ClosedLoop(sendings, waiting)
+
+
+def clients_of(
+    connections: Mapping[str, Sequence[LoggedRequest]],
+    settings: ClientSettings = DEFAULT_SETTINGS,
+    settings_of: Mapping[str, ClientSettings] | None = None,
+) -> dict[str, Connection]:
+    """Return the client of each connection, whose requests are in the order of their arrival."""
+    return {
         key: Connection(connection_log(requests), (settings_of or {}).get(key, settings))
         for key, requests in connections.items()
     }
+
+
+def sendings_of(
+    policy: Policy,
+    clients: Mapping[str, Connection],
+    changes: Sequence[Change] = (),
+    until_ms: int | None = None,
+) -> Iterator[Sending]:
+    """Yield every request that the clients send with what became of it, as they are decided on.
+
+    Requests of none of the policy's ``apis`` are admitted and take their time. ``changes`` are in
+    time order; each holds for the requests of its own millisecond. Nothing is decided at or after
+    ``until_ms``.
+    """
     agenda = _Agenda()
     for key, client in clients.items():
         agenda.add(key, client)
-    sendings: list[Sending] = []
     waiting_changes = list(reversed(changes))
     while agenda.has_any(until_ms):
         key, attempt = agenda.pop()
@@ -85,9 +109,8 @@ def replay_closed_loop(
             policy.observe(waiting_changes.pop())
         is_decided = attempt.request.api_name in policy.apis
         decision = policy.decide(attempt.request) if is_decided else ADMITTED
-        sendings.append(clients[key].answered(attempt, decision))
+        yield clients[key].answered(attempt, decision)
         agenda.add(key, clients[key])
-    return ClosedLoop(tuple(sendings), {key: client.waiting for key, client in clients.items()})
 
 
 class _Agenda:

@@ -7,8 +7,8 @@ What one line says of its topics: record bytes of a produce or fetch, partitions
 they follow from the mutations before it. A produce's error codes come as a set; they are taken for
 its topics' where none of them is a success, for else nothing tells which topic failed.
 
-A fetch that its broker throttled was answered with nothing, so its size is that of an empty answer:
-what it had tried to read is in no log.
+A fetch that its broker throttled was answered with nothing. What it had tried to read is in no log;
+where the audit did not find it, the size is unknown.
 """
 
 from __future__ import annotations

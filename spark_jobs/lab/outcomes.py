@@ -18,7 +18,10 @@ have none. What the log does not tell counts as 0, and its requests as ``unsized
 - ``lost`` is what was refused and that nobody tries again as logged: of produces all of it, unless
   the policy plays the clients' retries itself, which then brought the rest of ``refused`` through
   (``admitted`` is what was at first); of mutations what its client does not ask for again later
-  in the log; of fetches nothing, since the records are still there.
+  in the log; of fetches nothing, since the records are still there. In the closed loop it is what
+  the clients gave up.
+- ``waiting`` is what was asked for and is neither admitted nor lost at the end of the log; as
+  logged nothing is known of it.
 
 Memory is bounded by the clients, not by the requests: seconds are folded as time goes on.
 """
@@ -31,6 +34,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.shared_states import SharedStates
 from spark_jobs.policy.decision import Decision, Held
 from spark_jobs.policy.request import PolicyRequest
@@ -92,12 +96,13 @@ class Outcome:
     refused: float = 0.0
     taken_back: float = 0.0
     lost: float = 0.0
+    waiting: float = 0.0
     throttle_time_ms: int = 0
     throttle_time_max_ms: int = 0
     harm_time_ms: int = 0
     seconds: BusiestSecond = field(default_factory=BusiestSecond)
     # Refused mutations that were not asked for again yet: API and topic → partitions.
-    waiting: dict[tuple[str, str], float] = field(default_factory=dict)
+    refused_topics: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def row(self) -> dict[str, Any]:
         """Return the figures by column."""
@@ -112,7 +117,8 @@ class Outcome:
             "delayed": self.delayed,
             "refused": self.refused,
             "taken_back": self.taken_back,
-            "lost": min(max(self.lost, 0.0) + sum(self.waiting.values()), self.refused),
+            "lost": min(max(self.lost, 0.0) + sum(self.refused_topics.values()), self.refused),
+            "waiting": self.waiting,
             "throttle_time_ms": self.throttle_time_ms,
             "throttle_time_max_ms": self.throttle_time_max_ms,
             "worst_burst": self.seconds.found(),
@@ -127,20 +133,28 @@ class Outcomes:
     thread, handler time, or the amounts themselves.
     """
 
-    def __init__(self, policy: str, label: str, mode: str) -> None:
-        self._policy, self._label, self._mode = policy, label, mode
+    def __init__(self, policy: str, label: str, mode: Mode) -> None:
+        self._policy, self._label, self._mode = policy, label, str(mode)
         self._outcomes: dict[OutcomeKey, Outcome] = {}
         self._states = SharedStates()
         # Refused produces by state, for a policy that knows itself what was lost of them.
         self._refused: dict[str, dict[OutcomeKey, float]] = defaultdict(lambda: defaultdict(float))
 
-    def add(self, request: PolicyRequest, decision: Decision, state_key: str) -> None:
-        """Count a decision; requests of replicas are nobody's, but for mutations."""
+    def add(
+        self,
+        request: PolicyRequest,
+        decision: Decision,
+        state_key: str,
+        lost: float | None = None,
+    ) -> None:
+        """Count a decision; requests of replicas are nobody's, but for mutations.
+
+        ``lost`` is what its client gave up, None where nobody plays the clients.
+        """
         kind = _KINDS.get(request.api_name, OTHER)
         if request.is_replica and kind != MUTATION:
             return
-        key = OutcomeKey(request.broker_id, request.user, request.client_id, kind)
-        outcome = self._outcomes.setdefault(key, Outcome())
+        key, outcome = self._outcome(request, kind)
         asked, is_sized = _asked(request, kind)
         refused = _refused_amount(decision, asked)
         is_refused = _is_refused(decision)
@@ -152,7 +166,16 @@ class Outcomes:
         self._count_delay(outcome, decision, asked - refused)
         self._count_admitted(outcome, request, decision, asked - refused)
         self._count_harm(outcome, request, decision, state_key, asked)
-        self._count_lost(key, outcome, request, decision, refused, state_key)
+        if lost is None:
+            self._count_lost(key, outcome, request, decision, refused, state_key)
+        else:
+            outcome.lost += lost
+
+    def add_waiting(self, request: PolicyRequest, amount: float) -> None:
+        """Count what the log's client wanted of a request and had not got in the end."""
+        kind = _KINDS.get(request.api_name, OTHER)
+        _, outcome = self._outcome(request, kind)
+        outcome.waiting += amount if kind != OTHER else 0.0
 
     def settle_lost(self, lost: Mapping[str, float]) -> None:
         """Take the policy's own word for what was lost of each state's refused produces.
@@ -177,6 +200,10 @@ class Outcomes:
             }
             for key in sorted(self._outcomes, key=lambda k: (*k[:2], k.client_id or "", k.kind))
         ]
+
+    def _outcome(self, request: PolicyRequest, kind: str) -> tuple[OutcomeKey, Outcome]:
+        key = OutcomeKey(request.broker_id, request.user, request.client_id, kind)
+        return key, self._outcomes.setdefault(key, Outcome())
 
     def _count_delay(self, outcome: Outcome, decision: Decision, served: float) -> None:
         if decision.delay_ms <= 0:
@@ -225,9 +252,9 @@ class Outcomes:
         if key.kind != MUTATION or request.validate_only:
             return
         for part in request.topics:
-            outcome.waiting.pop((request.api_name, part.topic), None)
+            outcome.refused_topics.pop((request.api_name, part.topic), None)
         for topic, amount in _refused_topics(request, decision):
-            outcome.waiting[request.api_name, topic] = amount
+            outcome.refused_topics[request.api_name, topic] = amount
 
 
 def _asked(request: PolicyRequest, kind: str) -> tuple[float, bool]:

@@ -2,22 +2,28 @@
 
 TOML. One ``[[policy]]`` for each, with ``name`` (see ``quota-audit whatif --list-policies``),
 perhaps a ``label`` (else the name) that tells several of one name apart, ``[policy.config]`` in the
-document's own keys, and ``[[policy.topics]]`` for what no log tells: ``topic``, ``broker-id``,
-``partitions`` and ``leaders`` (how many of them that broker leads).
+document's own keys, ``[[policy.topics]]`` for what no log tells: ``topic``, ``broker-id``,
+``partitions`` and ``leaders`` (how many of them that broker leads), and ``[policy.clients]`` for
+how clients are set that answer the policy (:mod:`spark_jobs.lab.client_settings`).
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.lab.client_settings import (
+    DEFAULT_SETTINGS,
+    ClientSettings,
+    read_client_settings,
+)
 from spark_jobs.policy.catalogue import policy_class
 from spark_jobs.policy.change import TopicAdded
 from spark_jobs.policy.policy import Policy
 
-_POLICY_KEYS = ("name", "label", "config", "topics")
+_POLICY_KEYS = ("name", "label", "config", "topics", "clients")
 _TOPIC_KEYS: Mapping[str, type] = {
     "topic": str,
     "broker-id": int,
@@ -35,6 +41,7 @@ class ScenarioPolicy:
     label: str
     config: Mapping[str, object] = field(default_factory=dict)
     topics: tuple[TopicAdded, ...] = ()
+    clients: ClientSettings = DEFAULT_SETTINGS
 
     def begin(self) -> Policy:
         """Return the policy in its first state. Raises PolicyConfigError."""
@@ -42,6 +49,13 @@ class ScenarioPolicy:
         for topic in self.topics:
             policy.observe(topic)
         return policy
+
+    def on_broker(self, broker_config: Mapping[str, object]) -> ScenarioPolicy:
+        """Return the policy with what a broker's own configuration says where this one does not."""
+        taken = policy_class(self.name).broker_keys
+        return replace(
+            self, config={k: v for k, v in broker_config.items() if k in taken} | dict(self.config)
+        )
 
 
 def read_scenario(text: str, where: str) -> tuple[ScenarioPolicy, ...]:
@@ -97,8 +111,9 @@ def _policy(where: str, entry: object) -> ScenarioPolicy:
         )
     _refuse_unquoted(where, config)
     added = _topics(where, entry.get("topics", []))
+    clients = read_client_settings(where, entry.get("clients", {}))
     # The policy's own class raises on a name or a configuration that there is not.
-    policy = ScenarioPolicy(name, label, config, added)
+    policy = ScenarioPolicy(name, label, config, added, clients)
     policy.begin()
     return policy
 

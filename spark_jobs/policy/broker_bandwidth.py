@@ -16,6 +16,7 @@ Decided here:
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 
 from spark_jobs.policy.decision import Decision, Held
@@ -47,11 +48,22 @@ class BrokerBandwidth(WindowedRateQuota):
         """Return the quota on the request's bytes; followers are exempt."""
         return None if request.is_replica else _QUOTA_TYPES[request.api_name]
 
+    def take_back(self, request: PolicyRequest) -> None:
+        """Take back a fetch that was just decided on: another quota throttles it.
+
+        Kafka: ``ClientQuotaManager.unrecordQuotaSensor``.
+        """
+        quota_type = self.quota_type_of(request)
+        sensor = None if quota_type is None else self._sensor(quota_type, request)
+        if quota_type is not None and sensor is not None and not math.isnan(request.amount):
+            rate = self._rates.at(self._key(quota_type, request, sensor), request.at_ms)
+            rate.record(-request.amount, request.at_ms)
+
     def _decide(self, request: PolicyRequest, rate: Rate, bound: float) -> Decision:
         found = decide(rate, request.amount, bound, request.at_ms)
         delay_ms = max(found.throttle_time_ms, 0)
         is_taken_back = delay_ms > 0 and request.api_name != "PRODUCE"
-        if is_taken_back and request.amount == request.amount:
+        if is_taken_back and not math.isnan(request.amount):
             rate.record(-request.amount, request.at_ms)
         has_answer = not (request.api_name == "PRODUCE" and request.acks == 0)
         tells = has_answer and tells_throttle_time(request.api_name, request.api_version)

@@ -18,11 +18,12 @@ from __future__ import annotations
 from spark_jobs.policy.change import BrokerStarted, Change
 from spark_jobs.policy.client_quotas import BoundSensor
 from spark_jobs.policy.mutation_answer import TopicVerdict
-from spark_jobs.policy.mutation_quota import MutationQuota
+from spark_jobs.policy.mutation_quota import WINDOW_NUM, WINDOW_SIZE_SECONDS, MutationQuota
 from spark_jobs.policy.policy import StateScope
 from spark_jobs.policy.request import PolicyRequest
 from spark_jobs.policy.sensors import SensorKey
 from spark_jobs.policy.token_debt import tokens_at
+from spark_jobs.policy.windowed_rate_quota import BROKER_VERSION, USES_ZOOKEEPER
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.token_bucket import TokenBucket
 
@@ -33,6 +34,7 @@ class BrokerControllerMutation(MutationQuota[ControllerMutationQuota]):
     name = "broker_controller_mutation"
     title = "Apache Kafka: controller_mutation_rate"
     scope = StateScope.SENSOR
+    broker_keys = frozenset({BROKER_VERSION, USES_ZOOKEEPER, WINDOW_NUM, WINDOW_SIZE_SECONDS})
     expires = True
 
     def observe(self, change: Change) -> None:

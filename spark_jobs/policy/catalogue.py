@@ -26,6 +26,7 @@ POLICIES: Mapping[str, str] = {
     "kip599_usage_based": "kip599_usage_based:Kip599UsageBased",
     "broker_bandwidth": "broker_bandwidth:BrokerBandwidth",
     "broker_request_percentage": "broker_request_percentage:BrokerRequestPercentage",
+    "broker_client_quotas": "broker_client_quotas:BrokerClientQuotas",
     "broker_controller_mutation": "broker_controller_mutation:BrokerControllerMutation",
 }
 

@@ -72,6 +72,8 @@ class Kip13Refusing(Kip13Family):
     backoff_min_ms: ClassVar[int]
     # How long a request is parked before it gets its error.
     parked_ms = 0
+    _retries: int
+    _backoff_ms: int
 
     def __init__(self, config: Mapping[str, object]) -> None:
         self._clients: dict[str, RefusedClient] = {}
@@ -88,6 +90,11 @@ class Kip13Refusing(Kip13Family):
         """Let all clients make the retries that are due by ``now_ms``."""
         for client in self._clients.values():
             self._retry(client, now_ms)
+
+    def leave_retries_to_clients(self) -> tuple[int, int]:
+        """Play no retries from now on; return how many there would be, and their backoff in ms."""
+        retries, self._retries = self._retries, 0
+        return retries, self._backoff_ms
 
     def costs(self) -> dict[str, RefusalCost]:
         """Return what refusing cost so far, by state key; :meth:`settle` first."""

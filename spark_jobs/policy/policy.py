@@ -33,6 +33,9 @@ class Policy(Protocol):
     title: ClassVar[str]
     apis: ClassVar[frozenset[str]]
     scope: ClassVar[StateScope]
+    # Keys of the configuration whose values are, where nothing is said, those of the broker's own
+    # configuration.
+    broker_keys: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def configured(cls, config: Mapping[str, object]) -> Self:

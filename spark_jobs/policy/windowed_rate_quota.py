@@ -49,11 +49,13 @@ class WindowedRateQuota(Policy):
     """
 
     scope = StateScope.SENSOR
+    broker_keys = frozenset(
+        {BROKER_VERSION, USES_ZOOKEEPER, RATE_PROFILE, WINDOW_NUM, WINDOW_SIZE_SECONDS}
+    )
     quota_types: Sequence[QuotaType]
 
     def __init__(self, config: Mapping[str, object]) -> None:
-        keys = {WINDOW_NUM, WINDOW_SIZE_SECONDS, RATE_PROFILE, *BROKER_KEYS}
-        read = KafkaConfig(self.name, config, keys)
+        read = KafkaConfig(self.name, config, {*self.broker_keys, *BROKER_KEYS})
         self.profile = rate_profile(read)
         self.samples = read.whole_number(WINDOW_NUM, default=11, at_most=INT_MAX)
         window_s = read.whole_number(WINDOW_SIZE_SECONDS, default=1, at_most=INT_MAX // 1000)

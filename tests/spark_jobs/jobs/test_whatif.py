@@ -22,6 +22,7 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.jobs.whatif import whatif
+from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.normalized_requests import normalized_requests
 from spark_jobs.lab.replay import outcome_rows
 from spark_jobs.lab.scenario import ScenarioPolicy, read_scenario
@@ -162,12 +163,53 @@ def test_each_brokers_states_are_its_own(scope: RunScope, rows: list[Row]) -> No
     assert sum(r["refused"] for r in expected) > 0
 
 
-def test_every_policy_replays_the_day_into_the_table_and_breaks_no_rule(
+def test_clients_that_answer_the_rule_that_was_in_force_do_as_they_did(
     spark: SparkSession, scope: RunScope
+) -> None:
+    policies = [ScenarioPolicy("broker_client_quotas", "q"), ScenarioPolicy("kip13", "k")]
+    both = [Mode.AS_LOGGED, Mode.CLOSED_LOOP]
+    found = whatif(spark, scope, policies, both).to_pylist()
+    modes = {mode: of([r for r in found if r["mode"] == mode], "q", "produce") for mode in both}
+    as_logged, closed_loop = modes[Mode.AS_LOGGED], modes[Mode.CLOSED_LOOP]
+    assert as_logged.keys() == closed_loop.keys()
+    alice = [client for client in as_logged if client[1] == "alice"]
+    assert alice
+    for client in alice:
+        logged, played = as_logged[client], closed_loop[client]
+        assert played["admitted"] == pytest.approx(logged["admitted"], rel=0.02)
+        assert played["throttle_time_ms"] == pytest.approx(logged["throttle_time_ms"], rel=0.15)
+    # Nothing throttled, so nobody does anything else: but what was throttled comes sooner.
+    free = of([r for r in found if r["mode"] == Mode.CLOSED_LOOP], "k", "produce")
+    assert sum(r["throttle_time_ms"] for r in free.values()) == 0
+    assert {c: r["admitted"] for c, r in free.items()} == pytest.approx(
+        {c: r["asked"] for c, r in as_logged.items()}
+    )
+
+
+def test_mutations_in_the_closed_loop_are_decided_by_the_controller(
+    spark: SparkSession, scope: RunScope, rows: list[Row]
+) -> None:
+    policy = ScenarioPolicy("broker_controller_mutation", "m")
+    found = of(whatif(spark, scope, [policy], [Mode.CLOSED_LOOP]).to_pylist(), "m", "mutation")
+    (played,) = (row for (_, user, _), row in found.items() if user == "carol")
+    (logged,) = (
+        row
+        for (_, user, _), row in of(rows, "broker_controller_mutation", "mutation").items()
+        if user == "carol"
+    )
+    assert played["broker_id"] == logged["broker_id"]
+    assert played["throttle_time_ms"] > 0
+    assert played["admitted"] == pytest.approx(logged["admitted"], rel=0.1)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_every_policy_replays_the_day_into_the_table_and_breaks_no_rule(
+    spark: SparkSession, scope: RunScope, mode: Mode
 ) -> None:
     configs = {"broker_side_v1": {"total.bytes.in.per.sec.threshold": 5_000}}
     policies = [ScenarioPolicy(name, name, configs.get(name, {})) for name in POLICIES]
-    found = whatif(spark, scope, policies)
+    found = whatif(spark, scope, policies, [mode])
+    assert set(found["mode"].to_pylist()) == {mode}
     assert list(dict.fromkeys(found["label"].to_pylist())) == list(POLICIES)
     assert found.schema == WHATIF
     assert read_table(scope, "whatif") == found
@@ -231,6 +273,7 @@ def test_the_names_of_all_policies_are_listed_one_a_line() -> None:
         (("--policy", "kip14"), "no policy is called 'kip14'"),
         (("--scenario", "no-such.toml"), "no-such.toml: No such file"),
         (("--policy", "broker_side_v1"), "there is no default"),
+        (("--policy", "kip13", "--mode", "open_loop"), "it is one of as_logged, closed_loop, both"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused_before_spark_starts(

@@ -10,7 +10,7 @@ from spark_jobs.lab.client_settings import ClientSettings
 from spark_jobs.policy.change import Change
 from spark_jobs.policy.decision import ADMITTED, Decision, Held, Refusal
 from spark_jobs.policy.policy import StateScope
-from spark_jobs.policy.request import PolicyRequest
+from spark_jobs.policy.request import PolicyRequest, TopicPart
 from tests.spark_jobs.policy.broker_requests import request
 
 PURE = ClientSettings(fills_batches=False)
@@ -31,6 +31,12 @@ def logged(
     return LoggedRequest(
         decided, int(at_ms * 1000), handler_us=service_ms * 1000, throttle_time_ms=throttle_ms
     )
+
+
+def fetched(at_ms: float, amount: float, **fields: object) -> LoggedRequest:
+    """Return a fetch that brought so many record bytes."""
+    topics = (TopicPart("t", amount),)
+    return logged(at_ms, amount, api_name="FETCH", topics=topics, **fields)
 
 
 class Says:

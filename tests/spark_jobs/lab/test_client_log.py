@@ -7,7 +7,7 @@ import pytest
 from spark_jobs.errors import BadInputError
 from spark_jobs.lab.client_log import connection_log, free_again_us, in_sending_order
 from spark_jobs.policy.request import TopicPart
-from tests.spark_jobs.lab.client_requests import logged
+from tests.spark_jobs.lab.client_requests import fetched, logged
 
 
 def test_the_think_time_is_the_logged_gap_less_the_logged_throttle() -> None:
@@ -50,14 +50,20 @@ def test_in_flight_is_what_overlaps_most() -> None:
 
 def test_throttled_fetches_are_attempts_of_the_one_that_was_served() -> None:
     tried = [logged(0, 16, api_name="FETCH", throttle_ms=9) for _ in range(2)]
-    asks = connection_log([*tried, logged(40, 7_000, api_name="FETCH")]).asks
+    asks = connection_log([*tried, fetched(40, 7_000)]).asks
     assert [(len(ask.attempts), ask.logged.request.amount) for ask in asks] == [(3, 7_000)]
 
 
 def test_a_throttled_fetch_with_records_was_served() -> None:
     # Kafka before 2.0 held the answer with its bytes.
     served = logged(0, 900, api_name="FETCH", throttle_ms=9, topics=(TopicPart("a", 880),))
-    assert len(connection_log([served, logged(40, 7_000, api_name="FETCH")]).asks) == 2
+    assert len(connection_log([served, fetched(40, 7_000)]).asks) == 2
+
+
+def test_attempts_before_a_fetch_that_got_nothing_and_was_not_throttled_are_of_their_own() -> None:
+    tried = [logged(0, size, api_name="FETCH", throttle_ms=9) for size in (80, 90, 70)]
+    asks = connection_log([*tried, logged(40, 16, api_name="FETCH")]).asks
+    assert [(len(ask.attempts), ask.logged.request.amount) for ask in asks] == [(3, 90), (1, 16)]
 
 
 def test_attempts_at_the_end_of_the_log_are_a_fetch_that_was_not_served() -> None:

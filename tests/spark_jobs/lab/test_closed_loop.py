@@ -23,7 +23,15 @@ from spark_jobs.policy.decision import (
 )
 from spark_jobs.policy.kip13_immediate_error import Kip13ImmediateError
 from spark_jobs.policy.request import TopicPart
-from tests.spark_jobs.lab.client_requests import PURE, REFUSED, Says, delays, in_turn, logged
+from tests.spark_jobs.lab.client_requests import (
+    PURE,
+    REFUSED,
+    Says,
+    delays,
+    fetched,
+    in_turn,
+    logged,
+)
 
 TAKEN_BACK = Decision(delay_ms=1_000, held=Held.NEXT_REQUEST, is_taken_back=True)
 
@@ -103,16 +111,46 @@ def test_a_fetch_that_is_taken_back_is_asked_again_until_it_is_served() -> None:
 
 def test_logged_attempts_of_a_throttled_fetch_are_one_fetch_of_the_size_that_was_served() -> None:
     log = one(
-        logged(0, 16, api_name="FETCH", throttle_ms=1_000),
-        logged(1_000, 16, api_name="FETCH", throttle_ms=500),
-        logged(1_500, 9_000, api_name="FETCH"),
-        logged(1_600, 10, api_name="FETCH"),
+        logged(0, math.nan, api_name="FETCH", throttle_ms=1_000),
+        logged(1_000, math.nan, api_name="FETCH", throttle_ms=500),
+        fetched(1_500, 9_000),
+        fetched(1_600, 10),
     )
     found = replay_closed_loop(Says(), log)
     assert [(s.attempt.arrived_us, s.admitted) for s in found.sendings] == [
         (0, 9_000),
         (100_000, 10),
     ]
+
+
+def test_what_an_attempt_had_not_read_yet_comes_with_the_next_fetch() -> None:
+    log = one(
+        logged(0, 400, api_name="FETCH", throttle_ms=1_000),
+        logged(1_000, 700, api_name="FETCH", throttle_ms=500),
+        fetched(1_500, 900),
+        fetched(1_600, 600),
+        fetched(1_700, 600),
+    )
+    as_it_was = replay_closed_loop(in_turn([TAKEN_BACK, TAKEN_BACK]), log)
+    assert [s.attempt.request.amount for s in as_it_was.sendings] == [400, 700, 900, 600, 600]
+    free = replay_closed_loop(Says(), log)
+    # 500 are left of the first, and no fetch is larger than the largest of the log.
+    assert [s.admitted for s in free.sendings] == [400, 900, 800]
+    assert free.waiting == {"c-1": 0}
+    longer = replay_closed_loop(in_turn([TAKEN_BACK] * 4), log)
+    assert [s.attempt.request.amount for s in longer.sendings][:5] == [400, 700, 900, 900, 900]
+
+
+def test_attempts_that_brought_nothing_in_the_log_bring_here_what_they_tried_to_read() -> None:
+    log = one(
+        logged(0, 400, api_name="FETCH", throttle_ms=1_000),
+        logged(1_000, 300, api_name="FETCH", throttle_ms=500),
+        logged(1_500, 16, api_name="FETCH"),
+    )
+    for taken_back in (0, 1, 2):
+        found = replay_closed_loop(in_turn([TAKEN_BACK] * taken_back), log)
+        assert sum(s.admitted for s in found.sendings) == 416
+        assert len(found.sendings) == 2 + taken_back
 
 
 def test_a_refused_produce_is_sent_again_and_holds_up_what_follows() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_jobs.lab.as_logged import MODE
+from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.outcomes import Outcomes
 from spark_jobs.policy.decision import ADMITTED, Decision, Held, Refusal, TopicDecision
 from spark_jobs.policy.request import PolicyRequest, TopicPart
@@ -31,7 +31,7 @@ def figures(*answers: tuple[PolicyRequest, Decision], policy: str = "kip13") -> 
 
 
 def rows(*answers: tuple[PolicyRequest, Decision], policy: str = "kip13") -> list[dict[str, Any]]:
-    outcomes = Outcomes(policy, "label", MODE)
+    outcomes = Outcomes(policy, "label", Mode.AS_LOGGED)
     for asked, decision in answers:
         outcomes.add(asked, decision, "state")
     return outcomes.rows()
@@ -123,7 +123,7 @@ def test_a_produce_that_is_refused_is_lost_and_nobody_tries_again() -> None:
 
 
 def test_a_policy_that_plays_retries_knows_what_was_lost() -> None:
-    outcomes = Outcomes("kip13_immediate_error", "label", MODE)
+    outcomes = Outcomes("kip13_immediate_error", "label", Mode.AS_LOGGED)
     for user, amount in (("alice", 300.0), ("bob", 100.0)):
         outcomes.add(request(user=user, amount=amount), Decision(refusal=NO), "state")
     outcomes.settle_lost({"state": 100.0})
@@ -162,7 +162,7 @@ def test_the_delay_of_a_client_inside_its_share_is_harm() -> None:
 
 
 def test_the_same_client_in_two_kinds_of_state_harms_nobody() -> None:
-    outcomes = Outcomes("kip13", "label", MODE)
+    outcomes = Outcomes("kip13", "label", Mode.AS_LOGGED)
     for user in ("alice", "bob"):
         outcomes.add(request(user=user, amount=1.0), delayed(50, bound=100.0), state_key=user)
     assert [row["harm_time_ms"] for row in outcomes.rows()] == [0, 0]

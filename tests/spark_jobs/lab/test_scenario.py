@@ -29,6 +29,9 @@ BAD = {
         'found a table for quota .* in quotes: "quota.window" ='
     ),
     "[[policy]]\nname = 'kip13'\n[[policy]]\nname = 'kip13'": "2 policies are labelled 'kip13'",
+    "[[policy]]\nname = 'kip13'\n[policy.clients]\nretires = 1": (
+        "policy 1: clients: .*unknown field `retires`.* The keys are retries, retry.backoff.ms"
+    ),
     "[[policy]]\nname = 'kip13'\ntopics = 1": "found 1 for topics",
     "[[policy]]\nname = 'kip13'\ntopics = [1]": "topic 1: found 1",
     "[[policy]]\nname = 'kip13'\n[[policy.topics]]\ntopic = 'a'": "found nothing for broker-id",
