@@ -20,6 +20,7 @@ from expectations.rules import (
     rule,
     suite_of,
 )
+from spark_jobs.tables import RECOMMENDATION_KINDS, RECOMMENDATION_STATUSES
 
 KEY = ("quota_type", "quota_user", "quota_client_id")
 
@@ -33,7 +34,8 @@ def suite() -> gx.ExpectationSuite:
         known_quota_type(),
         entity_has_a_part(),
         once("one_row_per_entity", "An entity has one recommendation per quota type.", *KEY),
-        known_values("known_status", "status", ("proposed", "keep", "not_enough_data")),
+        known_values("known_status", "status", RECOMMENDATION_STATUSES),
+        known_values("known_kind", "kind", RECOMMENDATION_KINDS),
         known_values("known_confidence", "confidence", ("high", "medium", "low")),
         rule(
             gxe.ExpectColumnValuesToNotBeNull,

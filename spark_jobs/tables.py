@@ -341,8 +341,11 @@ FINDINGS = pa.schema(
 RECOMMENDATIONS = pa.schema(
     [
         *ENTITY_KEY,
-        _required("status", STR),  # proposed, keep, not_enough_data
+        _required("status", STR),  # proposed, withheld, keep, not_enough_data
+        pa.field("kind", STR),  # RECOMMENDATION_KINDS; null where nothing is to be done
         pa.field("current", F64),
+        # The entity's own value in the cluster: what a rollback restores; null: it has none.
+        pa.field("previous", F64),
         pa.field("proposed", F64),
         pa.field("lower", F64),
         pa.field("upper", F64),
@@ -459,6 +462,17 @@ HYPOTHESES = (
     "client_ignores_throttle",
     "request_quota",
     "lines_missing",
+)
+RECOMMENDATION_STATUSES = ("proposed", "withheld", "keep", "not_enough_data")
+RECOMMENDATION_KINDS = (
+    "raise",
+    "lower",
+    "reclaim",
+    "new_override",
+    "default",
+    "split",
+    "merge",
+    "not_the_quota",
 )
 WHATIF_MODES = ("as_logged", "closed_loop")
 WHATIF_KINDS = ("produce", "fetch", "mutation", "other")

@@ -246,7 +246,9 @@ _DEFAULTS: dict[str, Row] = {
     "recommendations": {
         **_ENTITY,
         "status": "proposed",
+        "kind": "raise",
         "current": 50_000.0,
+        "previous": 50_000.0,
         "proposed": 100_000.0,
         "lower": 80_000.0,
         "upper": 120_000.0,

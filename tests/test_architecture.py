@@ -47,6 +47,10 @@ ROOMS = {
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    "spark_jobs/alter": (
+        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.quota"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/recommend": (
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.quota"},
         HEAVY | CLOCKS_AND_CHANCE,

@@ -45,11 +45,7 @@ def confidence(
 
 
 def evidence(case: Case, forecast: Forecast | None) -> dict[str, object]:
-    """Return the numbers as a JSON object; rates in the quota's unit.
-
-    ``previous`` is the value that is set for exactly this entity now: what a rollback restores;
-    null where there is none and a rollback deletes.
-    """
+    """Return the numbers as a JSON object; rates in the quota's unit."""
     hottest = case.hottest.hottest
     return {
         "requests": sum(o.requests for o in case.observations),
@@ -67,7 +63,6 @@ def evidence(case: Case, forecast: Forecast | None) -> dict[str, object]:
         "muted_after_ms": None if forecast is None else sum(b.muted_ms for b in forecast.brokers),
         "logged_throttle_time_ms": sum(o.logged_throttle_time_ms for o in case.observations),
         "unknown_amounts": sum(o.unknown_amounts for o in case.observations),
-        "previous": case.previous,
         "brokers": _brokers(case, forecast),
     }
 

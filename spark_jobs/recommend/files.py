@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,13 +22,8 @@ def write_files(recommendations: pa.Table, folder: Path) -> tuple[Path, ...]:
     csv.write_csv(recommendations, table)
     rows = recommendations.to_pylist()
     _write_script(apply, apply_script(rows))
-    _write_script(rollback, rollback_script(rows, [_previous(row["evidence"]) for row in rows]))
+    _write_script(rollback, rollback_script(rows, [row["previous"] for row in rows]))
     return table, apply, rollback
-
-
-def _previous(evidence: str) -> float | None:
-    value = json.loads(evidence).get("previous")
-    return None if value is None else float(value)
 
 
 def _write_script(path: Path, text: str) -> None:

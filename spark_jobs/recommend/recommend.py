@@ -119,6 +119,17 @@ def _forecasts(
     }
 
 
+def _kind(case: Case) -> str | None:
+    proposed = case.proposal.proposed
+    if proposed is None:
+        return None
+    if case.previous is None:
+        return "new_override"
+    if case.entity.is_default:
+        return "default"
+    return "raise" if proposed > case.current else "lower"
+
+
 def _row(
     case: Case,
     forecasts: Forecasts,
@@ -132,7 +143,9 @@ def _row(
         "quota_user": case.entity.user,
         "quota_client_id": case.entity.client_id,
         "status": proposal.status,
+        "kind": _kind(case),
         "current": case.current,
+        "previous": case.previous,
         "proposed": proposal.proposed,
         "lower": proposal.lower,
         "upper": proposal.upper,

@@ -339,6 +339,7 @@ BREAKS: dict[str, dict[str, Break]] = {
         **_ENTITY,
         "one_row_per_entity": _twice(quota_client_id="twice"),
         "known_status": _each("status", "maybe", proposed=None),
+        "known_kind": _each("kind", "guess"),
         "known_confidence": _each("confidence", "certain"),
         "proposal_has_value": _each("proposed", None),
         "no_proposal_no_value": _each("status", "keep", "not_enough_data"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -15,8 +14,8 @@ from spark_jobs.tables import RECOMMENDATIONS
 from tests.tables_builder import row, table_of
 
 ROWS = [
-    row("recommendations", quota_user="o'brien, \"jr\"", evidence=json.dumps({"previous": 5e4})),
-    row("recommendations", quota_user="bob", evidence=json.dumps({"previous": None})),
+    row("recommendations", quota_user="o'brien, \"jr\"", previous=5e4),
+    row("recommendations", quota_user="bob", previous=None),
     row(
         "recommendations", quota_user=None, quota_client_id="<default>", status="not_enough_data",
         proposed=None, lower=None, upper=None, throttle_time_ms_after=None,
