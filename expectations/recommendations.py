@@ -42,7 +42,27 @@ def suite() -> gx.ExpectationSuite:
             "proposal_has_value",
             "Where a change is proposed, proposed says which value.",
             column="proposed",
+            row_condition=(Column("status") == "proposed") & (Column("kind") != "reclaim"),
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "proposal_has_kind",
+            "Where a change is proposed, kind says which.",
+            column="kind",
             row_condition=Column("status") == "proposed",
+        ),
+        rule(
+            gxe.ExpectColumnValuesToBeNull,
+            "reclaimed_has_no_value",
+            "A value that is reclaimed is removed: there is no other in its place.",
+            column="proposed",
+            row_condition=Column("kind") == "reclaim",
+        ),
+        not_after(
+            "kept_are_trials",
+            "backtest_kept",
+            "backtest_trials",
+            "A proposal keeps its promise on some of the days that it was tried on.",
         ),
         rule(
             gxe.ExpectColumnValuesToBeNull,
@@ -72,6 +92,11 @@ def suite() -> gx.ExpectationSuite:
         ),
         *(
             at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
-            for column in ("throttle_time_ms_before", "throttle_time_ms_after")
+            for column in (
+                "throttle_time_ms_before",
+                "throttle_time_ms_after",
+                "days_seen",
+                "backtest_kept",
+            )
         ),
     )

@@ -22,6 +22,7 @@ from expectations import (
     brokers,
     data_docs,
     decisions,
+    demand,
     files,
     findings,
     located_changes,
@@ -68,6 +69,7 @@ SUITES: dict[str, ModuleType] = {
     "quota_state": quota_state,
     "topic_inventory": topic_inventory,
     "findings": findings,
+    "demand": demand,
     "recommendations": recommendations,
     "whatif": whatif,
 }

@@ -22,7 +22,7 @@ STAGES = {
         "quota_state",
         "topic_inventory",
     ),
-    "judged": ("findings", "recommendations"),
+    "judged": ("findings", "demand", "recommendations"),
     "whatif": ("whatif",),
 }
 """Tables by stage, in the order in which they are checked and shown."""

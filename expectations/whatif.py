@@ -38,7 +38,6 @@ def suite() -> gx.ExpectationSuite:
         not_empty("label"),
         known_values("known_mode", "mode", WHATIF_MODES),
         known_values("known_kind", "kind", WHATIF_KINDS),
-        at_least("requests_not_negative", "requests", 0, "requests is not negative."),
         rule(
             gxe.ExpectColumnValuesToBeBetween,
             "has_requests",

@@ -49,6 +49,37 @@ class RecommendSettings(BaseSettings):
     near_limit: float = Field(default=0.8, gt=0.0, le=1.0)
     far_below: float = Field(default=0.25, gt=0.0, lt=1.0)
     min_change: float = Field(default=0.1, ge=0.0)
+    # How many days of evidence are looked at, and what they must show for more than a raise.
+    history_days: int = Field(default=28, ge=1)
+    lower_min_days: int = Field(default=1, ge=1)
+    reclaim_min_days: int = Field(default=7, ge=1)
+    # The largest demand of this many days is what a value must hold: a week has its shape.
+    season_days: int = Field(default=7, ge=1)
+    # A day above all others by more than this, and never again, is a burst and no demand.
+    burst_ratio: float = Field(default=2.0, gt=1.0)
+    burst_min_days: int = Field(default=3, ge=2)
+    # A demand that rises on this share of all pairs of days is extrapolated over the horizon.
+    rising_share: float = Field(default=0.8, gt=0.5, le=1.0)
+    rising_min_days: int = Field(default=5, ge=3)
+    horizon_days: int = Field(default=7, ge=0)
+    # Of what it should have done on days it was not computed from, a proposal must keep this share.
+    min_kept_share: float = Field(default=0.5, ge=0.0, le=1.0)
+    # A raise keeps its promise where at most this share of the throttling is left.
+    left_share_max: float = Field(default=0.15, ge=0.0, lt=1.0)
+    raise_only: bool = False
+    # Where so many followers of a default need more, the default is raised instead.
+    overrides_max: int = Field(default=10, ge=0)
+    # By quota type: what explicit values of one broker may add up to.
+    broker_capacity: dict[str, float] = Field(default_factory=dict)
+    # Users and client-ids that are nobody's to limit; whole names, in any case.
+    internal_principals: tuple[str, ...] = (
+        r"__.*",
+        r".*cruise-?control.*",
+        r".*mirror-?maker.*",
+        r".*strimzi.*operator.*",
+    )
+    # So many times the demand of the other brokers makes a broker one that leads too much.
+    skew_ratio: float = Field(default=3.0, gt=1.0)
     max_raise: float = Field(default=4.0, gt=1.0)
     max_lower: float = Field(default=0.5, gt=0.0, lt=1.0)
 

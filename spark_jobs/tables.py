@@ -338,6 +338,33 @@ FINDINGS = pa.schema(
     ]
 )
 
+DEMAND = pa.schema(
+    [
+        *SENSOR_KEY,
+        _required("broker_id", I32),
+        _required("quota_level", STR),
+        _required("bound", F64),  # of its last decision
+        _required("last_ms", I64),
+        _required("requests", I64),
+        _required("seconds", I64),  # with traffic; of mutations from the first to the last
+        _required("unknown_amounts", I64),
+        # Of the windowed rate, one value a second: the largest of its requests.
+        _required("rate_p50", F64),
+        _required("rate_p95", F64),
+        _required("rate_p99", F64),
+        _required("rate_max", F64),
+        _required("rate_max_ms", I64),
+        # What was asked for with throttling removed, at least.
+        _required("demand", F64),
+        _required("demand_basis", STR),  # peak_rate, free_run
+        _required("throttled_requests", I64),
+        _required("throttle_time_ms", I64),
+        _required("logged_throttle_time_ms", I64),
+        _required("muted_ms", I64),  # overlapping throttles count once
+        _required("near_bound_share", F64),  # of the seconds: from 0.8 of the bound
+        _required("largest_amount", F64),  # of one request
+    ]
+)
 RECOMMENDATIONS = pa.schema(
     [
         *ENTITY_KEY,
@@ -352,9 +379,13 @@ RECOMMENDATIONS = pa.schema(
         _required("reason", STR),
         _required("confidence", STR),  # high, medium, low
         pa.field("clamped_by", STR),
-        _required("hottest_broker_id", I32),
+        pa.field("hottest_broker_id", I32),  # null: no traffic on any
         pa.field("throttle_time_ms_before", I64),
         pa.field("throttle_time_ms_after", I64),
+        # Proposals as they would have been on earlier days, replayed on the day after each.
+        _required("days_seen", I32),
+        _required("backtest_trials", I32),
+        _required("backtest_kept", I32),
         _required("evidence", STR),  # JSON object
     ]
 )
@@ -407,6 +438,7 @@ TABLES: dict[str, pa.Schema] = {
     "quota_state": QUOTA_STATE,
     "topic_inventory": TOPIC_INVENTORY,
     "findings": FINDINGS,
+    "demand": DEMAND,
     "recommendations": RECOMMENDATIONS,
     "whatif": WHATIF,
 }

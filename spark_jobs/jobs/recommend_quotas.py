@@ -1,26 +1,47 @@
-"""Step recommend_quotas: one audited day → proposed quota values."""
+"""Step recommend_quotas: an audited day and the days before it → proposed quota values."""
 
 from __future__ import annotations
 
 from spark_jobs.jobs.local_table import write_local
-from spark_jobs.recommend.recommend import recommend
+from spark_jobs.jobs.utc_days import day_number
+from spark_jobs.recommend.days import seen_day
+from spark_jobs.recommend.demand_table import demand_table, observations_of
+from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.warehouse import RunScope, open_table, read_table
+from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
 
 
 def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None) -> str:
-    """Write the ``recommendations`` of a day and return in a sentence how many there are."""
+    """Write ``demand`` and ``recommendations`` of a day; say how many there are."""
+    settings = settings or RecommendSettings()
+    decisions, brokers = open_table(scope, "decisions"), read_table(scope, "brokers")
+    today = observed(decisions, read_table(scope, "rates"), brokers)
+    write_local(demand_table(today), "demand", scope)
     rows = recommend(
-        open_table(scope, "decisions"),
-        read_table(scope, "rates"),
+        today,
+        decisions,
         read_table(scope, "quota_changes"),
-        read_table(scope, "brokers"),
+        brokers,
         read_table(scope, "findings"),
-        settings or RecommendSettings(),
+        settings,
+        _earlier(scope, settings),
+        day_number(scope.day),
     )
     write_local(rows, "recommendations", scope)
     status = rows["status"].to_pylist()
+    withheld = f", {status.count('withheld')} withheld" if "withheld" in status else ""
     return (
-        f"recommendations: {status.count('proposed')} proposed, {status.count('keep')} keep, "
-        f"{status.count('not_enough_data')} without enough data"
+        f"recommendations: {status.count('proposed')} proposed{withheld}, {status.count('keep')} "
+        f"keep, {status.count('not_enough_data')} without enough data"
     )
+
+
+def _earlier(scope: RunScope, settings: RecommendSettings) -> list[EarlierDay]:
+    """Return the days before that were looked at, oldest first."""
+    found = []
+    for day in days_of(scope.warehouse, scope.cluster, "demand"):
+        if 0 < (scope.day - day).days < settings.history_days:
+            other = RunScope(scope.warehouse, scope.cluster, day)
+            seen = seen_day(day_number(day), observations_of(read_table(other, "demand")))
+            found.append(EarlierDay(seen, open_table(other, "decisions")))
+    return found

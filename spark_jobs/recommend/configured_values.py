@@ -48,6 +48,10 @@ class ConfiguredValues:
             return ConfiguredValue(last_seen_bound, is_dynamic=True)
         return self._values.get(key)
 
+    def explicit(self) -> dict[tuple[str, QuotaEntity], float]:
+        """Return the values in force that are set in the cluster, by quota type and entity."""
+        return {key: value.bound for key, value in self._values.items() if value.is_dynamic}
+
     def own(self, quota_type: str, entity: QuotaEntity) -> ConfiguredValue | None:
         """Return the entity's value if the timeline has one in force."""
         return self._values.get((quota_type, entity))

@@ -14,6 +14,8 @@ import numpy as np
 
 PEAK_RATE = "peak_rate"
 FREE_RUN = "free_run"
+SEVERAL_DAYS = "several_days"
+"""The basis of a demand that rises, and is larger than any one day's."""
 
 # A pace is not taken from fewer requests than this.
 FREE_RUN_REQUESTS_MIN = 5
@@ -23,7 +25,7 @@ SUSTAINED_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A rate in the quota's unit, at least; ``basis`` is ``peak_rate`` or ``free_run``."""
+    """A rate in the quota's unit, at least; ``basis`` is one of the three above."""
 
     rate: float
     basis: str

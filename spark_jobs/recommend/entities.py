@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.configured_values import ConfiguredValues
+from spark_jobs.recommend.not_the_quota import why_not_the_quota
 from spark_jobs.recommend.observation import Observation
-from spark_jobs.recommend.proposal import KEEP, Need, Proposal, propose
+from spark_jobs.recommend.proposal import KEEP, RAISE, Need, Proposal, propose
 from spark_jobs.recommend.quota_entity import (
     QuotaEntity,
     configured_entity,
@@ -49,13 +52,15 @@ def cases_of(
     observations: Iterable[Observation],
     values: ConfiguredValues,
     faults: Mapping[SensorKey, set[str]],
+    rules: Mapping[int, BrokerRule],
     settings: RecommendSettings,
 ) -> list[Case]:
     """Return the cases of a day, sorted by quota type and entity.
 
     A value set for an entity by name is one case. A default is one case for all that follow it, and
     only ever lowered; each of its followers that was throttled is a case of its own: an override.
-    ``faults`` are the kinds of findings per sensor. An entity whose value was removed is left out.
+    ``faults`` are the kinds and hypotheses of findings per sensor. An entity whose value was
+    removed is left out.
     """
     listed = list(observations)
     followers: dict[tuple[str, QuotaEntity], list[Observation]] = defaultdict(list)
@@ -72,25 +77,47 @@ def cases_of(
         previous = value.bound if value.is_dynamic else None
         found = Case(quota_type, entity, value.bound, previous, tuple(group), Proposal(KEEP, ""))
         if entity.is_default:
-            cases.append(_default_case(found, faults, settings))
-            cases += _overrides(found, values, listed, faults, settings)
+            cases.append(_default_case(found, faults, rules, settings))
+            cases += _overrides(found, values, listed, faults, rules, settings)
         else:
-            cases.append(_with_proposal(found, faults, settings))
+            cases.append(_with_proposal(found, faults, rules, settings))
     return sorted(
         cases, key=lambda c: (c.quota_type, c.entity.user or "", c.entity.client_id or "")
     )
 
 
 def _with_proposal(
-    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
+    case: Case,
+    faults: Mapping[SensorKey, set[str]],
+    rules: Mapping[int, BrokerRule],
+    settings: RecommendSettings,
 ) -> Case:
-    refusal = _refusal(case, faults)
-    proposal = Proposal(KEEP, refusal) if refusal else propose(_need(case), settings)
-    return replace(case, proposal=proposal)
+    refusal = _refusal(case, faults, settings)
+    if refusal:
+        return replace(case, proposal=Proposal(KEEP, refusal))
+    proposal = propose(_need(case), settings)
+    if proposal.kind == RAISE:
+        found = set().union(*(faults.get(o.sensor.key, ()) for o in case.observations))
+        instead = why_not_the_quota(case.observations, case.current, found, rules, settings)
+        if instead:
+            kept = Proposal(KEEP, instead, None, proposal.lower, proposal.upper)
+            return replace(case, proposal=replace(kept, kind="not_the_quota"))
+    return replace(case, proposal=replace(proposal, kind=_kind(case, proposal)))
+
+
+def _kind(case: Case, proposal: Proposal) -> str | None:
+    if proposal.kind is None:
+        return None
+    if case.previous is None:
+        return "new_override"
+    return "default" if case.entity.is_default else proposal.kind
 
 
 def _default_case(
-    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
+    case: Case,
+    faults: Mapping[SensorKey, set[str]],
+    rules: Mapping[int, BrokerRule],
+    settings: RecommendSettings,
 ) -> Case:
     throttled = [o for o in case.observations if _needs_more(o, case.current, settings)]
     if throttled:
@@ -99,7 +126,7 @@ def _default_case(
             "throttled. A default is not raised for some: those that need more are listed by name."
         )
         return replace(case, proposal=Proposal(KEEP, reason))
-    return _with_proposal(case, faults, settings)
+    return _with_proposal(case, faults, rules, settings)
 
 
 def _overrides(
@@ -107,6 +134,7 @@ def _overrides(
     values: ConfiguredValues,
     everybody: list[Observation],
     faults: Mapping[SensorKey, set[str]],
+    rules: Mapping[int, BrokerRule],
     settings: RecommendSettings,
 ) -> list[Case]:
     cases = []
@@ -128,7 +156,7 @@ def _overrides(
             )
             cases.append(replace(case, proposal=Proposal(KEEP, reason)))
         else:
-            cases.append(_with_proposal(case, faults, settings))
+            cases.append(_with_proposal(case, faults, rules, settings))
     return cases
 
 
@@ -143,7 +171,12 @@ def _would_move(overridden: Observation, other: Observation) -> bool:
     return same_user and takes_over(overridden.sensor.level, other.sensor.level)
 
 
-def _refusal(case: Case, faults: Mapping[SensorKey, set[str]]) -> str | None:
+def _refusal(
+    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
+) -> str | None:
+    internal = _internal(case, settings)
+    if internal:
+        return f"Left out: {internal!r} is the name of an internal principal."
     if not case.entity.can_be_named:
         return "Its name is empty or holds a zero byte, which no command line can name."
     if any(NOT_ENFORCED in faults.get(o.sensor.key, ()) for o in case.observations):
@@ -151,6 +184,15 @@ def _refusal(case: Case, faults: Mapping[SensorKey, set[str]]) -> str | None:
             "A broker does not enforce this quota (see the findings): no other value would change "
             "anything until it does."
         )
+    return None
+
+
+def _internal(case: Case, settings: RecommendSettings) -> str | None:
+    names = [name for o in case.observations for name in o.sensor.key[1:] if name]
+    for name in names if not case.entity.is_default else ():
+        for pattern in settings.internal_principals:
+            if re.fullmatch(pattern, name, re.IGNORECASE):
+                return name
     return None
 
 
@@ -165,4 +207,6 @@ def _need(case: Case) -> Need:
         throttled_requests=sum(o.throttled_requests for o in case.observations),
         throttle_time_ms=case.throttle_time_ms,
         hottest_broker_id=hottest.broker_id,
+        days=max(o.days for o in case.observations),
+        slope=case.hottest.slope,
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.entities import Case
 from spark_jobs.recommend.forecast import Forecast
 from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA
+from spark_jobs.recommend.rolling_origin import Trial
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
@@ -44,8 +45,14 @@ def confidence(
     return "medium" if is_uncertain else "high"
 
 
-def evidence(case: Case, forecast: Forecast | None) -> dict[str, object]:
+def evidence(
+    case: Case,
+    forecast: Forecast | None,
+    trials: Sequence[Trial] = (),
+    settings: RecommendSettings | None = None,
+) -> dict[str, object]:
     """Return the numbers as a JSON object; rates in the quota's unit."""
+    settings = settings or RecommendSettings()
     hottest = case.hottest.hottest
     return {
         "requests": sum(o.requests for o in case.observations),
@@ -60,11 +67,37 @@ def evidence(case: Case, forecast: Forecast | None) -> dict[str, object]:
         "throttled_requests_before": sum(o.throttled_requests for o in case.observations),
         "throttled_requests_after": _throttled_requests(forecast),
         "muted_before_ms": sum(o.muted_ms for o in case.observations),
+        "days_seen": max(o.days for o in case.observations),
+        "burst_days": sorted({_date(day) for o in case.observations for day in o.burst_days}),
+        "rises_by_day": case.hottest.slope,
+        "rate_p50": hottest.rates.p50,
+        "rate_p95": hottest.rates.p95,
+        "rate_p99": hottest.rates.p99,
+        "near_bound_share": hottest.rates.near_bound_share,
+        "backtest": [_tried(trial, settings) for trial in trials],
         "muted_after_ms": None if forecast is None else sum(b.muted_ms for b in forecast.brokers),
         "logged_throttle_time_ms": sum(o.logged_throttle_time_ms for o in case.observations),
         "unknown_amounts": sum(o.unknown_amounts for o in case.observations),
         "brokers": _brokers(case, forecast),
     }
+
+
+def _tried(trial: Trial, settings: RecommendSettings) -> dict[str, object]:
+    return {
+        "day": _date(trial.day),
+        "current": trial.current,
+        "proposed": trial.proposed,
+        "throttle_time_ms_before": trial.throttle_time_ms_before,
+        "throttle_time_ms_after": trial.throttle_time_ms_after,
+        "headroom_before": trial.headroom_before,
+        "headroom_after": trial.headroom_after,
+        "needed": trial.is_needed(settings),
+        "kept": trial.is_kept(settings),
+    }
+
+
+def _date(day: int) -> str:
+    return str(dt.date(1970, 1, 1) + dt.timedelta(days=day))
 
 
 def _throttled_requests(forecast: Forecast | None) -> int | None:

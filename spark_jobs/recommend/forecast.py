@@ -61,7 +61,7 @@ def forecast_by_broker(
 
 def forecast_of(case: Case, forecasts: Forecasts) -> Forecast:
     """Return the forecast of a case: its sensors' forecasts, added up per broker."""
-    parts = [f for seen in case.observations for f in forecasts[seen.sensor.key]]
+    parts = [f for seen in case.observations for f in forecasts.get(seen.sensor.key, ())]
     brokers = sorted({part.broker_id for part in parts})
     return Forecast(tuple(_sum(b, [p for p in parts if p.broker_id == b]) for b in brokers))
 

@@ -19,6 +19,20 @@ from spark_jobs.recommend.demand import (
 from spark_jobs.recommend.sensors import Sensor
 from spark_jobs.recommend.traffic import Amounts, SensorTraffic
 
+NEAR_BOUND = 0.8
+"""From this share of its bound on, a rate is near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateShape:
+    """The windowed rate, one value a second: the largest of the second's requests."""
+
+    p50: float = 0.0
+    p95: float = 0.0
+    p99: float = 0.0
+    largest: float = 0.0
+    near_bound_share: float = 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
@@ -26,23 +40,55 @@ class BrokerLoad:
 
     broker_id: int
     demand: Demand
-    peak_rate: float
+    requests: int
+    seconds: int
+    unknown_amounts: int
+    rates: RateShape
     peak_at_ms: int
+    throttled_requests: int  # by the replay
     throttle_time_ms: int
+    logged_throttle_time_ms: int
     muted_ms: int
+    # Of one request; 0 where no amount is known.
+    largest_amount: float = 0.0
+
+    @property
+    def peak_rate(self) -> float:
+        """Return the largest windowed rate."""
+        return self.rates.largest
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One sensor's day."""
+    """What one sensor showed, on a day or on several."""
 
     sensor: Sensor
-    requests: int
     seconds: int
     brokers: tuple[BrokerLoad, ...]  # by broker_id
-    throttled_requests: int  # by the replay
-    logged_throttle_time_ms: int
-    unknown_amounts: int
+    days: int = 1
+    # Days since the epoch that were left out, and what the demand rises by a day.
+    burst_days: tuple[int, ...] = ()
+    slope: float = 0.0
+
+    @property
+    def requests(self) -> int:
+        """Return the requests on all brokers."""
+        return sum(load.requests for load in self.brokers)
+
+    @property
+    def throttled_requests(self) -> int:
+        """Return those that the replay throttled."""
+        return sum(load.throttled_requests for load in self.brokers)
+
+    @property
+    def logged_throttle_time_ms(self) -> int:
+        """Return the throttle times that the log has, added up."""
+        return sum(load.logged_throttle_time_ms for load in self.brokers)
+
+    @property
+    def unknown_amounts(self) -> int:
+        """Return how many amounts the log does not have."""
+        return sum(load.unknown_amounts for load in self.brokers)
 
     @property
     def hottest(self) -> BrokerLoad:
@@ -69,15 +115,7 @@ def observe(
     loads = (
         _load(amounts.take(amounts.broker_id == b), traffic.quota_type, rules[b]) for b in brokers
     )
-    return Observation(
-        sensor=sensor,
-        requests=len(amounts),
-        seconds=seconds,
-        brokers=tuple(loads),
-        throttled_requests=int((amounts.replayed_throttle_time_ms > 0).sum()),
-        logged_throttle_time_ms=int(amounts.logged_throttle_time_ms.sum()),
-        unknown_amounts=int(np.isnan(amounts.amount).sum()),
-    )
+    return Observation(sensor, seconds, tuple(loads))
 
 
 def _load(amounts: Amounts, quota_type: str, rule: BrokerRule) -> BrokerLoad:
@@ -99,8 +137,37 @@ def _load(amounts: Amounts, quota_type: str, rule: BrokerRule) -> BrokerLoad:
             window_ms,
             samples,
         ),
-        peak_rate=float(rate[peak]) if np.isfinite(rate[peak]) else 0.0,
+        requests=len(amounts),
+        seconds=_seconds(at_ms, quota_type),
+        unknown_amounts=int(np.isnan(amounts.amount).sum()),
+        rates=_shape(at_ms, rate, amounts.bound),
         peak_at_ms=int(at_ms[peak]),
+        throttled_requests=int((amounts.replayed_throttle_time_ms > 0).sum()),
         throttle_time_ms=int(amounts.replayed_throttle_time_ms.sum()),
+        logged_throttle_time_ms=int(amounts.logged_throttle_time_ms.sum()),
         muted_ms=muted_ms(at_ms, amounts.replayed_throttle_time_ms),
+        largest_amount=float(np.nan_to_num(amounts.amount, nan=0.0).max(initial=0.0)),
     )
+
+
+def _seconds(at_ms: np.ndarray, quota_type: str) -> int:
+    """Return in how many seconds there was traffic; of mutations, which are rare, from end to end.
+
+    A topic a minute for an hour is plenty of evidence.
+    """
+    seconds = np.unique(at_ms // 1000)
+    if quota_type == QuotaType.CONTROLLER_MUTATION_RATE:
+        return int(seconds[-1] - seconds[0]) + 1
+    return len(seconds)
+
+
+def _shape(at_ms: np.ndarray, rate: np.ndarray, bound: np.ndarray) -> RateShape:
+    known = np.isfinite(rate)
+    if not known.any():
+        return RateShape()
+    second = at_ms[known] // 1000
+    starts = np.flatnonzero(np.concatenate(([True], second[1:] != second[:-1])))
+    largest = np.maximum.reduceat(rate[known], starts)
+    near = np.fmax.reduceat(rate[known] / bound[known], starts) >= NEAR_BOUND
+    p50, p95, p99 = np.percentile(largest, (50, 95, 99)).tolist()
+    return RateShape(p50, p95, p99, float(largest.max()), float(near.mean()))

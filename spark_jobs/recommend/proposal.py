@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.configured_values import UNLIMITED
-from spark_jobs.recommend.demand import FREE_RUN, Demand
+from spark_jobs.recommend.demand import FREE_RUN, SEVERAL_DAYS, Demand
 from spark_jobs.recommend.steps import step_down, step_up
 from spark_jobs.settings import RecommendSettings
 
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
+WITHHELD = "withheld"
+RAISE, LOWER = "raise", "lower"
 
 UNITS = {
     QuotaType.PRODUCER_BYTE_RATE: "B/s",
@@ -32,6 +34,9 @@ class Need:
     throttled_requests: int
     throttle_time_ms: int
     hottest_broker_id: int
+    days: int = 1
+    # Per day, where the demand rises day by day.
+    slope: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class Proposal:
     lower: float | None = None
     upper: float | None = None
     clamped_by: str | None = None
+    # One of tables.RECOMMENDATION_KINDS; None where nothing is to be done.
+    kind: str | None = None
 
 
 def propose(need: Need, settings: RecommendSettings) -> Proposal:
@@ -62,10 +69,10 @@ def propose(need: Need, settings: RecommendSettings) -> Proposal:
     lower, upper = plausible_range(need, settings)
     if need.throttle_time_ms >= max(settings.min_throttle_ms, 1) and rate > need.current:
         value, clamped_by = _raised(need, settings)
-        reason = _above(need)
-    elif _is_far_below(need, settings) and need.quota_type != QuotaType.REQUEST_PERCENTAGE:
+        reason, kind = _above(need), RAISE
+    elif _can_be_lowered(need, settings):
         value, clamped_by = _lowered(need, settings)
-        reason = _below(need)
+        reason, kind = _below(need), LOWER
     else:
         return Proposal(KEEP, _within(need, settings), lower=lower, upper=upper)
     if abs(value - need.current) <= settings.min_change * need.current:
@@ -76,7 +83,7 @@ def propose(need: Need, settings: RecommendSettings) -> Proposal:
             lower=lower,
             upper=upper,
         )
-    return Proposal(PROPOSED, reason, value, lower, upper, clamped_by)
+    return Proposal(PROPOSED, reason, value, lower, upper, clamped_by, kind)
 
 
 def plausible_range(need: Need, settings: RecommendSettings) -> tuple[float, float]:
@@ -120,6 +127,12 @@ def _untouchable(need: Need) -> str | None:
     return None
 
 
+def _can_be_lowered(need: Need, settings: RecommendSettings) -> bool:
+    is_seen = need.days >= settings.lower_min_days and not settings.raise_only
+    is_whole = need.quota_type != QuotaType.REQUEST_PERCENTAGE
+    return is_seen and is_whole and _is_far_below(need, settings)
+
+
 def _is_far_below(need: Need, settings: RecommendSettings) -> bool:
     is_used = need.demand.rate > 0.0
     return is_used and not need.throttle_time_ms and _share(need) < settings.far_below
@@ -146,6 +159,13 @@ def _lowered(need: Need, settings: RecommendSettings) -> tuple[float, str | None
 
 
 def _above(need: Need) -> str:
+    if need.demand.basis == SEVERAL_DAYS:
+        return (
+            f"Throttled {need.throttled_requests:,} times, {need.throttle_time_ms / 1000:,.1f} s "
+            f"in all; what it asks for rises by {amount(need.slope, need.quota_type)} a day and "
+            f"comes to {amount(need.demand.rate, need.quota_type)} on broker "
+            f"{need.hottest_broker_id}, against a quota of {amount(need.current, need.quota_type)}."
+        )
     asked = (
         "kept a pace of at least"
         if need.demand.basis == FREE_RUN
@@ -176,6 +196,10 @@ def _within(need: Need, settings: RecommendSettings) -> str:
             "least that counts."
         )
     note = ", which is near the limit" if _share(need) >= settings.near_limit else ""
-    if _is_far_below(need, settings):
+    if _is_far_below(need, settings) and settings.raise_only:
+        note = "; not lowered, because values are only raised"
+    elif _is_far_below(need, settings) and need.days < settings.lower_min_days:
+        note = f"; not lowered before it was seen on {settings.lower_min_days} days"
+    elif _is_far_below(need, settings):
         note = "; not lowered, because the log lacks the time of network threads"
     return f"Not throttled; used {_share(need):.1%} of its quota at most{note}."

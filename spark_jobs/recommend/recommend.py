@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,48 +15,121 @@ import pyarrow.dataset as ds
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, broker_rules
-from spark_jobs.recommend.configured_values import ConfiguredValues, end_of_day_ms
+from spark_jobs.recommend.capacity import within_capacity
+from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues
+from spark_jobs.recommend.days import SeenDay, over_days, seen_day
 from spark_jobs.recommend.entities import Case, cases_of
 from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
 from spark_jobs.recommend.forecast import Forecasts, forecast_by_broker, forecast_of
 from spark_jobs.recommend.observation import Observation, observe
-from spark_jobs.recommend.proposal import PROPOSED
+from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
+from spark_jobs.recommend.rolling_origin import CaseKey, Origin, Trial, trials_of
 from spark_jobs.recommend.sensors import Sensor, bound_sensors, traffic_of
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
+from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.tables import FINDING_KINDS, RECOMMENDATIONS
 
-__all__ = ["recommend", "write_files"]
+__all__ = ["EarlierDay", "observed", "recommend", "write_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDay:
+    """A day before the one that is recommended for, with what it showed and its decisions."""
+
+    seen: SeenDay
+    decisions: ds.Dataset
+
+
+def observed(
+    decisions: pa.Table | ds.Dataset, rates: pa.Table, brokers: pa.Table
+) -> list[Observation]:
+    """Return what a day showed of each sensor that a quota bounds, sorted by key.
+
+    ``decisions`` is read in portions; given as a dataset it is never in memory as a whole. Raises
+    AuditFailedError where a decision names a broker that ``brokers`` does not have.
+    """
+    data = _dataset(decisions)
+    sensors = bound_sensors(data)
+    return _observations(data, sensors, _seconds_of_traffic(rates), broker_rules(brokers))
 
 
 def recommend(
+    today: Sequence[Observation],
     decisions: pa.Table | ds.Dataset,
-    rates: pa.Table,
     quota_changes: pa.Table,
     brokers: pa.Table,
     findings: pa.Table,
     settings: RecommendSettings,
+    earlier: Sequence[EarlierDay] = (),
+    day: int | None = None,
 ) -> pa.Table:
     """Return the rows of ``recommendations`` of one day, sorted by quota type and entity.
 
-    ``decisions`` is read in portions, twice; given as a dataset it is never in memory as a whole.
-    Raises AuditFailedError where a decision names a broker that ``brokers`` does not have.
+    ``today`` is what the day showed, ``earlier`` what the days before it did, in time order;
+    ``day`` is its own number since the epoch, if not that of its last request.
     """
-    data = ds.dataset(decisions) if isinstance(decisions, pa.Table) else decisions
-    sensors = bound_sensors(data)
-    if not sensors:
-        return RECOMMENDATIONS.empty_table()
+    data = _dataset(decisions)
     rules = broker_rules(brokers)
-    values = ConfiguredValues(
-        quota_changes.to_pylist(), end_of_day_ms(max(s.last_ms for s in sensors))
-    )
-    seen = _observations(data, sensors, _seconds_of_traffic(rates), rules)
+    if day is None:
+        day = max((seen.sensor.last_ms for seen in today), default=0) // DAY_MS
+    days = [*(one.seen for one in earlier), seen_day(day, today)]
+    changes = quota_changes.to_pylist()
+    values = ConfiguredValues(changes, (day + 1) * DAY_MS - 1)
     faults = _faults(findings)
-    cases = cases_of(seen, values, faults, settings)
-    forecasts = _forecasts(data, cases, rules)
-    rows = [_row(case, forecasts, faults, settings) for case in cases]
+    cases = cases_of(over_days(days, settings), values, faults, rules, settings)
+    cases = within_capacity(cases, values.explicit(), settings)
+    forecasts = _forecasts(data, cases, rules, days[-1])
+    trials = trials_of(
+        [(case.quota_type, case.entity) for case in cases if case.proposal.status == PROPOSED],
+        _origins(days, [*(one.decisions for one in earlier), data], changes, rules, settings),
+        rules,
+    )
+    rows = [
+        _row(_tried(case, trials, settings), forecasts, faults, trials, days[-1], settings)
+        for case in cases
+    ]
+    rows += unused_rows(cases, values, len(days), settings)
+    rows.sort(key=lambda r: (r["quota_type"], r["quota_user"] or "", r["quota_client_id"] or ""))
     return pa.Table.from_pylist(rows, schema=RECOMMENDATIONS)
+
+
+def _dataset(decisions: pa.Table | ds.Dataset) -> ds.Dataset:
+    return ds.dataset(decisions) if isinstance(decisions, pa.Table) else decisions
+
+
+def _origins(
+    days: Sequence[SeenDay],
+    decisions: Sequence[ds.Dataset],
+    changes: Sequence[Mapping[str, Any]],
+    rules: Mapping[int, BrokerRule],
+    settings: RecommendSettings,
+) -> Iterator[Origin]:
+    """Yield every day but the last as it looked at its end, with the day after it."""
+    for i in range(1, len(days)):
+        known = days[:i]
+        values = ConfiguredValues(changes, (known[-1].day + 1) * DAY_MS - 1)
+        # What was found wrong then is not asked: findings of other days are not at hand.
+        cases = cases_of(over_days(known, settings), values, {}, rules, settings)
+        yield Origin(within_capacity(cases, values.explicit(), settings), days[i], decisions[i])
+
+
+def _tried(
+    case: Case, trials: Mapping[CaseKey, Sequence[Trial]], settings: RecommendSettings
+) -> Case:
+    """Return a proposal withheld where it would have failed too often on days it did not know."""
+    own = trials.get((case.quota_type, case.entity), ())
+    needed = [trial for trial in own if trial.is_needed(settings)]
+    kept = sum(trial.is_kept(settings) for trial in needed)
+    if not needed or kept >= settings.min_kept_share * len(needed):
+        return case
+    reason = (
+        f"{case.proposal.reason} Withheld: made at the end of earlier days, it would have done "
+        f"what it promised on {kept} of {len(needed)} days after."
+    )
+    proposal = replace(case.proposal, status=WITHHELD, reason=reason, proposed=None)
+    return replace(case, proposal=proposal)
 
 
 def _observations(
@@ -96,14 +171,15 @@ def _seconds_of_traffic(rates: pa.Table) -> dict[SensorKey, int]:
 
 def _faults(findings: pa.Table) -> dict[SensorKey, set[str]]:
     faults: dict[SensorKey, set[str]] = defaultdict(set)
-    for row in findings.select([*SENSOR, "kind"]).to_pylist():
+    for row in findings.select([*SENSOR, "kind", "hypothesis"]).to_pylist():
         if row["kind"] in FINDING_KINDS:
-            faults[row["quota_type"], row["quota_user"], row["quota_client_id"]].add(row["kind"])
+            key = (row["quota_type"], row["quota_user"], row["quota_client_id"])
+            faults[key] |= {row["kind"], row["hypothesis"]} - {None}
     return dict(faults)
 
 
 def _forecasts(
-    data: ds.Dataset, cases: Iterable[Case], rules: Mapping[int, BrokerRule]
+    data: ds.Dataset, cases: Iterable[Case], rules: Mapping[int, BrokerRule], today: SeenDay
 ) -> Forecasts:
     """Return what the proposals lead to, by replaying the traffic of the sensors they bound."""
     proposed: dict[SensorKey, float] = {}
@@ -111,39 +187,34 @@ def _forecasts(
     for case in cases:
         if case.proposal.proposed is not None:
             for seen in case.observations:
-                proposed[seen.sensor.key] = case.proposal.proposed
-                sensors.append(seen.sensor)
+                if seen.sensor.key in today.observations:
+                    proposed[seen.sensor.key] = case.proposal.proposed
+                    sensors.append(today.observations[seen.sensor.key].sensor)
     return {
         traffic.key: forecast_by_broker(traffic, proposed[traffic.key], rules)
         for traffic in traffic_of(data, sorted(sensors, key=lambda sensor: sensor.key))
     }
 
 
-def _kind(case: Case) -> str | None:
-    proposed = case.proposal.proposed
-    if proposed is None:
-        return None
-    if case.previous is None:
-        return "new_override"
-    if case.entity.is_default:
-        return "default"
-    return "raise" if proposed > case.current else "lower"
-
-
 def _row(
     case: Case,
     forecasts: Forecasts,
     faults: Mapping[SensorKey, set[str]],
+    trials: Mapping[CaseKey, Sequence[Trial]],
+    today: SeenDay,
     settings: RecommendSettings,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     proposal = case.proposal
+    own = trials.get((case.quota_type, case.entity), ())
+    needed = [trial for trial in own if trial.is_needed(settings)]
+    latest = [today.observations.get(o.sensor.key) for o in case.observations]
     forecast = forecast_of(case, forecasts) if proposal.status == PROPOSED else None
     return {
         "quota_type": case.quota_type,
         "quota_user": case.entity.user,
         "quota_client_id": case.entity.client_id,
         "status": proposal.status,
-        "kind": _kind(case),
+        "kind": proposal.kind,
         "current": case.current,
         "previous": case.previous,
         "proposed": proposal.proposed,
@@ -153,7 +224,10 @@ def _row(
         "confidence": confidence(case, faults, settings),
         "clamped_by": proposal.clamped_by,
         "hottest_broker_id": case.hottest.hottest.broker_id,
-        "throttle_time_ms_before": case.throttle_time_ms,
+        "throttle_time_ms_before": sum(o.throttle_time_ms for o in latest if o is not None),
         "throttle_time_ms_after": None if forecast is None else forecast.throttle_time_ms,
-        "evidence": json.dumps(evidence(case, forecast), ensure_ascii=False),
+        "days_seen": max(o.days for o in case.observations),
+        "backtest_trials": len(needed),
+        "backtest_kept": sum(trial.is_kept(settings) for trial in needed),
+        "evidence": json.dumps(evidence(case, forecast, own, settings), ensure_ascii=False),
     }

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.recommend import sensors
-from spark_jobs.recommend.recommend import recommend
+from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.tables import DEFAULT, RECOMMENDATIONS
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, rates_of, steady
@@ -34,9 +34,10 @@ def recommended(
     decisions: list[Row], changes: list[Row], findings: list[Row] | None = None
 ) -> list[Row]:
     brokers = table_of("brokers", [row("brokers", broker_id=b) for b in (1, 2)])
+    made = table_of("decisions", decisions)
     table = recommend(
-        table_of("decisions", decisions),
-        rates_of(decisions),
+        observed(made, rates_of(decisions), brokers),
+        made,
         table_of("quota_changes", changes),
         brokers,
         table_of("findings", findings or []),

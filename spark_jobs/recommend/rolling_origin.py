@@ -1,0 +1,127 @@
+"""What would have been proposed on earlier days, tried on the day after each.
+
+A proposal made from all days cannot be tried on a day that it was not made from. The rule that made
+it can: at the end of each earlier day it is asked again, knowing no later day, and what it says is
+replayed with the traffic of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.dataset as ds
+
+from spark_jobs.recommend.backtest import BrokerRule, throttle_with
+from spark_jobs.recommend.days import SeenDay
+from spark_jobs.recommend.entities import Case
+from spark_jobs.recommend.proposal import PROPOSED
+from spark_jobs.recommend.quota_entity import QuotaEntity
+from spark_jobs.recommend.sensors import Sensor, traffic_of
+from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.settings import RecommendSettings
+
+CaseKey = tuple[str, QuotaEntity]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One proposal of an earlier day on the day after it; throttle times are replayed."""
+
+    day: int
+    current: float
+    proposed: float
+    throttle_time_ms_before: int
+    throttle_time_ms_after: int
+    # What is left of the value above the largest rate: a share, negative where it was passed.
+    headroom_before: float
+    headroom_after: float
+
+    def is_needed(self, settings: RecommendSettings) -> bool:
+        """Return whether there was anything to promise: a raise of what was not throttled was not.
+
+        A lower value always promises not to throttle.
+        """
+        is_raise = self.proposed > self.current
+        return not is_raise or self.throttle_time_ms_before >= max(settings.min_throttle_ms, 1)
+
+    def is_kept(self, settings: RecommendSettings) -> bool:
+        """Return whether a raise left little throttling, or a lower value added little."""
+        allowed = self.throttle_time_ms_before
+        if self.proposed > self.current:
+            allowed = int(settings.left_share_max * self.throttle_time_ms_before)
+        return self.throttle_time_ms_after <= max(allowed, settings.min_throttle_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The cases as they were at the end of a day, and the day after with its decisions."""
+
+    cases: Sequence[Case]
+    following: SeenDay
+    decisions: ds.Dataset
+
+
+def trials_of(
+    wanted: Iterable[CaseKey],
+    origins: Iterable[Origin],
+    rules: Mapping[int, BrokerRule],
+) -> dict[CaseKey, list[Trial]]:
+    """Return the trials of each wanted entity, a clamped proposal's among them, oldest first."""
+    found: dict[CaseKey, list[Trial]] = {key: [] for key in wanted}
+    for origin in origins:
+        cases = [
+            case
+            for case in origin.cases
+            if (case.quota_type, case.entity) in found
+            and case.proposal.status == PROPOSED
+            and case.proposal.proposed is not None
+        ]
+        for case, trial in _trials(cases, origin, rules):
+            found[case.quota_type, case.entity].append(trial)
+    return found
+
+
+def _trials(
+    cases: Sequence[Case], origin: Origin, rules: Mapping[int, BrokerRule]
+) -> Iterable[tuple[Case, Trial]]:
+    seen = origin.following.observations
+    sensors: dict[SensorKey, Sensor] = {}
+    for case in cases:
+        for observation in case.observations:
+            key = observation.sensor.key
+            if key in seen:
+                sensors[key] = seen[key].sensor
+    throttles: dict[tuple[SensorKey, float], int] = {}
+    values = {o.sensor.key: case for case in cases for o in case.observations}
+    for traffic in traffic_of(origin.decisions, [sensors[key] for key in sorted(sensors)]):
+        case = values[traffic.key]
+        for bound in (case.current, case.proposal.proposed):
+            if bound is not None:
+                total = int(np.sum(throttle_with(traffic, bound, rules)))
+                throttles[traffic.key, bound] = total
+    for case in cases:
+        own = [o.sensor.key for o in case.observations if o.sensor.key in sensors]
+        if own and case.proposal.proposed is not None:
+            yield case, _trial(case, case.proposal.proposed, own, throttles, origin.following)
+
+
+def _trial(
+    case: Case,
+    proposed: float,
+    own: Sequence[SensorKey],
+    throttles: Mapping[tuple[SensorKey, float], int],
+    following: SeenDay,
+) -> Trial:
+    peak = max(load.demand.rate for key in own for load in following.observations[key].brokers)
+    total: Callable[[float], int] = lambda bound: sum(throttles[key, bound] for key in own)  # noqa: E731
+    return Trial(
+        day=following.day,
+        current=case.current,
+        proposed=proposed,
+        throttle_time_ms_before=total(case.current),
+        throttle_time_ms_after=total(proposed),
+        headroom_before=1 - peak / case.current,
+        headroom_after=1 - peak / proposed,
+    )
