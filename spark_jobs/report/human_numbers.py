@@ -72,6 +72,16 @@ def byte_step(value: float) -> tuple[float, str]:
     return next((step for step in _BYTE_STEPS if rounded >= step[0]), _BYTE_STEPS[-1])
 
 
+def size(value: float) -> str:
+    """Return a number of bytes in the unit people use for its size.
+
+    >>> size(1_048_576.0), size(999.6), size(12.0), size(0.0)
+    ('1.05 MB', '1 kB', '12 B', '0 B')
+    """
+    divisor, unit = byte_step(value)
+    return f"{significant(value / divisor)} {unit.removesuffix('/s')}"
+
+
 def exact_rate(value: float | None, quota_type: str) -> str:
     """Return every digit of a rate, in the unit it is configured in."""
     if value is None or not math.isfinite(value):

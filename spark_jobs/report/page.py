@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from spark_jobs.report import human_numbers as numbers
-from spark_jobs.report import wording
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.headline import headline
 from spark_jobs.report.page_pictures import bound_in_words, pictured_sensors, sensor_pictures
+from spark_jobs.report.page_template import page_template
 from spark_jobs.report.proposals import written_files
 from spark_jobs.report.quality import quarantine_reasons, total_lines
 from spark_jobs.report.quota_intervals import quota_timelines
@@ -21,8 +15,7 @@ from spark_jobs.settings import ReportSettings
 def render(facts: AuditFacts, settings: ReportSettings) -> str:
     """Return the page of ``facts``: the same text for the same tables and settings."""
     pictures = sensor_pictures(facts, settings.pictures_max)
-    template = _environment().get_template("report.html.j2")
-    return template.render(
+    return page_template("report.html.j2").render(
         facts=facts,
         headline=headline(facts),
         pictures=pictures,
@@ -34,39 +27,5 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
         lines=total_lines(facts.files),
         written_files=written_files(facts.scope),
         rows_max=settings.table_rows_max,
+        bound_in_words=bound_in_words,
     )
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("spark_jobs", "report/templates"),
-        # Client ids, users and log lines are text of strangers: nothing is HTML unless marked.
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "amount": numbers.count,
-        "change": numbers.change,
-        "duration": numbers.duration,
-        "exact_rate": numbers.exact_rate,
-        "in_words": wording.in_words,
-        "iso": numbers.iso,
-        "share": numbers.share,
-        "significant": numbers.significant,
-        "time": numbers.time_of_day,
-        "value": numbers.rate,
-        "visible": wording.visible,
-    }
-    words: dict[str, Any] = {
-        "FINDING_KINDS": wording.FINDING_KINDS,
-        "REASONS": wording.REASONS,
-        "QUARANTINE_REASONS": wording.QUARANTINE_REASONS,
-        "SOURCES": wording.SOURCES,
-        "VERSION_SOURCES": wording.VERSION_SOURCES,
-        "RATE_PROFILES": wording.RATE_PROFILES,
-    }
-    environment.globals |= words | {"plural": wording.plural, "bound_in_words": bound_in_words}
-    return environment

@@ -6,17 +6,17 @@ differs from run to run.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from spark_jobs.report.human_numbers import byte_step, duration, unit_of, utc
+from spark_jobs.report.inline_svg import BOUND, GRID, INK, OVER, RATE, THROTTLED, inline_svg
 from spark_jobs.report.sensor_history import SensorHistory
 from spark_jobs.svg_style import quiet_axes, svg_of, svg_style
 
@@ -31,21 +31,8 @@ _TIME_STEPS_S = (
     1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600,
 )  # fmt: skip
 
-# Each colour is drawn as a number nobody would choose and then named, so that the page's style
-# decides what it looks like: on paper, in the dark, in print.
-_RATE, _BOUND, _THROTTLED, _OVER, _INK, _GRID = (
-    "#010101", "#020202", "#030303", "#040404", "#050505", "#060606",
-)  # fmt: skip
-_COLOURS = {
-    _RATE: "var(--rate)",
-    _BOUND: "var(--bound)",
-    _THROTTLED: "var(--throttled)",
-    _OVER: "var(--over)",
-    _INK: "var(--ink-soft)",
-    _GRID: "var(--line)",
-}
-_BOUND_LINE: dict[str, Any] = {"color": _BOUND, "linewidth": 1.5, "dashes": (4, 2)}
-_OVER_AREA: dict[str, Any] = {"color": _OVER, "linewidth": 0, "alpha": 0.3, "interpolate": True}
+_BOUND_LINE: dict[str, Any] = {"color": BOUND, "linewidth": 1.5, "dashes": (4, 2)}
+_OVER_AREA: dict[str, Any] = {"color": OVER, "linewidth": 0, "alpha": 0.3, "interpolate": True}
 
 
 def picture(
@@ -61,7 +48,7 @@ def picture(
     be seen; ``full_tokens`` is the size of a full token bucket where known; ``label`` says in
     words what the picture shows, for people who do not see it.
     """
-    with svg_style(repr(history.sensor), text=_INK):
+    with svg_style(repr(history.sensor), text=INK):
         figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
@@ -72,12 +59,12 @@ def picture(
             _draw_rate(axes, history)
         _draw_window(axes, window_ms)
         svg = svg_of(figure, transparent=True)
-    return Markup(_inline(svg, label))
+    return inline_svg(svg, label)
 
 
 def _dress(axes: Axes, span_ms: tuple[int, int]) -> None:
-    quiet_axes(axes, grid=_GRID, labels=_INK)
-    axes.tick_params(axis="x", length=3, color=_GRID)
+    quiet_axes(axes, grid=GRID, labels=INK)
+    axes.tick_params(axis="x", length=3, color=GRID)
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     first_s, last_s = span_ms[0] / 1000, span_ms[1] / 1000
     padding_s = max((last_s - first_s) * 0.02, 0.5)
@@ -107,7 +94,7 @@ def _draw_rate(axes: Axes, history: SensorHistory) -> None:
     times, rate, bound = _with_breaks(history, history.rate / divisor, history.bound / divisor)
     _shade_throttled(axes, history)
     axes.fill_between(times, rate, bound, where=rate > bound, **_OVER_AREA)
-    axes.plot(times, rate, color=_RATE, linewidth=1.6, marker="o", markersize=_dot(history))
+    axes.plot(times, rate, color=RATE, linewidth=1.6, marker="o", markersize=_dot(history))
     ends = np.append(history.start_ms, history.end_ms) / 1000
     steps = np.append(history.bound, history.bound[-1:]) / divisor
     axes.plot(ends, steps, drawstyle="steps-post", **_BOUND_LINE)
@@ -117,15 +104,15 @@ def _draw_rate(axes: Axes, history: SensorHistory) -> None:
 
 def _draw_tokens(axes: Axes, history: SensorHistory, full_tokens: float | None) -> None:
     times, tokens = _with_breaks(history, history.tokens)
-    axes.axhline(0, color=_INK, linewidth=1.2)
+    axes.axhline(0, color=INK, linewidth=1.2)
     if full_tokens is not None:
         axes.axhline(full_tokens, **_BOUND_LINE)
     axes.fill_between(times, tokens, 0, where=tokens < 0, **_OVER_AREA)
-    axes.plot(times, tokens, color=_RATE, linewidth=1.6, marker="o", markersize=_dot(history))
+    axes.plot(times, tokens, color=RATE, linewidth=1.6, marker="o", markersize=_dot(history))
     refused = history.is_throttled & ~np.isnan(history.tokens)
     axes.plot(
         history.start_ms[refused] / 1000, history.tokens[refused], linestyle="none", marker="x",
-        color=_OVER, markeredgewidth=1.5, markersize=6 if refused.sum() < _MANY_DOTS else 3.5,
+        color=OVER, markeredgewidth=1.5, markersize=6 if refused.sum() < _MANY_DOTS else 3.5,
     )  # fmt: skip
     axes.margins(y=0.12)
     _say_unit(axes, "partitions left to spend")
@@ -136,7 +123,7 @@ def _draw_window(axes: Axes, window_ms: int) -> None:
     length = window_ms / 1000 / (last_s - first_s)
     if not _WINDOW_SHARE_MIN <= length <= 0.5:
         return
-    ruler: dict[str, Any] = {"color": _INK, "transform": axes.transAxes, "clip_on": False}
+    ruler: dict[str, Any] = {"color": INK, "transform": axes.transAxes, "clip_on": False}
     axes.plot([1 - length, 1], [_RULER_Y, _RULER_Y], linewidth=1.2, marker="|", **ruler)
     axes.text(
         1 - length - 0.012, _RULER_Y, f"window {duration(window_ms)}", ha="right", va="center",
@@ -158,7 +145,7 @@ def _shade_throttled(axes: Axes, history: SensorHistory) -> None:
     lengths_s = (history.start_ms[ends] + history.step_ms) / 1000 - starts_s
     spans = list(zip(starts_s.tolist(), lengths_s.tolist(), strict=True))
     axes.broken_barh(
-        spans, (0, 1), transform=axes.get_xaxis_transform(), color=_THROTTLED, linewidth=0
+        spans, (0, 1), transform=axes.get_xaxis_transform(), color=THROTTLED, linewidth=0
     )
 
 
@@ -172,23 +159,3 @@ def _with_breaks(history: SensorHistory, *series: np.ndarray) -> tuple[np.ndarra
 
 def _say_unit(axes: Axes, unit: str) -> None:
     axes.set_title(unit, loc="left", fontsize=9.0, pad=6)
-
-
-def _inline(svg: str, label: str) -> str:
-    """Return Matplotlib's SVG file as an element of a page.
-
-    HTML knows the name spaces, and the page has the style and the fonts; ids of groups would
-    repeat from picture to picture; a tenth of a point is finer than any screen.
-    """
-    view_box = re.search(r'viewBox="[\d. ]+"', svg)
-    assert view_box, "Matplotlib writes a viewBox"
-    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    body = re.sub(r"<style.*?</style>", "", body, count=1, flags=re.DOTALL)
-    body = re.sub(r'<g id="[^"]*"', "<g", body)
-    body = re.sub(r"(\d\.\d)\d+", r"\1", body)
-    body = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", body)
-    body = re.sub(r" font-family: [^;\"]*;", "", body)
-    for drawn, named in _COLOURS.items():
-        body = body.replace(drawn, named)
-    body = re.sub(r"\s*\n\s*", "\n", body).strip()
-    return f'<svg {view_box[0]} role="img" aria-label="{escape(label)}">{body}'

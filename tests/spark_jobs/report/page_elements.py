@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "br", "use", "path", "img", "input", "hr"}
+# Attributes through which a page or an SVG in it loads something.
+LOADING = ("src", "srcset", "data", "action", "poster", "background", "xlink:href")
+
+
+def outside_references(page: str) -> list[str]:
+    """Return what the page would load or run, and where its links lead outside itself."""
+    elements = PageElements(page)
+    running = {"script", "iframe", "img", "object", "embed"}
+    addresses = [value for name in (*LOADING, "href") for value in elements.attributes(name)]
+    return [
+        *(tag for tag, _ in elements.tags if tag in running),
+        *(value for value in addresses if not value.startswith(("#", "data:,"))),
+        *re.findall(r"@import|@font-face|url\((?!#)", page),
+    ]
 
 
 class PageElements(HTMLParser):

@@ -1,0 +1,51 @@
+"""The templates of pages, and the words and numbers that they may use."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from spark_jobs.report import human_numbers as numbers
+from spark_jobs.report import wording
+
+
+def page_template(name: str) -> Template:
+    """Return the template ``name`` of ``report/templates``."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("spark_jobs", "report/templates"),
+        # Client ids, users and log lines are text of strangers: nothing is HTML unless marked.
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "amount": numbers.count,
+        "change": numbers.change,
+        "duration": numbers.duration,
+        "exact_rate": numbers.exact_rate,
+        "in_words": wording.in_words,
+        "iso": numbers.iso,
+        "share": numbers.share,
+        "significant": numbers.significant,
+        "time": numbers.time_of_day,
+        "value": numbers.rate,
+        "visible": wording.visible,
+    }
+    words: dict[str, Any] = {
+        "FINDING_KINDS": wording.FINDING_KINDS,
+        "REASONS": wording.REASONS,
+        "QUARANTINE_REASONS": wording.QUARANTINE_REASONS,
+        "SOURCES": wording.SOURCES,
+        "VERSION_SOURCES": wording.VERSION_SOURCES,
+        "RATE_PROFILES": wording.RATE_PROFILES,
+    }
+    environment.globals |= words | {"plural": wording.plural}
+    return environment
