@@ -20,35 +20,23 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import Asset, CronDataIntervalTimetable, Param, chain, dag, task
 from airflow.sdk.exceptions import AirflowFailException
 
+from spark_jobs.run_form import shared_fields
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.submit import (
-    ASSETS,
-    CLUSTER_PATTERN,
-    STEPS,
-    TIMEZONE_PATTERN,
-    VERSION_PATTERN,
-    asset_uri,
-    audit_of_run,
-    run_step,
-)
+from spark_jobs.submit import ASSETS, STEPS, audit_of_run, run_step
+from spark_jobs.submitted_step import asset_uri
 
 SETTINGS = DailyAuditSettings()
 OUTLETS = {i: [Asset(n, asset_uri(SETTINGS.warehouse, t))] for i, (n, t) in ASSETS.items()}
+SHARED = shared_fields(SETTINGS)
 PARAMS = {
     "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",
         description="The day to audit. Empty: the day of the run's data interval."),
-    "cluster": Param(SETTINGS.cluster, type="string", pattern=CLUSTER_PATTERN, title="Cluster",
-        description="As in the archive's folder cluster=<name>; any name where it has none."),
+    "cluster": Param(**SHARED["cluster"]),
     "archive": Param(str(SETTINGS.archive), type="string", pattern="^/", title="Archive folder",
         description="Absolute path, with [cluster=<name>/]broker=<id>/…/kafka-request.log* below."),
-    "warehouse": Param(str(SETTINGS.warehouse), type="string", pattern="^/", title="Warehouse",
-        description="Absolute path of the folder the tables and reports are written to."),
-    "timezone": Param(SETTINGS.timezone, type="string", pattern=TIMEZONE_PATTERN,
-        title="Time zone of the log lines", examples=["UTC", "Europe/Berlin", "America/New_York"],
-        description="A name of the IANA database, as the brokers' clocks were set."),
-    "broker_version": Param(SETTINGS.broker_version, type=["null", "string"],
-        pattern=VERSION_PATTERN, title="Broker version",
-        description="Decides the rate profile. As 4.1.0 or 1=3.7.2,2=4.1.0; empty: found out."),
+    "warehouse": Param(**SHARED["warehouse"]),
+    "timezone": Param(**SHARED["timezone"]),
+    "broker_version": Param(**SHARED["broker_version"]),
 }  # fmt: skip
 
 

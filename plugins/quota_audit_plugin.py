@@ -28,7 +28,8 @@ from spark_jobs.settings import DailyAuditSettings
 
 DAG_ID = "quota_audit_daily"
 URL_PREFIX = "/quota-audit"
-REPORT = "report.html"
+# Pages that have a column of their own, and what it is called.
+PAGES = {"report.html": "Report", "whatif.html": "What-if"}
 
 # Reports quote client ids and principals of the log. Should one of them ever get past the
 # escaping, it finds no script, no form and no network; `allow-same-origin` alone lets links to
@@ -57,11 +58,15 @@ p { color: #777 }
 <h1>Quota audits</h1>
 {% if audits %}
 <table><thead>
-<tr><th>Day (UTC)</th><th>Cluster</th><th>Report</th><th>Files</th></tr></thead><tbody>
+<tr><th>Day (UTC)</th><th>Cluster</th>
+{% for title in pages.values() %}<th>{{ title }}</th>{% endfor %}
+<th>Files</th></tr></thead><tbody>
 {% for audit in audits %}
 <tr><td>{{ audit.day }}</td><td>{{ audit.cluster }}</td>
-<td>{% if audit.has_report %}<a href="{{ audit.href }}/{{ report }}">open</a>{% else %}none
+{% for page in pages %}
+<td>{% if page in audit.files %}<a href="{{ audit.href }}/{{ page }}">open</a>{% else %}none
 {% endif %}</td>
+{% endfor %}
 <td>{% for name in audit.others %}<a href="{{ audit.href }}/{{ name }}">{{ name }}</a> {% endfor %}
 </td></tr>
 {% endfor %}
@@ -88,14 +93,9 @@ class PublishedAudit:
         return f"reports/{self.cluster}/{self.day}"
 
     @property
-    def has_report(self) -> bool:
-        """Return whether the report page is there."""
-        return REPORT in self.files
-
-    @property
     def others(self) -> tuple[str, ...]:
-        """Return the files besides the report page: recommendations and the scripts for them."""
-        return tuple(name for name in self.files if name != REPORT)
+        """Return the files besides the pages: recommendations and the scripts for them."""
+        return tuple(name for name in self.files if name not in PAGES)
 
 
 def published_audits(warehouse: Path) -> list[PublishedAudit]:
@@ -149,7 +149,7 @@ def create_app(warehouse: Path) -> FastAPI:
     @app.get("/", response_class=HTMLResponse)
     def list_audits() -> Response:
         page = _PAGE.render(
-            audits=published_audits(warehouse), report=REPORT, dag_id=DAG_ID, warehouse=warehouse
+            audits=published_audits(warehouse), pages=PAGES, dag_id=DAG_ID, warehouse=warehouse
         )
         return HTMLResponse(page, headers=_HEADERS)
 

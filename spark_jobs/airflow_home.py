@@ -34,7 +34,7 @@ def find_project(folder: Path) -> Path:
 def airflow_environment(
     home: Path, project: Path, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return the environment of an Airflow that has only this project's DAG and plugin.
+    """Return the environment of an Airflow that has only this project's DAGs and plugin.
 
     Every inherited ``AIRFLOW*`` variable is left out: a shell set up for another Airflow must
     not make a trial run migrate that one's database.

@@ -24,15 +24,11 @@ from spark_jobs.airflow_home import (
 )
 from spark_jobs.audit_progress import AuditProgress
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
+from spark_jobs.run_form import CLUSTER_PATTERN, TIMEZONE_PATTERN, VERSION_PATTERN
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.step_process import run_process
-from spark_jobs.submit import (
-    CLUSTER_PATTERN,
-    TIMEZONE_PATTERN,
-    VERSION_PATTERN,
-    DailyAudit,
-    default_launcher,
-)
+from spark_jobs.submit import DailyAudit
+from spark_jobs.submitted_step import default_launcher
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _SMALL_ARCHIVE_BYTES = 16 << 20

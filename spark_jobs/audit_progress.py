@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-# What spark_jobs.submit.run_step logs, behind whatever Airflow's log format puts before it.
+# What submitted_step.run_submitted logs, behind whatever Airflow's log format puts before it.
 _STARTED = re.compile(r"step (?P<step>\w+) of \S+ started: ")
 _FINISHED = re.compile(r"step (?P<step>\w+) finished in (?P<seconds>[\d.]+) s")
 _FAILED = re.compile(r"step (?P<step>\w+) failed with exit code (?P<code>-?\d+)")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from types import MappingProxyType
 
-from spark_jobs.step_process import run_process
+from spark_jobs.run_form import text_of
+from spark_jobs.submitted_step import default_launcher, ingest_arguments, run_submitted
 
 STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -37,18 +35,6 @@ ASSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Task id → the asset it renews: Airflow's name of it, and its folder in the warehouse."""
 
-CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-TIMEZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
-VERSION_PATTERN = r"^(\d+(\.\d+){1,3}|\d+=\d+(\.\d+){1,3}(,\d+=\d+(\.\d+){1,3})*)?$"
-
-# Exit codes of the command line that another attempt cannot change: the audit or the data
-# failed (1), the input is wrong (2). Everything else (out of memory, killed) is worth a retry.
-FINAL_EXIT_CODES = frozenset({1, 2})
-
-
-class StepCrashedError(RuntimeError):
-    """A step ended neither well nor with a judgement: killed, or an error of ours."""
-
 
 @dataclass(frozen=True, slots=True)
 class DailyAudit:
@@ -69,13 +55,7 @@ class DailyAudit:
 
     def ingest_arguments(self) -> list[str]:
         """Return the options that only the ingest takes."""
-        version = ["--broker-version", self.broker_version] if self.broker_version else []
-        return ["--timezone", self.timezone, *version]
-
-
-def default_launcher() -> tuple[str, ...]:
-    """Return the command line's own command: this interpreter, this package."""
-    return (sys.executable, "-m", "spark_jobs.cli")
+        return ingest_arguments(self.timezone, self.broker_version)
 
 
 def step_command(task_id: str, audit: DailyAudit, launcher: Sequence[str] = ()) -> list[str]:
@@ -116,11 +96,11 @@ def audit_of_run(
 ) -> DailyAudit:
     """Return what a DAG run audits, from its params and its times."""
     return DailyAudit(
-        archive=_text(params, "archive"),
-        warehouse=_text(params, "warehouse"),
-        cluster=_text(params, "cluster"),
+        archive=text_of(params, "archive"),
+        warehouse=text_of(params, "warehouse"),
+        cluster=text_of(params, "cluster"),
         day=audited_day(params.get("day"), interval_start, run_after),
-        timezone=_text(params, "timezone"),
+        timezone=text_of(params, "timezone"),
         broker_version=params.get("broker_version") or None,
     )
 
@@ -132,36 +112,6 @@ def run_step(
     final_error: type[Exception],
     launcher: Sequence[str] = (),
 ) -> str:
-    """Run a step as a process of its own and return its last line.
-
-    Raises ``final_error`` with the last line where another attempt cannot help (exit code 1 or
-    2), StepCrashedError for any other exit code, TerminatedError when told to end.
-    """
+    """Run a step on its day, as ``run_submitted`` does, and return its last line."""
     command = step_command(task_id, audit, launcher)
-    log(f"step {task_id} of {audit.day} started: {shlex.join(command)}")
-    result = run_process(command, log)
-    if result.exit_code == 0:
-        log(f"step {task_id} finished in {result.seconds:.1f} s")
-        return result.last_line
-    log(f"step {task_id} failed with exit code {result.exit_code} in {result.seconds:.1f} s")
-    if result.exit_code in FINAL_EXIT_CODES:
-        raise final_error(result.last_line or f"step {task_id} failed and said nothing")
-    raise StepCrashedError(
-        f"step {task_id} ended with {_ending(result.exit_code)}; its last line: "
-        f"{result.last_line or 'none'}. The task's log has the rest."
-    )
-
-
-def asset_uri(warehouse: PurePath, table: str) -> str:
-    """Return the address under which Airflow knows a table or folder of the warehouse."""
-    return (warehouse / table).as_uri()
-
-
-def _ending(exit_code: int) -> str:
-    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
-
-
-def _text(params: Mapping[str, str | None], name: str) -> str:
-    value = params.get(name)
-    assert value, f"the DAG's schema lets no run start without {name}"
-    return value
+    return run_submitted(task_id, audit.day.isoformat(), command, log, final_error)

@@ -62,6 +62,7 @@ ROOMS = {
             "spark_jobs.settings",
             "spark_jobs.svg_style",
             "spark_jobs.warehouse",
+            "spark_jobs.whole_file",
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
@@ -94,7 +95,14 @@ ROOMS = {
         {"airflow"},
     ),
     "dags": (
-        {"spark_jobs.settings", "spark_jobs.submit"},
+        {
+            "spark_jobs.policy.catalogue",
+            "spark_jobs.run_form",
+            "spark_jobs.settings",
+            "spark_jobs.submit",
+            "spark_jobs.submitted_step",
+            "spark_jobs.whatif_submit",
+        },
         {"pyspark", "great_expectations", "pandas", "numba", "pyarrow"},
     ),
     "plugins": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.page import render
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse import RunScope
+from spark_jobs.whole_file import write_whole
 
 REPORT_NAME = "report.html"
 
@@ -29,16 +29,4 @@ def report_path(scope: RunScope) -> Path:
 def publish_report(scope: RunScope, settings: ReportSettings | None = None) -> Published:
     """Write the page of an audited day beside its other files and return where it is."""
     page = render(gather(scope), settings or ReportSettings())
-    return Published(report=write_page(report_path(scope), page))
-
-
-def write_page(path: Path, page: str) -> Path:
-    """Write ``page`` and return its path: readers see the page of before or the whole new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(page, encoding="utf-8")
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return path
+    return Published(report=write_whole(report_path(scope), page))

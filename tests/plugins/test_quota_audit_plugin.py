@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,6 +100,26 @@ def test_the_list_has_the_newest_day_first_with_its_files(
     links = ["reports/west/2026-11-21/report.html", REPORT[1:], "reports/east/2026-11-20/recom"]
     places = [page.index(f'href="{link}') for link in links]
     assert places == sorted(places)
+
+
+def test_a_what_if_has_its_own_column_and_is_a_page_with_or_without_a_report(
+    client_of: Callable[..., TestClient], tmp_path: Path
+) -> None:
+    publish(tmp_path, "east", DAY, {"whatif.html": "<h1>What if</h1>"})
+    client = client_of(tmp_path, role="VIEWER")
+    rows = client.get("/").text.split("<tr>")
+    assert re.findall(r"<th>(.*?)</th>", rows[1]) == [
+        *["Day (UTC)", "Cluster", "Report", "What-if", "Files"],
+    ]
+    href = f"reports/east/{DAY}/whatif.html"
+    cells = re.findall(r"<td>(.*?)</td>", " ".join(rows[2].split()))
+    assert [cell.strip() for cell in cells] == [
+        *[str(DAY), "east", "none", f'<a href="{href}">open</a>', ""],
+    ]
+    page = client.get(f"/{href}")
+    assert page.text == "<h1>What if</h1>"
+    assert page.headers["content-type"].startswith("text/html")
+    assert page.headers["content-security-policy"].startswith("sandbox ")
 
 
 def test_an_empty_warehouse_says_what_to_do(

@@ -4,7 +4,6 @@ import datetime as dt
 import re
 import sys
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 import pytest
 import typer.main
@@ -12,19 +11,14 @@ import typer.main
 from spark_jobs import cli
 from spark_jobs.submit import (
     ASSETS,
-    CLUSTER_PATTERN,
     STEPS,
-    TIMEZONE_PATTERN,
-    VERSION_PATTERN,
     DailyAudit,
-    StepCrashedError,
-    asset_uri,
     audit_of_run,
     audited_day,
-    default_launcher,
     run_step,
     step_command,
 )
+from spark_jobs.submitted_step import StepCrashedError, default_launcher
 
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "Europe/Berlin", "4.1.0")
 SCOPE = ["--warehouse", "/wh", "--cluster", "east", "--day", "2026-11-20"]
@@ -53,6 +47,7 @@ def test_the_tasks_run_in_this_order() -> None:
         "validate_judged",
         "publish_report",
     ]
+    assert set(ASSETS) <= set(STEPS)
 
 
 @pytest.mark.parametrize(
@@ -171,26 +166,3 @@ def test_a_final_failure_without_a_word_names_the_step() -> None:
 def test_a_crash_may_be_tried_again_and_says_how_it_ended(code: str, ending: str) -> None:
     with pytest.raises(StepCrashedError, match=f"{ending}; its last line: so far"):
         run_step("replay_quotas", AUDIT, print, FinalError, python(code))
-
-
-def test_an_asset_is_addressed_by_its_folder() -> None:
-    assert (
-        asset_uri(PurePosixPath("/data/ware house"), "reports")
-        == "file:///data/ware%20house/reports"
-    )
-    assert set(ASSETS) <= set(STEPS)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "good", "bad"),
-    [
-        (CLUSTER_PATTERN, ["default", "east-1", "a.b_c"], ["", "../x", "a/b", ".hidden", "a b"]),
-        (TIMEZONE_PATTERN, ["UTC", "America/New_York", "Etc/GMT+3"], ["", "../x", "--help"]),
-        (VERSION_PATTERN, ["", "4.1.0", "3.7", "1=3.7.2,2=4.1.0"], ["latest", "1=", "4.1.0,"]),
-    ],
-)
-def test_the_form_takes_what_reads_like_it_and_nothing_else(
-    pattern: str, good: list[str], bad: list[str]
-) -> None:
-    assert [value for value in good if not re.search(pattern, value)] == []
-    assert [value for value in bad if re.search(pattern, value)] == []

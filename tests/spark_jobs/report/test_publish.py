@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from spark_jobs.report.publish import publish_report, write_page
+from spark_jobs.report.publish import publish_report
 from spark_jobs.settings import ReportSettings
 from tests.spark_jobs.report.day_builder import busy_day, quiet_day
 
@@ -30,11 +28,3 @@ def test_the_files_of_the_recommendations_are_named_where_they_exist(tmp_path: P
     page = publish_report(scope, ReportSettings(pictures_max=0)).report.read_text(encoding="utf-8")
     assert "<code>recommendations.csv</code>" in page
     assert "apply.sh" not in page
-
-
-def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
-    report = write_page(tmp_path / "report.html", "before")
-    with pytest.raises(UnicodeEncodeError):
-        write_page(report, "half of a pair: \udc80")
-    assert report.read_text(encoding="utf-8") == "before"
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -1,0 +1,64 @@
+"""A step of a DAG: a command line run to its end, and what its exit code means for the task."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+from spark_jobs.step_process import run_process
+
+# Exit codes of the command line that another attempt cannot change: the audit or the data
+# failed (1), the input is wrong (2). Everything else (out of memory, killed) is worth a retry.
+FINAL_EXIT_CODES = frozenset({1, 2})
+
+
+class StepCrashedError(RuntimeError):
+    """A step ended neither well nor with a judgement: killed, or an error of ours."""
+
+
+def default_launcher() -> tuple[str, ...]:
+    """Return the command line's own command: this interpreter, this package."""
+    return (sys.executable, "-m", "spark_jobs.cli")
+
+
+def ingest_arguments(timezone: str, broker_version: str | None) -> list[str]:
+    """Return the options that only a command which ingests takes."""
+    version = ["--broker-version", broker_version] if broker_version else []
+    return ["--timezone", timezone, *version]
+
+
+def run_submitted(
+    task_id: str,
+    day: str,
+    command: Sequence[str],
+    log: Callable[[str], None],
+    final_error: type[Exception],
+) -> str:
+    """Run a task's command as a process of its own and return its last line.
+
+    Raises ``final_error`` with the last line where another attempt cannot help (exit code 1 or
+    2), StepCrashedError for any other exit code, TerminatedError when told to end.
+    """
+    log(f"step {task_id} of {day} started: {shlex.join(command)}")
+    result = run_process(command, log)
+    if result.exit_code == 0:
+        log(f"step {task_id} finished in {result.seconds:.1f} s")
+        return result.last_line
+    log(f"step {task_id} failed with exit code {result.exit_code} in {result.seconds:.1f} s")
+    if result.exit_code in FINAL_EXIT_CODES:
+        raise final_error(result.last_line or f"step {task_id} failed and said nothing")
+    raise StepCrashedError(
+        f"step {task_id} ended with {_ending(result.exit_code)}; its last line: "
+        f"{result.last_line or 'none'}. The task's log has the rest."
+    )
+
+
+def asset_uri(warehouse: PurePath, table: str) -> str:
+    """Return the address under which Airflow knows a table or folder of the warehouse."""
+    return (warehouse / table).as_uri()
+
+
+def _ending(exit_code: int) -> str:
+    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"

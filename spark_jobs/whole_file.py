@@ -1,0 +1,18 @@
+"""Writing a file for people so that nobody ever sees half of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> Path:
+    """Write ``text`` and return its path: readers see the file of before or the whole new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path

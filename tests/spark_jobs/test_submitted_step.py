@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import sys
+from pathlib import PurePosixPath
+
+import pytest
+
+from spark_jobs.submitted_step import (
+    StepCrashedError,
+    asset_uri,
+    ingest_arguments,
+    run_submitted,
+)
+
+
+class FinalError(Exception):
+    """Stands for Airflow's exception that forbids a retry."""
+
+
+def test_the_first_line_of_the_log_is_a_command_that_a_shell_takes() -> None:
+    log: list[str] = []
+    command = [sys.executable, "-S", "-c", "import sys; print(sys.argv[1])", "it's $HOME"]
+    assert run_submitted("step_a", "2026-11-20", command, log.append, FinalError) == "it's $HOME"
+    assert log[0].startswith("step step_a of 2026-11-20 started: ")
+    assert log[0].endswith("""'it'"'"'s $HOME'""")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "error"), [(1, FinalError), (2, FinalError), (3, StepCrashedError)]
+)
+def test_only_a_judgement_is_final(exit_code: int, error: type[Exception]) -> None:
+    command = [sys.executable, "-S", "-c", f"print('why'); raise SystemExit({exit_code})"]
+    with pytest.raises(error, match="why"):
+        run_submitted("step_a", "2026-11-20", command, print, FinalError)
+
+
+def test_a_version_that_has_to_be_found_out_is_not_passed() -> None:
+    assert ingest_arguments("UTC", None) == ingest_arguments("UTC", "") == ["--timezone", "UTC"]
+    assert ingest_arguments("UTC", "4.1.0")[2:] == ["--broker-version", "4.1.0"]
+
+
+def test_an_asset_is_addressed_by_its_folder() -> None:
+    folder = PurePosixPath("/data/ware house")
+    assert asset_uri(folder, "reports") == "file:///data/ware%20house/reports"

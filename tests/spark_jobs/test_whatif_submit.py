@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from spark_jobs import cli
+from spark_jobs.submitted_step import StepCrashedError, default_launcher
+from spark_jobs.whatif_submit import (
+    AS_LOGGED,
+    MODES,
+    ScenarioFile,
+    WhatifRun,
+    run_whatif,
+    scenario_path,
+    whatif_command,
+    whatif_of_run,
+)
+
+RUN_ID = "manual__2026-11-21T09:00:00.5+00:00"
+SCENARIO = '[[policy]]\nname = "kip13"\nlabel = "größer"\r\n'
+FORM: dict[str, Any] = {
+    "policies": ["kip13"],
+    "scenario": None,
+    "mode": "as_logged",
+    "day": None,
+    "cluster": "east",
+    "warehouse": "/wh",
+    "archive": None,
+    "timezone": "Europe/Berlin",
+    "broker_version": "4.1.0",
+}
+ASKED = WhatifRun(
+    warehouse="/wh",
+    cluster="east",
+    day=None,
+    archive=None,
+    timezone="Europe/Berlin",
+    broker_version="4.1.0",
+    policies=("kip13",),
+    scenario=None,
+    mode="as_logged",
+)
+SCOPE = ["--warehouse", "/wh", "--cluster", "east"]
+INGEST = ["--timezone", "Europe/Berlin", "--broker-version", "4.1.0"]
+
+
+class FinalError(Exception):
+    """Stands for Airflow's exception that forbids a retry."""
+
+
+def python(code: str) -> list[str]:
+    # What comes after the code is the command's own arguments, which the code may ignore.
+    return [sys.executable, "-S", "-c", code]
+
+
+def asked_in(warehouse: Path, **form: Any) -> WhatifRun:
+    return whatif_of_run({**FORM, "warehouse": str(warehouse), **form}, RUN_ID)
+
+
+def test_what_is_replayed_is_what_the_form_says() -> None:
+    assert whatif_of_run(FORM, RUN_ID) == ASKED
+    everything = {
+        **{"day": "2026-11-20", "archive": "/logs", "mode": "both", "scenario": SCENARIO},
+        **{"policies": ["kip13", "kip599_rate"]},
+    }
+    assert whatif_of_run({**FORM, **everything}, RUN_ID) == replace(
+        ASKED,
+        day=dt.date(2026, 11, 20),
+        archive="/logs",
+        mode="both",
+        policies=("kip13", "kip599_rate"),
+        scenario=ScenarioFile(scenario_path(Path("/wh"), RUN_ID, SCENARIO), SCENARIO),
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "empty"),
+    [("day", ""), ("archive", ""), ("scenario", " \n"), ("broker_version", ""), ("policies", [])],
+)
+def test_an_emptied_field_is_as_good_as_none(field: str, empty: object) -> None:
+    none = None if field != "policies" else ()
+    assert getattr(whatif_of_run({**FORM, field: empty}, RUN_ID), field) == none
+
+
+@pytest.mark.parametrize(
+    ("asked", "arguments"),
+    [
+        (ASKED, [*SCOPE, "--policy", "kip13"]),
+        (
+            replace(ASKED, policies=("kip13", "kip599_rate")),
+            [*SCOPE, "--policy", "kip13", "--policy", "kip599_rate"],
+        ),
+        (
+            replace(ASKED, day=dt.date(2026, 11, 20)),
+            [*SCOPE, "--day", "2026-11-20", "--policy", "kip13"],
+        ),
+        (replace(ASKED, archive="/logs"), ["/logs", *INGEST, *SCOPE, "--policy", "kip13"]),
+        (
+            replace(ASKED, archive="/logs", broker_version=None),
+            ["/logs", *INGEST[:2], *SCOPE, "--policy", "kip13"],
+        ),
+        (
+            replace(ASKED, policies=(), scenario=ScenarioFile(Path("/wh/scenarios/a.toml"), "")),
+            [*SCOPE, "--scenario", "/wh/scenarios/a.toml"],
+        ),
+        (replace(ASKED, mode="both"), [*SCOPE, "--policy", "kip13", "--mode", "both"]),
+    ],
+    ids=["one", "several", "one day", "an archive", "no version", "a scenario", "another mode"],
+)
+def test_the_command_says_what_the_form_says(asked: WhatifRun, arguments: list[str]) -> None:
+    assert whatif_command(asked, ["quota-audit"]) == ["quota-audit", "whatif", *arguments]
+
+
+def test_the_command_line_understands_the_command(tmp_path: Path) -> None:
+    asked = asked_in(tmp_path, archive=str(tmp_path), scenario=SCENARIO, day="2026-11-20")
+    name, *arguments = whatif_command(asked)[len(default_launcher()) :]
+    command = typer.main.get_command(cli.app).commands[name]
+    params = command.make_context(name, arguments).params
+    assert (params["archive"], params["warehouse"]) == (tmp_path, tmp_path)
+    assert asked.scenario
+    assert params["scenario"] == asked.scenario.path
+    assert params["policy"] == ["kip13"]
+    assert params["day"].date() == asked.day
+    assert (params["cluster"], params["timezone"]) == ("east", "Europe/Berlin")
+    assert params["broker_version"] == "4.1.0"
+
+
+def test_every_mode_has_a_name_that_a_person_understands() -> None:
+    assert list(MODES) == ["as_logged", "closed_loop", "both"]
+    assert AS_LOGGED in MODES
+    assert all(" " in name for name in MODES.values())
+
+
+@pytest.mark.parametrize("run_id", [RUN_ID, "../../etc/x", "a b/c\nd", ".", "~", "x" * 250])
+def test_the_scenario_s_file_has_a_safe_name_that_shows_the_run(run_id: str) -> None:
+    path = scenario_path(Path("/wh"), run_id, SCENARIO)
+    assert path.parent == Path("/wh/scenarios")
+    assert path.suffix == ".toml"
+    assert set(path.stem) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+    assert len(path.name) < 120
+
+
+def test_another_attempt_finds_its_own_scenario_and_no_other_run_s() -> None:
+    def path(run_id: str, text: str) -> Path:
+        return scenario_path(Path("/wh"), run_id, text)
+
+    assert path(RUN_ID, SCENARIO) == path(RUN_ID, SCENARIO)
+    assert path(RUN_ID, SCENARIO) != path("manual__2026-11-22T09:00:00.5+00:00", SCENARIO)
+    # The ids differ in what no file name may have, so only the text tells the runs apart.
+    assert path("a:b", SCENARIO) != path("a+b", SCENARIO + "#")
+
+
+def test_the_scenario_is_kept_as_it_was_typed_before_the_command_runs(tmp_path: Path) -> None:
+    asked = asked_in(tmp_path, scenario=SCENARIO)
+    assert asked.scenario
+    code = "import sys; print(ascii(open(sys.argv[-3], newline='').read()))"
+    log: list[str] = []
+    assert run_whatif(asked, log.append, FinalError, python(code)) == ascii(SCENARIO)
+    assert asked.scenario.path.read_bytes() == SCENARIO.encode()
+    assert str(asked.scenario.path) in log[0]
+    # Again, as after a crash: the same file, and no draft of it left.
+    run_whatif(asked, log.append, FinalError, python(code))
+    assert list(asked.scenario.path.parent.iterdir()) == [asked.scenario.path]
+
+
+def test_the_log_begins_with_the_command_and_has_nothing_of_the_scenario(tmp_path: Path) -> None:
+    asked = asked_in(tmp_path, scenario=SCENARIO, day="2026-11-20")
+    log: list[str] = []
+    assert run_whatif(asked, log.append, FinalError, python("print('done')")) == "done"
+    assert log[0].startswith("step replay_policies of 2026-11-20 started: ")
+    assert log[0].endswith(" ".join(whatif_command(asked, [])[len(default_launcher()) :]))
+    assert "größer" not in "".join(log)
+
+
+@pytest.mark.parametrize("scenario", [None, "", "\n  \n"])
+def test_a_form_with_nothing_to_replay_is_refused_with_what_to_do(
+    tmp_path: Path, scenario: str | None
+) -> None:
+    asked = asked_in(tmp_path, policies=None, scenario=scenario)
+    with pytest.raises(FinalError, match=r"names neither policies nor a scenario: choose one"):
+        run_whatif(asked, print, FinalError, python("raise AssertionError"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("exit_code", [1, 2])
+def test_bad_data_and_bad_input_are_final(tmp_path: Path, exit_code: int) -> None:
+    code = f"import sys; print('no such key'); sys.exit({exit_code})"
+    with pytest.raises(FinalError, match=r"^no such key$"):
+        run_whatif(asked_in(tmp_path), print, FinalError, python(code))
+
+
+def test_a_crash_may_be_tried_again(tmp_path: Path) -> None:
+    code = "import os; os.kill(os.getpid(), 9)"
+    with pytest.raises(StepCrashedError, match="replay_policies ended with signal 9"):
+        run_whatif(asked_in(tmp_path), print, FinalError, python(code))
