@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ from spark_jobs.jobs.whatif import whatif
 from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.outcomes import MUTATION
 from spark_jobs.lab.scenario import ScenarioPolicy, chosen_policies, read_scenario
-from spark_jobs.policy.catalogue import POLICIES
+from spark_jobs.policy.catalogue import POLICIES, policy_class
+from spark_jobs.report.whatif_page import WhatifPolicy, configuration_text, publish_whatif
 from spark_jobs.warehouse import RunScope, days_of
 
 MODE_SENTENCES = {
@@ -94,17 +95,20 @@ def print_policies() -> None:
 
 
 def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
-    """Replay, validate and print, as tables or as one JSON object.
+    """Replay, validate and print, as tables or as one JSON object; with a warehouse, as pages too.
 
     Raises BadInputError where there is nothing to replay, and DataQualityError where the result
     breaks a rule.
     """
     policies = scenario_policies(request)
     days = {}
+    pages = []
     with spark_session("whatif") as spark, _ingested(request, spark) as scopes:
         for scope in scopes:
             days[str(scope.day)] = whatif(spark, scope, policies, request.modes).to_pylist()
             validate_stage(scope, "whatif", spark)
+            if request.warehouse is not None:
+                pages.append(publish_whatif(scope, days[str(scope.day)], _described(policies)))
     if as_json:
         mode = request.modes[0] if len(request.modes) == 1 else BOTH_MODES
         print(json.dumps({"mode": mode, "days": days}))
@@ -116,6 +120,21 @@ def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
         console.print(f"\n{day} UTC", markup=False)
         table = whatif_table(rows)
         console.print(table, width=console.measure(table).maximum)
+    for page in pages:
+        console.print(f"page: {page}", markup=False)
+
+
+def _described(policies: Sequence[ScenarioPolicy]) -> list[WhatifPolicy]:
+    """Return what the page tells of each policy."""
+    return [
+        WhatifPolicy(
+            policy.label,
+            policy.name,
+            policy_class(policy.name).title,
+            configuration_text(policy.config, [asdict(topic) for topic in policy.topics]),
+        )
+        for policy in policies
+    ]
 
 
 def scenario_policies(request: WhatifRequest) -> tuple[ScenarioPolicy, ...]:

@@ -69,6 +69,9 @@ def config_value(value: float) -> str:
 
 def _apply(row: Mapping[str, Any]) -> str:
     quota_type = row["quota_type"]
+    if row["proposed"] is None:
+        now = amount(row["current"], quota_type)
+        return _command(row, [f"{now} → none. {row['reason']}"], ["--delete-config", quota_type])
     now, then = amount(row["current"], quota_type), amount(row["proposed"], quota_type)
     change = ["--add-config", f"{quota_type}={config_value(row['proposed'])}"]
     return _command(row, [f"{now} → {then}. {row['reason']}"], change)

@@ -23,16 +23,21 @@ class Proposal:
     quota_user: str | None
     quota_client_id: str | None
     status: str
+    kind: str | None
     current: float | None
+    previous: float | None
     proposed: float | None
     lower: float | None
     upper: float | None
     reason: str
     confidence: str
     clamped_by: str | None
-    hottest_broker_id: int
+    hottest_broker_id: int | None
     throttle_time_ms_before: int | None
     throttle_time_ms_after: int | None
+    days_seen: int
+    backtest_trials: int
+    backtest_kept: int
     evidence: Evidence
 
     @property

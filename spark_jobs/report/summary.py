@@ -93,6 +93,11 @@ def _client(throttled: ThrottledSensor) -> ThrottledClient:
 
 def _in_words(proposal: Proposal) -> str:
     current = rate(proposal.current, proposal.quota_type)
+    if proposal.proposed is None:
+        return (
+            f"{proposal.entity}: {proposal.quota_type} {current} → none, unused, "
+            f"confidence {proposal.confidence}"
+        )
     proposed = rate(proposal.proposed, proposal.quota_type)
     difference = change(proposal.current, proposal.proposed)
     return (

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from spark_jobs.report import whatif_wording as words
 from spark_jobs.report.page_template import page_template
-from spark_jobs.report.publish import write_page
 from spark_jobs.report.whatif_answer import answer
 from spark_jobs.report.whatif_figures import FIGURES, Row, modes_of, replays_of
 from spark_jobs.report.whatif_harm import harm_tables
@@ -20,6 +19,7 @@ from spark_jobs.report.whatif_tables import clients_tables, totals_tables
 from spark_jobs.report.wording import shortened
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse import RunScope
+from spark_jobs.whole_file import write_whole
 
 WHATIF_PAGE_NAME = "whatif.html"
 PICTURES_MAX = 10
@@ -51,7 +51,7 @@ def publish_whatif(
 ) -> Path:
     """Write the page of ``rows``, of schema WHATIF, beside the day's report; return its path."""
     facts = WhatifFacts(scope.cluster, scope.day, tuple(policies))
-    return write_page(
+    return write_whole(
         scope.output_dir("reports") / WHATIF_PAGE_NAME, render_whatif(rows, facts, settings)
     )
 

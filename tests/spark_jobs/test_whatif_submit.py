@@ -118,7 +118,9 @@ def test_the_command_says_what_the_form_says(asked: WhatifRun, arguments: list[s
 
 
 def test_the_command_line_understands_the_command(tmp_path: Path) -> None:
-    asked = asked_in(tmp_path, archive=str(tmp_path), scenario=SCENARIO, day="2026-11-20")
+    asked = asked_in(
+        tmp_path, archive=str(tmp_path), scenario=SCENARIO, day="2026-11-20", mode="both"
+    )
     name, *arguments = whatif_command(asked)[len(default_launcher()) :]
     command = typer.main.get_command(cli.app).commands[name]
     params = command.make_context(name, arguments).params
@@ -126,6 +128,7 @@ def test_the_command_line_understands_the_command(tmp_path: Path) -> None:
     assert asked.scenario
     assert params["scenario"] == asked.scenario.path
     assert params["policy"] == ["kip13"]
+    assert params["mode"] == "both"
     assert params["day"].date() == asked.day
     assert (params["cluster"], params["timezone"]) == ("east", "Europe/Berlin")
     assert params["broker_version"] == "4.1.0"
