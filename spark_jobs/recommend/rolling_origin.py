@@ -37,6 +37,8 @@ class Trial:
     # What is left of the value above the largest rate: a share, negative where it was passed.
     headroom_before: float
     headroom_after: float
+    # It went only as far as one step may.
+    is_step: bool = False
 
     def is_needed(self, settings: RecommendSettings) -> bool:
         """Return whether there was anything to promise: a raise of what was not throttled was not.
@@ -47,11 +49,17 @@ class Trial:
         return not is_raise or self.throttle_time_ms_before >= max(settings.min_throttle_ms, 1)
 
     def is_kept(self, settings: RecommendSettings) -> bool:
-        """Return whether a raise left little throttling, or a lower value added little."""
-        allowed = self.throttle_time_ms_before
-        if self.proposed > self.current:
-            allowed = int(settings.left_share_max * self.throttle_time_ms_before)
-        return self.throttle_time_ms_after <= max(allowed, settings.min_throttle_ms)
+        """Return whether a raise did what it is for, or a lower value added little throttling.
+
+        A raise leaves little throttling and covers what the next day asked for: a client that
+        waits is throttled little by any larger value, and would send more. One step of several
+        promises less throttling only.
+        """
+        is_raise = self.proposed > self.current
+        share = settings.left_share_max if is_raise and not self.is_step else 1.0
+        allowed = max(int(share * self.throttle_time_ms_before), settings.min_throttle_ms)
+        covers = self.headroom_after >= 0 or self.is_step or not is_raise
+        return covers and self.throttle_time_ms_after <= allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +132,5 @@ def _trial(
         throttle_time_ms_after=total(proposed),
         headroom_before=1 - peak / case.current,
         headroom_after=1 - peak / proposed,
+        is_step=case.proposal.clamped_by is not None,
     )
