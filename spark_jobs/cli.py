@@ -27,7 +27,10 @@ from spark_jobs.cli_options import (
     OptionalWarehouse,
     Policies,
     Prefix,
+    ProposalDay,
+    RenderTarget,
     ReplayMode,
+    Rollback,
     Scenario,
     Snapshot,
     Timezone,
@@ -143,6 +146,22 @@ def recommend(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") 
     from spark_jobs.jobs.recommend_quotas import recommend_quotas
 
     typer.echo(recommend_quotas(_scope(warehouse, cluster, day)))
+
+
+@app.command()
+def render(
+    target: RenderTarget,
+    warehouse: Warehouse,
+    cluster: ClusterName = "default",
+    day: ProposalDay = None,
+    rollback: Rollback = False,
+) -> None:
+    """Print a day's proposals as a tool's file; what it cannot hold goes to standard error."""
+    from spark_jobs.jobs.print_render import print_render
+
+    print_render(
+        target, warehouse.absolute(), cluster, day.date() if day else None, is_rollback=rollback
+    )
 
 
 @app.command()

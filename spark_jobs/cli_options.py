@@ -109,4 +109,23 @@ ReplayMode = Annotated[
 ListPolicies = Annotated[
     bool, typer.Option("--list-policies", help="Print the policies' names, one a line.")
 ]
+RenderTarget = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        help="kafka-configs, admin-json, strimzi, jikkou, terraform, rpk or kip13.",
+    ),
+]
+ProposalDay = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--day",
+        formats=["%Y-%m-%d"],
+        help="UTC day whose proposals are meant [default: the newest with recommendations].",
+        metavar="YYYY-MM-DD",
+    ),
+]
+Rollback = Annotated[
+    bool, typer.Option("--rollback", help="Print what takes the changes back instead.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

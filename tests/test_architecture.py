@@ -52,7 +52,13 @@ ROOMS = {
         HEAVY | CLOCKS_AND_CHANCE,
     ),
     "spark_jobs/recommend": (
-        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.quota"},
+        {
+            "spark_jobs.tables",
+            "spark_jobs.errors",
+            "spark_jobs.settings",
+            "spark_jobs.quota",
+            "spark_jobs.alter",
+        },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
     "spark_jobs/report": (

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.alter.quota_set import QuotaValue
 from spark_jobs.recommend.quota_entity import QuotaEntity
 
 DAY_MS = 86_400_000
+STATIC = "static"
 UNLIMITED = 1e15
 """From here on a bound limits nothing: a petabyte per second; tools write 2^63 − 1."""
 
@@ -34,7 +36,7 @@ class ConfiguredValues:
             self._known.add(key)
             until_ms = row["valid_until_ms"]
             if row["valid_from_ms"] <= at_ms and (until_ms is None or at_ms < until_ms):
-                self._values[key] = ConfiguredValue(row["bound"], row["source"] != "static")
+                self._values[key] = ConfiguredValue(row["bound"], row["source"] != STATIC)
 
     def of(
         self, quota_type: str, entity: QuotaEntity, last_seen_bound: float
@@ -55,6 +57,23 @@ class ConfiguredValues:
     def own(self, quota_type: str, entity: QuotaEntity) -> ConfiguredValue | None:
         """Return the entity's value if the timeline has one in force."""
         return self._values.get((quota_type, entity))
+
+    def in_cluster(self) -> list[QuotaValue]:
+        """Return the values in force that are set in the cluster."""
+        return [
+            QuotaValue(quota_type, entity.user, entity.client_id, value.bound)
+            for (quota_type, entity), value in self._values.items()
+            if value.is_dynamic
+        ]
+
+
+def values_in_cluster(quota_changes: Iterable[Mapping[str, Any]], at_ms: int) -> list[QuotaValue]:
+    """Return the values set in the cluster at ``at_ms``, from rows of ``quota_changes``.
+
+    What a broker's file says does not hide them, however late it was read.
+    """
+    dynamic = [row for row in quota_changes if row["source"] != STATIC]
+    return ConfiguredValues(dynamic, at_ms).in_cluster()
 
 
 def end_of_day_ms(at_ms: int) -> int:

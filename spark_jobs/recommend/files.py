@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-from spark_jobs.recommend.kafka_configs import apply_script, rollback_script
+from spark_jobs.alter.quota_alteration import proposed_alterations
+from spark_jobs.alter.render import render
 
 CSV_FILE, APPLY_FILE, ROLLBACK_FILE = "recommendations.csv", "apply.sh", "rollback.sh"
 
@@ -20,9 +21,10 @@ def write_files(recommendations: pa.Table, folder: Path) -> tuple[Path, ...]:
     folder.mkdir(parents=True, exist_ok=True)
     table, apply, rollback = (folder / n for n in (CSV_FILE, APPLY_FILE, ROLLBACK_FILE))
     csv.write_csv(recommendations, table)
-    rows = recommendations.to_pylist()
-    _write_script(apply, apply_script(rows))
-    _write_script(rollback, rollback_script(rows, [row["previous"] for row in rows]))
+    # One call of the tool sets one value: what else is in force does not matter.
+    scripts = render("kafka-configs", proposed_alterations(recommendations.to_pylist()), ())
+    _write_script(apply, scripts.text)
+    _write_script(rollback, scripts.rollback)
     return table, apply, rollback
 
 

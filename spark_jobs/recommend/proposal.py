@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_jobs.alter.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.configured_values import UNLIMITED
 from spark_jobs.recommend.demand import FREE_RUN, SEVERAL_DAYS, Demand
@@ -13,13 +14,6 @@ from spark_jobs.settings import RecommendSettings
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
 WITHHELD = "withheld"
 RAISE, LOWER = "raise", "lower"
-
-UNITS = {
-    QuotaType.PRODUCER_BYTE_RATE: "B/s",
-    QuotaType.CONSUMER_BYTE_RATE: "B/s",
-    QuotaType.REQUEST_PERCENTAGE: "% of a thread",
-    QuotaType.CONTROLLER_MUTATION_RATE: "partitions/s",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +90,6 @@ def plausible_range(need: Need, settings: RecommendSettings) -> tuple[float, flo
         return 0.0, 0.0
     widening = 1.0 + settings.min_seconds / max(need.seconds, settings.min_seconds)
     return rate, step_up(rate * settings.headroom * widening, need.quota_type)
-
-
-def amount(value: float, quota_type: str) -> str:
-    """Return a value with its unit, as sentences have it.
-
-    >>> amount(1_250_000.0, "producer_byte_rate"), amount(2.5, "controller_mutation_rate")
-    ('1,250,000 B/s', '2.5 partitions/s')
-    """
-    digits = f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.3g}"
-    return f"{digits} {UNITS[QuotaType(quota_type)]}"
 
 
 def _missing(need: Need, settings: RecommendSettings) -> str | None:

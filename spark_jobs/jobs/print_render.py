@@ -1,0 +1,64 @@
+"""Printing a day's proposals as the file of a tool that applies them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import typer
+
+from spark_jobs.alter.plan import Refusal, Rendered
+from spark_jobs.alter.quota_alteration import proposed_alterations
+from spark_jobs.alter.render import render
+from spark_jobs.alter.wording import one_line, subject
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.utc_days import DAY_MS, day_number
+from spark_jobs.recommend.configured_values import values_in_cluster
+from spark_jobs.warehouse import RunScope, days_of, read_table
+
+RECOMMENDATIONS = "recommendations"
+
+
+def print_render(
+    target: str, warehouse: Path, cluster: str, day: dt.date | None, *, is_rollback: bool
+) -> None:
+    """Print what applies the proposals of a day (or takes them back), and to stderr the refused.
+
+    Without ``day`` it is the newest with recommendations. Raises BadInputError for an unknown
+    target, a day without recommendations, and where every proposal was refused.
+    """
+    scope = RunScope(warehouse, cluster, _day(warehouse, cluster, day))
+    rendered, proposals = render_day(target, scope)
+    for refusal in rendered.refusals:
+        typer.echo(refusal_line(refusal), err=True)
+    if proposals and len(rendered.refusals) == proposals:
+        raise BadInputError(
+            f"--target {target} can express none of the {proposals} proposals of {scope.day}; the "
+            "reasons are above, each with what to use instead."
+        )
+    typer.echo(rendered.rollback if is_rollback else rendered.text, nl=False)
+
+
+def render_day(target: str, scope: RunScope) -> tuple[Rendered, int]:
+    """Return the proposals of a day as ``target`` has them, and how many they are."""
+    alterations = proposed_alterations(read_table(scope, RECOMMENDATIONS).to_pylist())
+    end_ms = (day_number(scope.day) + 1) * DAY_MS - 1
+    in_force = values_in_cluster(read_table(scope, "quota_changes").to_pylist(), end_ms)
+    return render(target, alterations, in_force), len(alterations)
+
+
+def refusal_line(refusal: Refusal) -> str:
+    """Return a refusal in one line."""
+    return one_line(f"refused: {subject(refusal.alteration)}: {refusal.reason}")
+
+
+def _day(warehouse: Path, cluster: str, day: dt.date | None) -> dt.date:
+    days = days_of(warehouse, cluster, RECOMMENDATIONS)
+    if not days or (day and day not in days):
+        found = f"the days {', '.join(map(str, days))}" if days else "no day"
+        raise BadInputError(
+            f"{warehouse} holds recommendations of {found} of the cluster {cluster!r}"
+            f"{f', not of {day}' if day else ''}; run 'quota-audit recommend' first, or name "
+            "another --cluster or --day."
+        )
+    return day or days[-1]
