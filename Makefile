@@ -70,6 +70,7 @@ bench: setup-dev ## ratios: kernels beside the JVM's Rate, alignment beside the 
 	.venv/bin/python benchmarks/replay_kernel.py
 	.venv/bin/python benchmarks/alignment.py
 	.venv/bin/python benchmarks/ingest.py
+	.venv/bin/python benchmarks/recommend.py
 
 gallery: setup ## write docs/gallery: the design documents' own arguments, replayed
 	.venv/bin/python -m spark_jobs.gallery docs/gallery

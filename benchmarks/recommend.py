@@ -180,31 +180,34 @@ def simulated(way: Way | None, seed: int, wants: Sequence[Mapping[str, float]]) 
     for day in range(DAYS):
         if way is None:
             world.values = dict(wants[day])
-        set_ms = (FIRST_DAY + day) * DAY_MS
-        before = dict(world.values)
+        known = set(world.values) if day else set()
         seen, decisions = live(world, day, seed)
-        for name, value in world.values.items():
-            if before.get(name) is None or day == 0:
-                world.changes.append(_change(name, value, set_ms))
-        for name, need in wants[day].items():
-            world.value_days += world.values[name]
-            world.demand_days += need
-        if way is None or day == DAYS - 1:
-            continue
-        new = way(world, day, seen, decisions)
-        for name, value in new.items():
-            if value != world.values[name]:
-                world.changed += 1
-                if value > world.values[name]:
-                    world.raises += 1
-                    world.needed_raises += wants[day + 1].get(name, 0.0) > world.values[name]
-                for change in world.changes:
-                    if change["quota_user"] == name and change["valid_until_ms"] is None:
-                        change["valid_until_ms"] = set_ms + DAY_MS
-                world.changes.append(_change(name, value, set_ms + DAY_MS))
-        world.values = dict(new)
-        world.days.append(EarlierDay(seen_day(FIRST_DAY + day, seen), decisions))
+        for name in world.values.keys() - known:
+            world.changes.append(_change(name, world.values[name], (FIRST_DAY + day) * DAY_MS))
+        world.value_days += sum(world.values[name] for name in wants[day])
+        world.demand_days += sum(wants[day].values())
+        if way is not None and day < DAYS - 1:
+            _set(world, day, way(world, day, seen, decisions), wants[day + 1])
+            world.days.append(EarlierDay(seen_day(FIRST_DAY + day, seen), decisions))
     return world
+
+
+def _set(world: World, day: int, new: Mapping[str, float], next_wants: Mapping[str, float]) -> None:
+    """Set the next day's values, and count what was changed and whether it was needed."""
+    set_ms = (FIRST_DAY + day + 1) * DAY_MS
+    for name, value in new.items():
+        old = world.values[name]
+        if value == old:
+            continue
+        world.changed += 1
+        if value > old:
+            world.raises += 1
+            world.needed_raises += next_wants.get(name, 0.0) > old
+        for change in world.changes:
+            if change["quota_user"] == name and change["valid_until_ms"] is None:
+                change["valid_until_ms"] = set_ms
+        world.changes.append(_change(name, value, set_ms))
+    world.values = dict(new)
 
 
 def _change(name: str, value: float, from_ms: int) -> Row:

@@ -28,6 +28,7 @@ from spark_jobs.cli_options import (
     Policies,
     Prefix,
     ProposalDay,
+    RecommendFile,
     RenderTarget,
     ReplayMode,
     Rollback,
@@ -141,11 +142,16 @@ def judge(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> N
 
 
 @app.command()
-def recommend(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
-    """Propose quota overrides, each with its evidence and a backtest."""
-    from spark_jobs.jobs.recommend_quotas import recommend_quotas
+def recommend(
+    warehouse: Warehouse,
+    day: Day,
+    cluster: ClusterName = "default",
+    settings: RecommendFile = None,
+) -> None:
+    """Propose quota values from a day and the days before it, each with evidence and a backtest."""
+    from spark_jobs.jobs.recommend_quotas import read_settings, recommend_quotas
 
-    typer.echo(recommend_quotas(_scope(warehouse, cluster, day)))
+    typer.echo(recommend_quotas(_scope(warehouse, cluster, day), read_settings(settings)))
 
 
 @app.command()

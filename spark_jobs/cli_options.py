@@ -98,6 +98,13 @@ Policies = Annotated[
         "policy with nothing configured. Repeatable.",
     ),
 ]
+RecommendFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        help="TOML file of what a proposal needs and may do; see docs/recommendations.md.",
+    ),
+]
 ReplayMode = Annotated[
     str,
     typer.Option(

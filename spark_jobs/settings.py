@@ -35,7 +35,7 @@ class JudgeSettings(BaseSettings):
 
 
 class RecommendSettings(BaseSettings):
-    """What a recommendation needs and may do; read from ``QUOTA_AUDIT_RECOMMEND_*``."""
+    """What a recommendation needs and may do; read from ``QUOTA_AUDIT_RECOMMEND_*`` or a file."""
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_RECOMMEND_", frozen=True)
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.utc_days import day_number
 from spark_jobs.recommend.days import seen_day
@@ -9,6 +16,7 @@ from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
+from spark_jobs.whole_file import write_whole
 
 
 def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None) -> str:
@@ -28,12 +36,42 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
         day_number(scope.day),
     )
     write_local(rows, "recommendations", scope)
+    _echo(settings, scope)
     status = rows["status"].to_pylist()
     withheld = f", {status.count('withheld')} withheld" if "withheld" in status else ""
     return (
         f"recommendations: {status.count('proposed')} proposed{withheld}, {status.count('keep')} "
         f"keep, {status.count('not_enough_data')} without enough data"
     )
+
+
+def _echo(settings: RecommendSettings, scope: RunScope) -> None:
+    """Write the settings that were used beside the recommendations' files."""
+    text = json.dumps(settings.model_dump(), indent=2, ensure_ascii=False)
+    write_whole(scope.output_dir("reports") / "recommend-settings.json", f"{text}\n")
+
+
+def read_settings(path: Path | None) -> RecommendSettings:
+    """Return the settings of a TOML file, whose keys are those of RecommendSettings in any order.
+
+    What it does not say is as the environment or the default has it. Raises BadInputError naming
+    the key, what was found and what it takes.
+    """
+    if path is None:
+        return RecommendSettings()
+    try:
+        return RecommendSettings(**tomllib.loads(path.read_text("utf-8")))
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror}. Check the path.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{path}: this is no TOML: {error}. Correct that line.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        known = ", ".join(RecommendSettings.model_fields)
+        raise BadInputError(
+            f"{path}: {key} = {first['input']!r}: {first['msg']}. The keys are {known}."
+        ) from error
 
 
 def _earlier(scope: RunScope, settings: RecommendSettings) -> list[EarlierDay]:

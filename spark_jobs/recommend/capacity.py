@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from spark_jobs.alter.wording import amount
 from spark_jobs.recommend.configured_values import UNLIMITED
 from spark_jobs.recommend.entities import Case
-from spark_jobs.recommend.proposal import KEEP, PROPOSED, Proposal, amount
+from spark_jobs.recommend.proposal import KEEP, PROPOSED, Proposal
 from spark_jobs.recommend.quota_entity import QuotaEntity
 from spark_jobs.recommend.steps import step_down
 from spark_jobs.settings import RecommendSettings

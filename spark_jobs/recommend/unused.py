@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from spark_jobs.alter.wording import amount
 from spark_jobs.recommend.configured_values import ConfiguredValues
 from spark_jobs.recommend.entities import Case
-from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED, amount
+from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED
 from spark_jobs.settings import RecommendSettings
 
 RECLAIM = "reclaim"
