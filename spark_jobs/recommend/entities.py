@@ -7,17 +7,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from spark_jobs.alter.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.configured_values import ConfiguredValues
+from spark_jobs.recommend.default_value import least_default
 from spark_jobs.recommend.not_the_quota import why_not_the_quota
 from spark_jobs.recommend.observation import Observation
-from spark_jobs.recommend.proposal import KEEP, RAISE, Need, Proposal, propose
+from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Need, Proposal, propose
 from spark_jobs.recommend.quota_entity import (
     QuotaEntity,
     configured_entity,
     own_entity,
     takes_over,
 )
+from spark_jobs.recommend.steps import step_down
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.tables import DEFAULT
@@ -77,8 +80,8 @@ def cases_of(
         previous = value.bound if value.is_dynamic else None
         found = Case(quota_type, entity, value.bound, previous, tuple(group), Proposal(KEEP, ""))
         if entity.is_default:
-            cases.append(_default_case(found, faults, rules, settings))
-            cases += _overrides(found, values, listed, faults, rules, settings)
+            default = _default_case(found, faults, rules, settings)
+            cases += [default, *_overrides(default, values, listed, faults, rules, settings)]
         else:
             cases.append(_with_proposal(found, faults, rules, settings))
     return sorted(
@@ -120,6 +123,8 @@ def _default_case(
     settings: RecommendSettings,
 ) -> Case:
     throttled = [o for o in case.observations if _needs_more(o, case.current, settings)]
+    if len(throttled) > settings.overrides_max:
+        return replace(case, proposal=_raised_default(case, len(throttled), settings))
     if throttled:
         reason = (
             f"Of the clients that follow it, {len(throttled)} of {len(case.observations)} were "
@@ -127,6 +132,22 @@ def _default_case(
         )
         return replace(case, proposal=Proposal(KEEP, reason))
     return _with_proposal(case, faults, rules, settings)
+
+
+def _raised_default(case: Case, throttled: int, settings: RecommendSettings) -> Proposal:
+    wanted = least_default(case.observations, settings.overrides_max, settings)
+    most = case.current * settings.max_raise
+    value = wanted if wanted <= most else max(step_down(most, case.quota_type), case.current)
+    reason = (
+        f"Of the clients that follow it, {throttled} of {len(case.observations)} were throttled: "
+        f"more than the {settings.overrides_max} that are given values of their own. With "
+        f"{amount(wanted, case.quota_type)} no more than those need one."
+    )
+    if case.current <= 0 or value - case.current <= settings.min_change * case.current:
+        return Proposal(KEEP, reason)
+    clamped_by = None if wanted <= most else "max_raise"
+    lower = max(o.hottest.demand.rate for o in case.observations if o.hottest.demand.rate <= wanted)
+    return Proposal(PROPOSED, reason, value, lower, wanted, clamped_by, "default")
 
 
 def _overrides(
@@ -138,10 +159,11 @@ def _overrides(
     settings: RecommendSettings,
 ) -> list[Case]:
     cases = []
+    held = max(default.proposal.proposed or 0.0, default.current)
     for seen in default.observations:
         # A client may call itself "<default>": its override would be written to everybody's value.
         is_impostor = DEFAULT in seen.sensor.key
-        if is_impostor or not _needs_more(seen, default.current, settings):
+        if is_impostor or not _needs_more(seen, held, settings):
             continue
         quota_type, user, client_id = seen.sensor.key
         entity = own_entity(seen.sensor.level, user, client_id)

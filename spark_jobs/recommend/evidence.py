@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.recommend.default_value import trade_off_curve
 from spark_jobs.recommend.entities import Case
 from spark_jobs.recommend.forecast import Forecast
 from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA
@@ -79,7 +80,16 @@ def evidence(
         "logged_throttle_time_ms": sum(o.logged_throttle_time_ms for o in case.observations),
         "unknown_amounts": sum(o.unknown_amounts for o in case.observations),
         "brokers": _brokers(case, forecast),
+        **_curve(case, settings),
     }
+
+
+def _curve(case: Case, settings: RecommendSettings) -> dict[str, object]:
+    """Return, of a default, what it and the number of overrides trade."""
+    if not case.entity.is_default:
+        return {}
+    points = trade_off_curve(case.observations, settings)
+    return {"default_and_overrides": [list(point) for point in points]}
 
 
 def _tried(trial: Trial, settings: RecommendSettings) -> dict[str, object]:
