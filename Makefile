@@ -66,9 +66,10 @@ format: setup-dev ## format and fix what can be fixed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: setup-dev ## ratios: kernels beside the JVM's Rate, alignment beside the replay, ingest in MB/s
+bench: setup-dev ## ratios: kernels beside the JVM's Rate, alignment and policies beside the replay, ingest in MB/s
 	.venv/bin/python benchmarks/replay_kernel.py
 	.venv/bin/python benchmarks/alignment.py
+	.venv/bin/python benchmarks/policies.py
 	.venv/bin/python benchmarks/ingest.py
 	.venv/bin/python benchmarks/recommend.py
 

@@ -141,6 +141,14 @@ def _todays() -> list[Example]:
             _request_time,
             Basis.KAFKA,
         ),
+        Example(
+            "broker_client_quotas",
+            TODAY,
+            "20 s of handler time at 1 %, and 15 MB or 1 MB at 1 MB/s: the longer throttle.",
+            "5 s, 1 s",
+            _longer_throttle,
+            Basis.KAFKA,
+        ),
     ]
 
 
@@ -212,6 +220,16 @@ def _shared() -> str:
 def _broker_delays() -> str:
     delays = [batch("broker_bandwidth", at_ms).delay_ms for at_ms in MOMENTS_MS]
     return f"{seconds(min(delays))} to {seconds(max(delays))}"
+
+
+def _longer_throttle() -> str:
+    quotas = [{"client-id": "app", "producer_byte_rate": MB, "request_percentage": 1}]
+    delays = []
+    for amount in (15.0 * MB, 1.0 * MB):
+        policy = policy_class("broker_client_quotas").configured({"quotas": quotas})
+        decision = policy.decide(produce(T, amount, "app", handler_time_us=20_000_000))
+        delays.append(seconds(decision.delay_ms))
+    return ", ".join(delays)
 
 
 def _request_time() -> str:

@@ -19,7 +19,7 @@ from spark_jobs.jobs.logged_day import LoggedDay
 from spark_jobs.lab.logged_changes import changes_until
 from spark_jobs.lab.logged_connections import CONNECTION_COLUMNS, logged_connections
 from spark_jobs.lab.mode import Mode
-from spark_jobs.lab.normalized_requests import NORMALIZED_COLUMNS, normalized_requests
+from spark_jobs.lab.normalized_requests import NORMALIZED_COLUMNS, normalized_requests, rows_of
 from spark_jobs.lab.replay import closed_loop_rows, outcome_rows
 from spark_jobs.lab.scenario import ScenarioPolicy
 from spark_jobs.policy.catalogue import policy_class
@@ -81,7 +81,7 @@ def _replay_lanes(
     """Return the ``mapInArrow`` function that replays each policy's lanes, one after the other."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = (row for batch in batches for row in batch.to_pylist())
+        rows = rows_of(batches)
         for (replay, lane), lines in groupby(rows, key=lambda r: (r[_REPLAY], r[_LANE])):
             broker_id = None if lane == _WHOLE_CLUSTER else lane
             policy = day.on_broker(policies[replay], broker_id)

@@ -11,6 +11,8 @@ Decided here:
   Each attempt tries to read what that attempt did in the log, where the audit found it, else what
   was served in the end. What is served before the log did has not all of it: the rest comes with
   the next fetch, which is no larger than the connection's largest.
+- Where the policy's brokers read no more than fits into a window (Kafka 2.5 and later), a fetch is
+  cut to that, and the rest comes with the next.
 - What is refused is sent again ``retry.backoff.ms`` after its answer and its throttle; whatever
   comes later on its connection waits behind it, as behind the first batch of a partition
   (Kafka: ``RecordAccumulator``), unless it was on its way. After ``retries`` or past
@@ -36,15 +38,17 @@ Here the model ends:
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from spark_jobs.lab.client_batch import part_of
 from spark_jobs.lab.client_connection import Attempt, Connection, Sending
-from spark_jobs.lab.client_log import US_PER_MS, LoggedRequest, connection_log
+from spark_jobs.lab.client_log import FETCHES, US_PER_MS, LoggedRequest, connection_log
 from spark_jobs.lab.client_settings import DEFAULT_SETTINGS, ClientSettings
 from spark_jobs.policy.change import Change
 from spark_jobs.policy.decision import ADMITTED
-from spark_jobs.policy.policy import Policy
+from spark_jobs.policy.policy import CutsFetches, Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +111,22 @@ def sendings_of(
         key, attempt = agenda.pop()
         while waiting_changes and waiting_changes[-1].at_ms <= attempt.request.at_ms:
             policy.observe(waiting_changes.pop())
+        attempt = _cut(attempt, policy)
         is_decided = attempt.request.api_name in policy.apis
         decision = policy.decide(attempt.request) if is_decided else ADMITTED
         yield clients[key].answered(attempt, decision)
         agenda.add(key, clients[key])
+
+
+def _cut(attempt: Attempt, policy: Policy) -> Attempt:
+    """Return a fetch with no more than its broker would have read."""
+    request = attempt.request
+    if request.api_name not in FETCHES or not isinstance(policy, CutsFetches):
+        return attempt
+    largest = policy.largest_fetch(request)
+    if math.isnan(request.amount) or request.amount <= largest:
+        return attempt
+    return replace(attempt, request=part_of(request, largest))
 
 
 class _Agenda:

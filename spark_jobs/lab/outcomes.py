@@ -203,7 +203,10 @@ class Outcomes:
 
     def _outcome(self, request: PolicyRequest, kind: str) -> tuple[OutcomeKey, Outcome]:
         key = OutcomeKey(request.broker_id, request.user, request.client_id, kind)
-        return key, self._outcomes.setdefault(key, Outcome())
+        outcome = self._outcomes.get(key)
+        if outcome is None:
+            outcome = self._outcomes[key] = Outcome()
+        return key, outcome
 
     def _count_delay(self, outcome: Outcome, decision: Decision, served: float) -> None:
         if decision.delay_ms <= 0:
@@ -274,6 +277,8 @@ def _is_refused(decision: Decision) -> bool:
 def _refused_amount(decision: Decision, asked: float) -> float:
     if decision.refusal is not None:
         return asked
+    if not decision.topics:
+        return 0.0
     refused = (t.amount for t in decision.topics if t.refusal is not None)
     return min(sum(map(_known, refused), 0.0), asked)
 

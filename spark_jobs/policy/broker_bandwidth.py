@@ -10,7 +10,8 @@ Decided here:
 - Every request is throttled by its bandwidth quota alone. A broker takes the larger of this and of
   the request quota, and un-records a fetch for either.
 - An amount that the log does not have is recorded as 0, which still opens samples.
-- A fetch is not cut to what fits into a window (2.5 and later): its size is the one given.
+- A fetch is not cut to what fits into a window, as it is in 2.5 and later: its size is the one
+  given. Who plays the clients cuts it: :meth:`BrokerBandwidth.largest_fetch`.
 - A throttle of more than 24.8 days wraps to a negative one, which is none, as in Kafka.
 """
 
@@ -27,6 +28,7 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
 
+MS_PER_S = 1000
 _QUOTA_TYPES = MappingProxyType(
     {
         "PRODUCE": QuotaType.PRODUCER_BYTE_RATE,
@@ -47,6 +49,17 @@ class BrokerBandwidth(WindowedRateQuota):
     def quota_type_of(self, request: PolicyRequest) -> QuotaType | None:
         """Return the quota on the request's bytes; followers are exempt."""
         return None if request.is_replica else _QUOTA_TYPES[request.api_name]
+
+    def largest_fetch(self, request: PolicyRequest) -> float:
+        """Return what fits into the windows before the one that is open.
+
+        Kafka: ``ClientQuotaManager.getMaxValueInQuotaWindow``, since 2.5.
+        """
+        quota_type = self.quota_type_of(request)
+        sensor = None if quota_type is None else self._sensor(quota_type, request)
+        if sensor is None or math.isnan(sensor.bound):
+            return math.inf
+        return sensor.bound * (self.samples - 1) * (self.window_ms // MS_PER_S)
 
     def take_back(self, request: PolicyRequest) -> None:
         """Take back a fetch that was just decided on: another quota throttles it.

@@ -62,6 +62,10 @@ class BrokerClientQuotas(Policy):
             self._bandwidth.take_back(request)
         return replace(by_time, measured=_NAN, bound=_NAN, is_taken_back=is_fetch)
 
+    def largest_fetch(self, request: PolicyRequest) -> float:
+        """Return what the byte rate lets through in its window."""
+        return self._bandwidth.largest_fetch(request)
+
     def observe(self, change: Change) -> None:
         """Take notice of quotas and of brokers that begin anew."""
         self._bandwidth.observe(change)

@@ -95,7 +95,10 @@ class GridRate:
         index = now_ms // self.window_ms
         if self._newest is None:
             self._newest = index
-        for _ in range(min(index - self._newest, self.samples)):
+        behind = self._newest - index
+        if behind >= 0:
+            return behind
+        for _ in range(min(-behind, self.samples)):
             self._values.append(0.0)
-        self._newest = max(self._newest, index)
-        return self._newest - index
+        self._newest = index
+        return 0

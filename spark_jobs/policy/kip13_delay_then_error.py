@@ -32,7 +32,7 @@ class Kip13DelayThenError(Kip13Refusing):
     def parked_bytes(self, broker_id: int) -> list[tuple[int, float]]:
         """Return the moments, in order, from which a broker's memory held so many parked bytes."""
         changes: defaultdict[int, float] = defaultdict(float)
-        for at_ms, amount in self.parked.get(broker_id, ()):
+        for at_ms, amount in zip(*self.parked.get(broker_id, ((), ())), strict=True):
             changes[at_ms] += amount
         times = sorted(changes)
         return list(zip(times, accumulate(changes[at] for at in times), strict=True))

@@ -15,6 +15,7 @@ Source: KIP-13, Rejected Alternatives, Quota Actions. Decided where the document
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple
@@ -78,7 +79,8 @@ class Kip13Refusing(Kip13Family):
     def __init__(self, config: Mapping[str, object]) -> None:
         self._clients: dict[str, RefusedClient] = {}
         self._order = 0
-        self.parked: dict[int, list[tuple[int, float]]] = {}
+        # By broker: when parked bytes changed, and by how much; arrays, for it is a day's list.
+        self.parked: dict[int, tuple[array[int], array[float]]] = {}
         super().__init__(config)
 
     def observe(self, change: Change) -> None:
@@ -143,8 +145,10 @@ class Kip13Refusing(Kip13Family):
         is_produce = request.api_name == "PRODUCE"
         client.cost.refused_requests += 1
         if is_produce and self.parked_ms:
-            amount, parked = request_bytes(request), self.parked.setdefault(request.broker_id, [])
-            parked += ((now_ms, amount), (now_ms + self.parked_ms, -amount))
+            amount, empty = request_bytes(request), (array("q"), array("d"))
+            times_ms, changes = self.parked.setdefault(request.broker_id, empty)
+            times_ms.extend((now_ms, now_ms + self.parked_ms))
+            changes.extend((amount, -amount))
         if retries_left and is_answered(request):
             again_ms = now_ms + self.parked_ms + self._backoff_ms
             self._order += 1

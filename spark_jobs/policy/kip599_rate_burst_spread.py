@@ -72,6 +72,8 @@ def spread_burst(
     values = grid.values(now_ms)
     places = range(len(values) - 1)
     for place in places if spread is BurstSpread.OLDEST_FIRST else reversed(places):
+        if rest <= 0.0:
+            break
         part = min(rest, max(0.0, full - values[place]))
         if part > 0.0:
             grid.add(part, len(values) - 1 - place, now_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 from spark_jobs.policy.change import Change
 from spark_jobs.policy.decision import Decision
@@ -56,4 +56,13 @@ class Policy(Protocol):
 
     def observe(self, change: Change) -> None:
         """Take notice of a change. Raises PolicyConfigError where the system would refuse it."""
+        ...
+
+
+@runtime_checkable
+class CutsFetches(Protocol):
+    """A policy under which brokers read less than a fetch asks for, where they play along."""
+
+    def largest_fetch(self, request: PolicyRequest) -> float:
+        """Return how many bytes a fetch may bring at most, infinity where nothing bounds it."""
         ...

@@ -27,6 +27,7 @@ class ThrottleTimes:
 
     def record(self, throttle_time_ms: int, at_ms: int) -> None:
         """Add a request's throttle time: 0 of one that was not throttled, or not told."""
+        self._within(at_ms)
         self._times.append((at_ms, throttle_time_ms))
 
     def max_ms(self, now_ms: int) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from spark_jobs.quota.java_math import java_divide, java_long_divide
 from spark_jobs.quota.rate_profile import RateProfile
+
+_START_MS = attrgetter("start_ms")
 
 
 @dataclass(slots=True)
@@ -110,22 +113,23 @@ class Rate:
         Kafka: ``SampledStat.oldest``.
         """
         self._current(now_ms)
-        return min(self.slots, key=lambda sample: sample.start_ms)
+        return min(self.slots, key=_START_MS)
 
     def purge_obsolete_samples(self, now_ms: int) -> None:
         """Empty every sample that left the monitored window; it starts again at ``now_ms``.
 
         Kafka: ``SampledStat.purgeObsoleteSamples``.
         """
-        for sample in self.slots:
-            if self.overdue_ms(sample, now_ms) >= 0:
+        for sample, overdue_ms in zip(self.slots, self.overdue_ms(now_ms), strict=True):
+            if overdue_ms >= 0:
                 sample.reset(now_ms)
 
-    def overdue_ms(self, sample: Sample, now_ms: int) -> int:
-        """Return for how long ``sample`` has been obsolete; negative while it is not."""
-        keeps_overlapping = self.profile.keeps_overlapping_sample
-        reference_ms = sample.last_event_ms if keeps_overlapping else sample.start_ms
-        return now_ms - reference_ms - self.samples * self.window_ms
+    def overdue_ms(self, now_ms: int) -> list[int]:
+        """Return for how long each sample has been obsolete; negative while it is not."""
+        window_begins_ms = now_ms - self.samples * self.window_ms
+        if self.profile.keeps_overlapping_sample:
+            return [window_begins_ms - sample.last_event_ms for sample in self.slots]
+        return [window_begins_ms - sample.start_ms for sample in self.slots]
 
     def _current(self, now_ms: int) -> Sample:
         if not self.slots:

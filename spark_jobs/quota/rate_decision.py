@@ -64,18 +64,18 @@ def decide(
     rate.record(0.0 if math.isnan(amount) else amount, now_ms)
     if behaviour == RECORD_ONLY:
         return RateDecision(amount, math.nan, NOT_MEASURED, 0, math.nan, LONG_MAX)
-    purge_margin_ms = min(abs(rate.overdue_ms(sample, now_ms)) for sample in rate.slots)
+    purge_margin_ms = min(map(abs, rate.overdue_ms(now_ms)))
     is_unrecorded = behaviour == RECORD_AND_UNRECORD and logged_throttle_time_ms > 0
     if is_unrecorded and math.isnan(amount) and not math.isnan(bound):
         held, window_size_ms = rate.total(now_ms), rate.window_size_ms(now_ms)
         amount = attempted_amount(logged_throttle_time_ms, bound, window_size_ms, held)
         rate.record(amount, now_ms)
-    measured = rate.measure(now_ms)
+    measured, window_size_ms = rate.measure(now_ms), rate.window_size_ms(now_ms)
     decision = RateDecision(
         amount=amount,
         rate=measured,
-        window_size_ms=rate.window_size_ms(now_ms),
-        throttle_time_ms=_throttle_time_ms(rate, measured, bound, now_ms, throttle_max_ms),
+        window_size_ms=window_size_ms,
+        throttle_time_ms=_throttle_time_ms(measured, bound, window_size_ms, throttle_max_ms),
         oldest_value=rate.oldest(now_ms).value,
         purge_margin_ms=purge_margin_ms,
     )
@@ -85,9 +85,9 @@ def decide(
 
 
 def _throttle_time_ms(
-    rate: Rate, measured: float, bound: float, now_ms: int, throttle_max_ms: int | None
+    measured: float, bound: float, window_size_ms: int, throttle_max_ms: int | None
 ) -> int:
     bound = bound_in_force(bound)
     if is_acceptable(measured, bound):
         return 0
-    return throttle_time_ms(measured, bound, rate.window_size_ms(now_ms), throttle_max_ms)
+    return throttle_time_ms(measured, bound, window_size_ms, throttle_max_ms)

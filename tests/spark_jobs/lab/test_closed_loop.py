@@ -153,6 +153,16 @@ def test_attempts_that_brought_nothing_in_the_log_bring_here_what_they_tried_to_
         assert len(found.sendings) == 2 + taken_back
 
 
+def test_a_fetch_larger_than_a_window_is_cut_and_comes_in_parts() -> None:
+    quota = {"user": "alice", "consumer_byte_rate": 100}
+    log = one(fetched(0, 2_500), *(fetched(100_000 + i * 20_000, 10) for i in range(5)))
+    found = replay_closed_loop(BrokerBandwidth.configured({"quotas": [quota]}), log)
+    admitted = [s.admitted for s in found.sendings if s.admitted]
+    assert admitted[:3] == [1_000, 1_000, 520]
+    assert sum(admitted) == 2_550
+    assert found.waiting == {"c-1": 0}
+
+
 def test_a_refused_produce_is_sent_again_and_holds_up_what_follows() -> None:
     log = one(logged(0), logged(12))
     client = ClientSettings(retry_backoff_ms=50, fills_batches=False)

@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs.lab.normalized_requests import (
     NORMALIZED_COLUMNS,
+    ROWS_AT_ONCE,
     UNANSWERED,
     normalized_request,
     normalized_requests,
@@ -122,3 +123,13 @@ def test_arrow_batches_and_rows_are_read_alike() -> None:
     batches = table.to_batches(max_chunksize=1)
     from_batches = list(normalized_requests(batches, inventory=inventories[0]))
     assert from_batches == list(normalized_requests(rows, inventory=inventories[1]))
+
+
+def test_long_batches_are_read_whole_and_in_order() -> None:
+    schema = pa.schema([REQUESTS.field(name) for name in NORMALIZED_COLUMNS])
+    times_us = [1_000 * i for i in range(2 * ROWS_AT_ONCE + 1)]
+    lines = [row("requests", recorded_estimate_us=time_us) for time_us in times_us]
+    picked = [{name: line[name] for name in NORMALIZED_COLUMNS} for line in lines]
+    long, short = (pa.RecordBatch.from_pylist(part, schema=schema) for part in (picked, picked[:3]))
+    found = [request.at_ms for request in normalized_requests([long, short])]
+    assert found == [*range(2 * ROWS_AT_ONCE + 1), 0, 1, 2]

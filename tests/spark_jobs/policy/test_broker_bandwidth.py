@@ -36,6 +36,13 @@ def test_a_fetch_over_its_bound_is_taken_back() -> None:
     assert found.decide(fetch(5_000)).delay_ms == 0
 
 
+def test_what_a_broker_reads_at_most_fits_into_its_window() -> None:
+    found = policy()
+    assert found.largest_fetch(fetch(1)) == 5_000
+    assert found.decide(fetch(5_000)).delay_ms == 0
+    assert BrokerBandwidth.configured({}).largest_fetch(fetch(1)) == math.inf
+
+
 def test_producing_and_fetching_are_two_quotas() -> None:
     found = policy()
     found.decide(produce(15_000))
