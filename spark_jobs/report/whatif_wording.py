@@ -23,7 +23,7 @@ MODES = {
         "is not sent again, except where a policy plays retries itself.",
         "Under a laxer rule the clients would have sent more, under a stricter one they would have "
         "waited and sent less, so that it is shown too hard; throttles of consumers come out too "
-        "low, since what a throttled fetch had tried to read is in no log.",
+        "low, unless the audit found what a throttled fetch had tried to read.",
     ),
     "closed_loop": ModeWords(
         "closed loop",
