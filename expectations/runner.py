@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from expectations import (
     agreement,
+    applied_changes,
     broker_starts,
     brokers,
     data_docs,
@@ -72,6 +73,7 @@ SUITES: dict[str, ModuleType] = {
     "demand": demand,
     "recommendations": recommendations,
     "whatif": whatif,
+    "applied_changes": applied_changes,
 }
 _DAY_MS = 86_400_000
 SparkSource = SparkSession | Callable[[], SparkSession]

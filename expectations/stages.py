@@ -24,6 +24,7 @@ STAGES = {
     ),
     "judged": ("findings", "demand", "recommendations"),
     "whatif": ("whatif",),
+    "applied": ("applied_changes",),
 }
 """Tables by stage, in the order in which they are checked and shown."""
 

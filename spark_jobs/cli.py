@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_jobs.cli_changes import apply_changes, roll_back
 from spark_jobs.cli_options import (
     ArchiveFolder,
     AsJson,
@@ -172,7 +173,7 @@ def render(
 
 @app.command()
 def validate(
-    stage: Annotated[str, typer.Argument(help="ingested, replayed, judged or whatif.")],
+    stage: Annotated[str, typer.Argument(help="ingested, replayed, judged, whatif or applied.")],
     warehouse: Warehouse,
     day: Day,
     cluster: ClusterName = "default",
@@ -349,6 +350,10 @@ def what_if(
         day=day and day.date(),
     )
     print_whatif(request, as_json=as_json)
+
+
+app.command("apply")(apply_changes)
+app.command("rollback")(roll_back)
 
 
 def _ingest_options(

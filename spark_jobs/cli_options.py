@@ -136,3 +136,55 @@ Rollback = Annotated[
     bool, typer.Option("--rollback", help="Print what takes the changes back instead.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+BootstrapServer = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server", help="Brokers of the cluster to change.", metavar="HOST:PORT,…"
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        help="Kafka client properties file with TLS and SASL settings, as kafka-configs.sh takes "
+        "it. Secrets stand there and nowhere else.",
+        dir_okay=False,
+    ),
+]
+EvidenceDay = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--day",
+        formats=["%Y-%m-%d"],
+        help="UTC day of the recommendations [default: the last].",
+        metavar="YYYY-MM-DD",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        help="Apply only this: users/NAME, clients/NAME or users/NAME/clients/NAME, and maybe "
+        ":QUOTA_TYPE. Repeatable.",
+        metavar="ENTITY[:TYPE]",
+    ),
+]
+Execute = Annotated[
+    bool, typer.Option("--execute", help="Change the cluster [default: dry run, changes nothing].")
+]
+AllowDelete = Annotated[
+    bool, typer.Option("--allow-delete", help="Allow proposals that delete an entity's value.")
+]
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Who is recorded [default: the user of the operating system]."),
+]
+Note = Annotated[str | None, typer.Option("--note", help="Recorded beside each change.")]
+Change = Annotated[
+    str | None,
+    typer.Option(
+        "--change",
+        help="Id of the application to take back [default: the last that still stands].",
+        metavar="ID",
+    ),
+]

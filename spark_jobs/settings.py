@@ -125,6 +125,29 @@ class DailyAuditSettings(BaseSettings):
         return path.absolute()
 
 
+class KafkaAdminSettings(BaseSettings):
+    """How quotas are read and altered in a cluster; read from ``QUOTA_AUDIT_KAFKA_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_KAFKA_", frozen=True)
+
+    # A copy of the kafka-clients jar that this version pins; None = fetched once, then kept.
+    clients_jar: Path | None = None
+    # Maven Central, or a mirror of it.
+    maven_url: str = "https://repo.maven.apache.org/maven2"
+    # Where the jar is kept; None = quota-audit in the user's cache folder.
+    cache: Path | None = None
+    # What the client properties do not say themselves.
+    default_api_timeout_ms: int = Field(default=30_000, ge=1)
+    request_timeout_ms: int = Field(default=10_000, ge=1)
+    # How long a broker may take to show a change that the controller has accepted.
+    read_back_ms: int = Field(default=10_000, ge=0)
+    # For login modules and SSL engines of one's own: their jars, and the keys they read.
+    class_path: str = ""
+    extra_keys: tuple[str, ...] = ()
+    # Options of the JVM, as -Djava.security.krb5.conf=FILE. Everybody on the machine sees them.
+    java_options: str = ""
+
+
 class ServeSettings(BaseSettings):
     """Where and for whom ``make serve`` shows Airflow; read from ``QUOTA_AUDIT_SERVE_*``."""
 

@@ -421,6 +421,35 @@ WHATIF = pa.schema(
     ]
 )
 
+APPLIED_CHANGES = pa.schema(
+    [
+        # One run of apply or rollback; its changes in the order in which they were made.
+        _required("application_id", STR),
+        _required("action", STR),  # apply, rollback
+        pa.field("takes_back", STR),  # the application that a rollback takes back
+        _required("position", I32),
+        *ENTITY_KEY,
+        pa.field("value_before", F64),  # null: the entity had no value of its own
+        pa.field("value_after", F64),  # null: the value was to be deleted
+        pa.field("value_read_back", F64),  # null: not read back, or there was none
+        _required("is_read_back", BOOL),
+        _required("outcome", STR),  # CHANGE_OUTCOMES
+        pa.field("message", STR),
+        _required("reason", STR),
+        _required("started_ms", I64),
+        pa.field("ended_ms", I64),  # null: the run was cut off
+        _required("applied_by", STR),
+        pa.field("note", STR),
+        _required("bootstrap_servers", STR),
+        pa.field("kafka_cluster_id", STR),
+        # The audited day that the changes were proposed for.
+        _required("evidence_day", STR),
+        # What that day's backtest says; null for a rollback.
+        pa.field("throttle_time_ms_before", I64),
+        pa.field("throttle_time_ms_after", I64),
+    ]
+)
+
 TABLES: dict[str, pa.Schema] = {
     "requests": REQUESTS,
     "quarantine": QUARANTINE,
@@ -441,6 +470,7 @@ TABLES: dict[str, pa.Schema] = {
     "demand": DEMAND,
     "recommendations": RECOMMENDATIONS,
     "whatif": WHATIF,
+    "applied_changes": APPLIED_CHANGES,
 }
 
 PARTITIONED_BY_CLUSTER_ONLY = frozenset({"quota_changes"})
@@ -505,6 +535,16 @@ RECOMMENDATION_KINDS = (
     "split",
     "merge",
     "not_the_quota",
+)
+CHANGE_ACTIONS = ("apply", "rollback")
+CHANGE_OUTCOMES = (
+    "intended",
+    "applied",
+    "already_so",
+    "failed",
+    "not_reached",
+    "differs",
+    "unknown",
 )
 WHATIF_MODES = ("as_logged", "closed_loop")
 WHATIF_KINDS = ("produce", "fetch", "mutation", "other")

@@ -8,13 +8,18 @@ whole table, which name no rows, are broken in :data:`WHOLE_TABLE`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from spark_jobs.tables import TABLES
+from tests.expectations.breaking_applied_changes import APPLIED_CHANGES
+from tests.expectations.row_breaks import BLANK as _BLANK
+from tests.expectations.row_breaks import NAN as _NAN
+from tests.expectations.row_breaks import NO_NUMBER_FROM_0 as _NO_NUMBER_FROM_0
+from tests.expectations.row_breaks import OTHER_DAY_MS as _OTHER_DAY_MS
+from tests.expectations.row_breaks import Break, Row
+from tests.expectations.row_breaks import each as _each
+from tests.expectations.row_breaks import rows as _rows
+from tests.expectations.row_breaks import twice as _twice
 from tests.tables_builder import NOON_MS
-
-Row = dict[str, Any]
 
 IDENTITY: dict[str, Callable[[int], Row]] = {
     "requests": lambda i: {"source_line": i, "correlation_id": i},
@@ -46,6 +51,7 @@ IDENTITY: dict[str, Callable[[int], Row]] = {
     "demand": lambda i: {"quota_user": f"user-{i}"},
     "recommendations": lambda i: {"quota_client_id": f"client-{i}"},
     "whatif": lambda i: {"user": f"user-{i}"},
+    "applied_changes": lambda i: {"quota_user": f"user-{i}", "position": i},
 }
 """What makes the i-th row (from 1) another one than all others of its table."""
 
@@ -73,30 +79,6 @@ IMPLIED = {"miscounted": {("files", "few_lines_in_quarantine")}}
 """Rules that cannot hold where another one of that warehouse does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
-    """Rows that break a rule (``named``: those it must name) and sound ones it needs ``beside``."""
-
-    named: tuple[Row, ...]
-    beside: tuple[Row, ...] = ()
-
-
-def _rows(*named: Row, beside: tuple[Row, ...] = ()) -> Break:
-    return Break(named, beside)
-
-
-def _each(column: str, *values: Any, **others: Any) -> Break:
-    return Break(tuple({column: value} | others for value in values))
-
-
-def _twice(**shared: Any) -> Break:
-    return Break((shared, shared))
-
-
-_NAN = float("nan")
-_NO_NUMBER_FROM_0 = (-1.0, _NAN, float("inf"))
-_OTHER_DAY_MS = (NOON_MS - 86_400_000, NOON_MS + 86_400_000)
-_BLANK = ("", " \t")
 _ENTITY = {
     "known_quota_type": _each("quota_type", "produce"),
     "entity_has_a_part": _rows({"quota_user": None, "quota_client_id": None}),
@@ -406,6 +388,7 @@ BREAKS: dict[str, dict[str, Break]] = {
         "harm_is_throttle": _each("harm_time_ms", 901),
         "only_fetches_are_taken_back": _each("kind", "produce"),
     },
+    "applied_changes": APPLIED_CHANGES,
 }
 """Rules that look at rows, but those that a column has a value: :func:`breaks_of` adds them."""
 

@@ -1,0 +1,129 @@
+"""Rules of ``applied_changes``: one change of a cluster, made or meant to be made, a row."""
+
+from __future__ import annotations
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+from great_expectations.expectations.row_conditions import Column
+
+from expectations.rules import (
+    at_least,
+    entity_has_a_part,
+    known_quota_type,
+    known_values,
+    not_after,
+    not_empty,
+    not_negative,
+    once,
+    rule,
+    suite_of,
+    within_the_day,
+)
+from spark_jobs.tables import CHANGE_ACTIONS, CHANGE_OUTCOMES
+
+KEY = ("application_id", "quota_type", "quota_user", "quota_client_id")
+
+_IS_APPLIED = Column("outcome") == "applied"
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``applied_changes``."""
+    return suite_of(
+        "applied_changes",
+        known_quota_type(),
+        entity_has_a_part(),
+        once("one_row_per_value", "An application changes a value once.", *KEY),
+        once("one_row_per_position", "Changes are in one order.", "application_id", "position"),
+        at_least("position_not_negative", "position", 0, "position counts from 0."),
+        *(
+            not_empty(name)
+            for name in ("application_id", "reason", "applied_by", "bootstrap_servers")
+        ),
+        known_values("known_action", "action", CHANGE_ACTIONS),
+        known_values("known_outcome", "outcome", CHANGE_OUTCOMES),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "rollback_names_what_it_takes_back",
+            "A rollback says which application it takes back.",
+            column="takes_back",
+            row_condition=Column("action") == "rollback",
+        ),
+        within_the_day("started_ms"),
+        not_after("ended_after_start", "started_ms", "ended_ms", "A run ends after its start."),
+        rule(
+            gxe.ExpectColumnValuesToNotBeInSet,
+            "run_has_ended",
+            "A run says what became of its changes; one that was cut off does not.",
+            severity="warning",
+            column="outcome",
+            value_set=["intended"],
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "made_change_has_an_end",
+            "A change that was made has the time at which its run ended.",
+            column="ended_ms",
+            row_condition=_IS_APPLIED,
+        ),
+        not_negative("before_not_negative", "value_before", "The value before is at least 0."),
+        not_negative(
+            "after_not_negative",
+            "value_after",
+            "A value that was set is at least 0.",
+            row_condition=_IS_APPLIED,
+        ),
+        rule(
+            gxe.ExpectColumnValuesToBeInSet,
+            "made_change_was_read_back",
+            "A change counts as made when the cluster has been read again.",
+            column="is_read_back",
+            value_set=[True],
+            row_condition=_IS_APPLIED,
+        ),
+        *_reads_as_meant(),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "failure_says_why",
+            "A change that failed says why.",
+            column="message",
+            row_condition=Column("outcome") == "failed",
+        ),
+        *(
+            at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
+            for column in ("throttle_time_ms_before", "throttle_time_ms_after")
+        ),
+    )
+
+
+def _reads_as_meant() -> list[gxe.Expectation]:
+    """Return the rules that a change that was made reads as it was meant."""
+    sides = (("less", "value_read_back", "value_after"), ("more", "value_after", "value_read_back"))
+    return [
+        *(
+            rule(
+                gxe.ExpectColumnPairValuesAToBeGreaterThanB,
+                f"made_change_reads_no_{word}",
+                f"The value read back of a change that was made is no {word} than the one meant.",
+                column_A=larger,
+                column_B=smaller,
+                or_equal=True,
+                ignore_row_if="either_value_is_missing",
+                row_condition=_IS_APPLIED,
+            )
+            for word, larger, smaller in sides
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "set_value_was_read_back",
+            "Where a value was set, one was read back.",
+            column="value_read_back",
+            row_condition=_IS_APPLIED & Column("value_after").is_not_null(),
+        ),
+        rule(
+            gxe.ExpectColumnValuesToBeNull,
+            "deleted_value_is_gone",
+            "Where a value was deleted, none was read back.",
+            column="value_read_back",
+            row_condition=_IS_APPLIED & Column("value_after").is_null(),
+        ),
+    ]

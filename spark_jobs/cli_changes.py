@@ -1,0 +1,65 @@
+"""The commands that change a cluster: ``quota-audit apply`` and ``quota-audit rollback``."""
+
+from __future__ import annotations
+
+from spark_jobs.cli_options import (
+    AllowDelete,
+    AsJson,
+    BootstrapServer,
+    By,
+    Change,
+    ClusterName,
+    CommandConfig,
+    EvidenceDay,
+    Execute,
+    Note,
+    Only,
+    Warehouse,
+)
+
+
+def apply_changes(
+    warehouse: Warehouse,
+    bootstrap_server: BootstrapServer,
+    cluster: ClusterName = "default",
+    day: EvidenceDay = None,
+    command_config: CommandConfig = None,
+    only: Only = None,
+    execute: Execute = False,
+    allow_delete: AllowDelete = False,
+    by: By = None,
+    note: Note = None,
+    as_json: AsJson = False,
+) -> None:
+    """Apply proposed quotas to a Kafka cluster; without --execute, show what would be done."""
+    from spark_jobs.jobs.apply_quotas import apply_quotas
+    from spark_jobs.jobs.change_quotas import Target
+    from spark_jobs.jobs.print_changes import changes_printer
+
+    target = Target(
+        warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note
+    )
+    show = changes_printer(target, as_json=as_json)
+    apply_quotas(target, day and day.date(), only or [], allow_delete=allow_delete, show=show)
+
+
+def roll_back(
+    warehouse: Warehouse,
+    bootstrap_server: BootstrapServer,
+    cluster: ClusterName = "default",
+    change: Change = None,
+    command_config: CommandConfig = None,
+    execute: Execute = False,
+    by: By = None,
+    note: Note = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take back what apply changed; without --execute, show what would be done."""
+    from spark_jobs.jobs.apply_quotas import rollback_quotas
+    from spark_jobs.jobs.change_quotas import Target
+    from spark_jobs.jobs.print_changes import changes_printer
+
+    target = Target(
+        warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note
+    )
+    rollback_quotas(target, change, show=changes_printer(target, as_json=as_json))

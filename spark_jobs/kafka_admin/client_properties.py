@@ -1,0 +1,104 @@
+"""The client properties file: checked before use, and its secrets kept out of every message."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.timeline.java_properties import Property, read_properties
+
+HIDDEN = "[hidden]"
+JAAS = "sasl.jaas.config"
+
+# Kafka hands on what the providers of ``config.providers`` are to know.
+_OPEN_PREFIXES = ("config.providers",)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?')
+_OPTION_NAME = re.compile(r"(?<=\s)\w+(?=\s*=)")
+_WORD = re.compile(r"[^\s\"'=;]+")
+# Words that say nothing, and that other texts need.
+_WORDS_OF_JAAS = {"required", "requisite", "sufficient", "optional", "true", "false"}
+_WORD_LENGTH_MIN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProperties:
+    """A properties file: its path, its keys with their values; never shown, so never printed."""
+
+    path: Path | None = None
+    properties: dict[str, Property] = field(default_factory=dict, repr=False)
+
+    def number(self, key: str) -> int | None:
+        """Return the value of a key that counts something; None where there is no such number."""
+        found = self.properties.get(key)
+        return int(found.value) if found and found.value.strip().isdecimal() else None
+
+
+def read_client_properties(path: Path | None) -> ClientProperties:
+    """Return the file's properties, none where there is no file. Raises BadInputError."""
+    if path is None:
+        return ClientProperties()
+    try:
+        # Kafka's tools read these files through java.util.Properties: Latin-1.
+        text = path.read_bytes().decode("latin-1")
+    except OSError as error:
+        raise BadInputError(
+            f"--command-config: {path} cannot be read: {error.strerror}. Give the path of a "
+            "Kafka client properties file, as kafka-configs.sh takes it."
+        ) from error
+    return ClientProperties(path.absolute(), read_properties(text, str(path)))
+
+
+def check_keys(client: ClientProperties, known: Collection[str], extra: Iterable[str]) -> None:
+    """Raise BadInputError where a key is none of ``known`` and ``extra``.
+
+    Kafka ignores such a key, and then connects in another way than the file's author meant.
+    """
+    fits = {*known, *extra}
+    for key, found in client.properties.items():
+        if key in fits or key.startswith(_OPEN_PREFIXES):
+            continue
+        near = difflib.get_close_matches(key, sorted(fits), n=1)
+        meant = f" Is {near[0]} meant?" if near else ""
+        raise BadInputError(
+            f"{client.path}, line {found.line}: {key!r} is no setting of a Kafka client.{meant} "
+            "A key of a class of your own is allowed by QUOTA_AUDIT_KAFKA_EXTRA_KEYS, a JSON list."
+        )
+
+
+def secrets_of(client: ClientProperties, is_secret: Callable[[str], bool]) -> tuple[str, ...]:
+    """Return every text of the file that no message may show, the longest first.
+
+    Those are the values of the keys for which ``is_secret`` holds, and of ``sasl.jaas.config``
+    all that is no name of an option or class.
+    """
+    found: set[str] = set()
+    for key, one in client.properties.items():
+        if is_secret(key):
+            found.add(one.value)
+        if key.endswith(JAAS):
+            found |= _secrets_of_login(one.value)
+    return tuple(sorted(filter(None, found), key=lambda text: (-len(text), text)))
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return ``text`` with every secret, given the longest first, replaced by ``[hidden]``."""
+    return HIDDEN.join(_between(text, tuple(secrets)))
+
+
+def _between(text: str, secrets: tuple[str, ...]) -> list[str]:
+    # All at once: a secret may be part of the word that stands for another one.
+    pattern = "|".join(map(re.escape, secrets))
+    return re.split(pattern, text) if pattern else [text]
+
+
+def _secrets_of_login(login: str) -> set[str]:
+    quoted = {match[1] for match in _QUOTED.finditer(login)}
+    # A file with a quote too many or too few must not give its secret away either.
+    words = _WORD.findall(login)
+    names = {*_OPTION_NAME.findall(_QUOTED.sub('""', login)), *words[:1], *_WORDS_OF_JAAS}
+    loose = {word for word in words if len(word) >= _WORD_LENGTH_MIN}
+    return quoted | (loose - names)

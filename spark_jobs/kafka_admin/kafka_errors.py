@@ -1,0 +1,101 @@
+"""What Kafka's exceptions mean, in sentences for the person who ran the command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+_ERRORS = "org.apache.kafka.common.errors."
+_CAUSES_MAX = 6
+_CALL = re.compile(r"Call\(callName=(\w+),[^)]*\) timed out at \d+ after (\d+) attempt\(s\)")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaFailure:
+    """Why a call failed; ``is_answer``: the cluster refused it, so it did nothing."""
+
+    message: str
+    is_answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FailureSentences:
+    """Makes failures of one cluster's calls; ``hide`` takes secrets out of a text."""
+
+    servers: str
+    command_config: str
+    hide: Callable[[str], str]
+
+    def of(self, error: Py4JError, *, is_change: bool = False) -> KafkaFailure:
+        """Return what a call that raised ``error`` met with.
+
+        ``is_change``: it was to change something, so the same brokers have answered before.
+        """
+        if not isinstance(error, Py4JJavaError):
+            # Its text is py4j's own; what it holds of the call's arguments is nobody's business.
+            return KafkaFailure("the JVM of Kafka's client ended, or lost its connection", False)
+        chain = _causes(error.java_exception)
+        names = [name for name, _ in chain]
+        said = self.hide(": ".join(dict.fromkeys(_plain(text) for _, text in chain if text)))
+        remedy = self._remedy(names, is_change)
+        message = f"{said or names[-1]} ({_short(_telling(names))}){remedy and f'. {remedy}'}"
+        return KafkaFailure(message, is_answer=_is_answer(error.java_exception, names))
+
+    def _remedy(self, names: list[str], is_change: bool) -> str:
+        unanswered = (
+            "The brokers answered before: see whether their controller runs"
+            if is_change
+            else f"Check that {self.servers} runs and can be reached; a listener with TLS or SASL "
+            "answers only a client whose --command-config says so"
+        )
+        for exception, remedy in (
+            ("SaslAuthenticationException", f"{self.servers} did not accept the credentials of "
+             f"{self.command_config}"),
+            ("SslAuthenticationException", "The TLS handshake failed: check the truststore, the "
+             f"keystore and the security.protocol of {self.command_config}"),
+            ("ClusterAuthorizationException", "Reading quotas needs the right DescribeConfigs on "
+             "the cluster, altering them AlterConfigs: see kafka-acls.sh --cluster"),
+            ("UnsupportedVersionException", "Brokers have this since Kafka 2.6"),
+            ("TimeoutException", unanswered),
+        ):  # fmt: skip
+            if _ERRORS + exception in names:
+                return remedy
+        return ""
+
+
+def _causes(exception: Any) -> list[tuple[str, str]]:
+    """Return class and message of an exception and its causes; wrappers repeat them."""
+    chain: list[tuple[str, str]] = []
+    while exception is not None and len(chain) < _CAUSES_MAX:
+        name = str(exception.getClass().getName())
+        if name != "java.util.concurrent.ExecutionException":
+            chain.append((name, str(exception.getMessage() or "").strip()))
+        exception = exception.getCause()
+    return chain or [("java.util.concurrent.ExecutionException", "")]
+
+
+def _plain(text: str) -> str:
+    """Return Kafka's text without what its client keeps about a call."""
+    return _CALL.sub(r"\1 had no answer after \2 attempt(s)", text)
+
+
+def _telling(names: list[str]) -> str:
+    """Return the class that says most: the innermost of Kafka's errors, else the outermost."""
+    return next((name for name in reversed(names) if name.startswith(_ERRORS)), names[0])
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _is_answer(exception: Any, names: list[str]) -> bool:
+    """Return whether it is a broker's no: not a lost answer, not a fault on its way."""
+    if not any(name.startswith(_ERRORS) for name in names):
+        return False
+    unclear = ("TimeoutException", "DisconnectException", "NetworkException",
+               "UnknownServerException", "InterruptException")  # fmt: skip
+    return not any(_ERRORS + name in names for name in unclear)
