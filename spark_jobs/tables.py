@@ -421,6 +421,24 @@ WHATIF = pa.schema(
     ]
 )
 
+CHANGE_RESULTS = pa.schema(
+    [
+        _required("application_id", STR),
+        *ENTITY_KEY,
+        _required("applied_ms", I64),
+        pa.field("value_before", F64),
+        pa.field("value_after", F64),
+        _required("requests", I64),
+        # Of the day that the change was proposed for, what its backtest says, and of this day.
+        pa.field("throttle_time_ms_before", I64),
+        pa.field("throttle_time_ms_predicted", I64),
+        _required("throttle_time_ms", I64),
+        _required("demand", F64),  # on the hottest broker
+        _required("result", STR),  # CHANGE_RESULT_KINDS
+        _required("explanation", STR),
+    ]
+)
+CHANGE_RESULT_KINDS = ("as_predicted", "not_as_predicted", "no_traffic")
 APPLIED_CHANGES = pa.schema(
     [
         # One run of apply or rollback; its changes in the order in which they were made.
@@ -470,6 +488,7 @@ TABLES: dict[str, pa.Schema] = {
     "demand": DEMAND,
     "recommendations": RECOMMENDATIONS,
     "whatif": WHATIF,
+    "change_results": CHANGE_RESULTS,
     "applied_changes": APPLIED_CHANGES,
 }
 

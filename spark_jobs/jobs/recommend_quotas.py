@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.utc_days import day_number
+from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
 from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.tables import CHANGE_RESULTS
 from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
 from spark_jobs.whole_file import write_whole
 
@@ -24,7 +29,10 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
     settings = settings or RecommendSettings()
     decisions, brokers = open_table(scope, "decisions"), read_table(scope, "brokers")
     today = observed(decisions, read_table(scope, "rates"), brokers)
-    write_local(demand_table(today), "demand", scope)
+    demand = demand_table(today)
+    write_local(demand, "demand", scope)
+    results = _results(scope, demand, settings)
+    write_local(results, "change_results", scope)
     rows = recommend(
         today,
         decisions,
@@ -39,10 +47,26 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
     _echo(settings, scope)
     status = rows["status"].to_pylist()
     withheld = f", {status.count('withheld')} withheld" if "withheld" in status else ""
+    found = results["result"].to_pylist()
+    failed = found.count(NOT_AS_PREDICTED)
+    after = f"; {failed} of {len(found)} applied changes did not as predicted" if failed else ""
     return (
         f"recommendations: {status.count('proposed')} proposed{withheld}, {status.count('keep')} "
-        f"keep, {status.count('not_enough_data')} without enough data"
+        f"keep, {status.count('not_enough_data')} without enough data{after}"
     )
+
+
+def _results(scope: RunScope, demand: pa.Table, settings: RecommendSettings) -> pa.Table:
+    """Return what became of the changes that were applied before the day's log begins."""
+    applied: list[dict[str, Any]] = []
+    for day in days_of(scope.warehouse, scope.cluster, "applied_changes"):
+        other = RunScope(scope.warehouse, scope.cluster, day)
+        applied += read_table(other, "applied_changes").to_pylist()
+    if not applied:
+        return CHANGE_RESULTS.empty_table()
+    first_ms = pc.min(read_table(scope, "requests", ["log_time_ms"])["log_time_ms"]).as_py()
+    rows = change_results(applied, demand.to_pylist(), first_ms or 0, settings)
+    return pa.Table.from_pylist(rows, schema=CHANGE_RESULTS)
 
 
 def _echo(settings: RecommendSettings, scope: RunScope) -> None:

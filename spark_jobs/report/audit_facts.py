@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from spark_jobs.report.change_results import ChangeResult, change_results_of
 from spark_jobs.report.decision_counts import (
     SensorUse,
     VerdictCounts,
@@ -39,6 +40,7 @@ class AuditFacts:
     stages: tuple[StageQuality, ...]
     files: tuple[LinesOfFile, ...]
     agreement: Agreement
+    applied: tuple[ChangeResult, ...] = ()
 
     def broker(self, broker_id: int) -> Broker | None:
         """Return the broker with this id, if it is known."""
@@ -76,4 +78,5 @@ def gather(scope: RunScope) -> AuditFacts:
         stages=stages_of(scope),
         files=lines_of_files(scope),
         agreement=agreement_of(scope),
+        applied=change_results_of(scope),
     )

@@ -15,7 +15,7 @@ _JUDGED_SHARE_MIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The answer in a title and up to three sentences.
+    """The answer in a title and up to four sentences.
 
     ``mood`` is good, warning, critical or unknown.
     """
@@ -31,7 +31,24 @@ def headline(facts: AuditFacts) -> Headline:
         return _nothing_to_judge(facts)
     mood, title = _answer(facts.verdicts, facts.findings)
     sentences = (_verdicts(facts.verdicts), throttled_in_words(facts), _to_do(facts))
+    failed = not_as_predicted(facts)
+    if failed:
+        return Headline("warning" if mood == "good" else mood, title, (failed, *sentences))
     return Headline(mood, title, sentences)
+
+
+def not_as_predicted(facts: AuditFacts) -> str | None:
+    """Return which applied changes did not do what was predicted, None where there are none."""
+    failed = [change for change in facts.applied if not change.is_kept]
+    if not failed:
+        return None
+    first = failed[0]
+    more = f" And {count(len(failed) - 1)} more, below." if len(failed) > 1 else ""
+    return (
+        f"{count(len(failed))} of {count(len(facts.applied))} applied "
+        f"{plural(len(facts.applied), 'change')} did not do what was predicted: {first.entity}, "
+        f"{first.quota_type}. {first.explanation}{more}"
+    )
 
 
 def _nothing_to_judge(facts: AuditFacts) -> Headline:

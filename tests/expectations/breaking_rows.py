@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from spark_jobs.tables import TABLES
 from tests.expectations.breaking_applied_changes import APPLIED_CHANGES
+from tests.expectations.breaking_change_results import CHANGE_RESULTS
 from tests.expectations.row_breaks import BLANK as _BLANK
 from tests.expectations.row_breaks import NAN as _NAN
 from tests.expectations.row_breaks import NO_NUMBER_FROM_0 as _NO_NUMBER_FROM_0
@@ -51,6 +52,7 @@ IDENTITY: dict[str, Callable[[int], Row]] = {
     "demand": lambda i: {"quota_user": f"user-{i}"},
     "recommendations": lambda i: {"quota_client_id": f"client-{i}"},
     "whatif": lambda i: {"user": f"user-{i}"},
+    "change_results": lambda i: {"quota_user": f"user-{i}"},
     "applied_changes": lambda i: {"quota_user": f"user-{i}", "position": i},
 }
 """What makes the i-th row (from 1) another one than all others of its table."""
@@ -388,6 +390,7 @@ BREAKS: dict[str, dict[str, Break]] = {
         "harm_is_throttle": _each("harm_time_ms", 901),
         "only_fetches_are_taken_back": _each("kind", "produce"),
     },
+    "change_results": CHANGE_RESULTS,
     "applied_changes": APPLIED_CHANGES,
 }
 """Rules that look at rows, but those that a column has a value: :func:`breaks_of` adds them."""

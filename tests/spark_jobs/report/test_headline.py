@@ -7,6 +7,8 @@ import pytest
 
 from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.headline import Headline, headline
+from spark_jobs.report.page import render
+from spark_jobs.settings import ReportSettings
 from tests.spark_jobs.report.day_builder import busy_day, decision, empty_day, quiet_day, throttled
 from tests.tables_builder import Row, row, write_rows
 
@@ -36,6 +38,25 @@ def test_the_worst_finding_is_the_title(
 ) -> None:
     answer = headline_of(tmp_path, [decision(n) for n in range(5)], findings)
     assert (answer.mood, answer.title) == (mood, title)
+
+
+def test_a_change_that_did_not_do_what_was_predicted_is_said_first(tmp_path: Path) -> None:
+    scope = quiet_day(tmp_path)
+    write_rows(scope, "decisions", [decision(n) for n in range(5)])
+    explanation = "From 50,000 B/s to 60,000 B/s: throttled for 40.0 s, where 0.0 s were predicted."
+    kept = row("change_results", quota_user="bob")
+    failed = row("change_results", result="not_as_predicted", explanation=explanation)
+    write_rows(scope, "change_results", [kept])
+    assert headline(gather(scope)).mood == "good"
+    write_rows(scope, "change_results", [kept, failed])
+    answer = headline(gather(scope))
+    assert answer.mood == "warning"
+    assert answer.sentences[0] == (
+        "1 of 2 applied changes did not do what was predicted: user 'alice', producer_byte_rate. "
+        + explanation
+    )
+    page = render(gather(scope), ReportSettings())
+    assert page.index("not as predicted</strong>. From 50,000") < page.index("user &#39;bob&#39;")
 
 
 def test_a_few_wrong_decisions_are_not_called_perfect(tmp_path: Path) -> None:
