@@ -26,7 +26,7 @@ from spark_jobs.submit import ASSETS, STEPS, audit_of_run, run_step
 from spark_jobs.submitted_step import asset_uri
 
 SETTINGS = DailyAuditSettings()
-OUTLETS = {i: [Asset(n, asset_uri(SETTINGS.warehouse, t))] for i, (n, t) in ASSETS.items()}
+OUTLETS = {i: [Asset(n, asset_uri(t))] for i, (n, t) in ASSETS.items()}
 SHARED = shared_fields(SETTINGS)
 PARAMS = {
     "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",

@@ -28,7 +28,7 @@ from spark_jobs.submitted_step import asset_uri
 
 SETTINGS, APPROVAL = DailyAuditSettings(), ApprovalSettings()
 NAME, TABLE = ASSETS["recommend_quotas"]
-PROPOSALS = Asset(NAME, asset_uri(SETTINGS.warehouse, TABLE))
+PROPOSALS = Asset(NAME, asset_uri(TABLE))
 TERMS = TaskTerms(logging.getLogger("quota_audit").info, AirflowFailException,
                   AirflowSkipException, SETTINGS.launcher)  # fmt: skip
 PARAMS = {name: Param(**field) for name, field in approval_fields(SETTINGS, APPROVAL).items()}
