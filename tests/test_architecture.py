@@ -114,7 +114,6 @@ ROOMS = {
     "dags": (
         {
             "spark_jobs.policy.catalogue",
-            "spark_jobs.recommend_submit",
             "spark_jobs.run_form",
             "spark_jobs.settings",
             "spark_jobs.submit",
