@@ -26,7 +26,7 @@ from spark_jobs.submit import ASSETS, STEPS, audit_of_run, run_step
 from spark_jobs.submitted_step import asset_uri
 
 SETTINGS = DailyAuditSettings()
-OUTLETS = {i: [Asset(n, asset_uri(SETTINGS.warehouse, t))] for i, (n, t) in ASSETS.items()}
+OUTLETS = {i: [Asset(n, asset_uri(t))] for i, (n, t) in ASSETS.items()}
 SHARED = shared_fields(SETTINGS)
 PARAMS = {
     "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",
@@ -45,7 +45,7 @@ def step(task_id, params=None, dag_run=None, data_interval_start=None, outlet_ev
     """Run one step on the run's day; Airflow fills in what defaults to None."""
     audit = audit_of_run(params, data_interval_start, dag_run.run_after)
     for asset in OUTLETS.get(task_id, []):
-        outlet_events[asset].extra = {"cluster": audit.cluster, "day": audit.day.isoformat()}
+        outlet_events[asset].extra = audit.scope()
     log = logging.getLogger("quota_audit").info
     return run_step(task_id, audit, log, AirflowFailException, SETTINGS.launcher)
 

@@ -35,7 +35,7 @@ from spark_jobs.submitted_step import asset_uri
 from spark_jobs.whatif_submit import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
 
 SETTINGS = DailyAuditSettings()
-OUTLET = Asset(ASSET[0], asset_uri(SETTINGS.warehouse, ASSET[1]))
+OUTLET = Asset(ASSET[0], asset_uri(ASSET[1]))
 PARAMS = {
     "policies": Param(None, type=["null", "array"], examples=list(POLICIES), uniqueItems=True,
         items={"type": "string", "enum": list(POLICIES)}, title="Policies",
@@ -59,7 +59,7 @@ PARAMS = {
 def replay_policies(params=None, run_id=None, outlet_events=None) -> str:
     """Replay what the form asks for; Airflow fills in what defaults to None."""
     asked = whatif_of_run(params, run_id)
-    outlet_events[OUTLET].extra = {"cluster": asked.cluster, "day": asked.day_or_all}
+    outlet_events[OUTLET].extra = asked.scope()
     log = logging.getLogger("quota_audit").info
     return run_whatif(asked, log, AirflowFailException, SETTINGS.launcher)
 

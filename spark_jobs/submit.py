@@ -47,6 +47,11 @@ class DailyAudit:
     timezone: str
     broker_version: str | None
 
+    def scope(self) -> dict[str, str]:
+        """Return where the audit's tables are, as the asset's events have it."""
+        day = self.day.isoformat()
+        return {"cluster": self.cluster, "day": day, "warehouse": self.warehouse}
+
     def scope_arguments(self) -> list[str]:
         """Return the options that every step takes."""
         return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import PurePath
 
 from spark_jobs.step_process import run_process
 
@@ -55,9 +54,16 @@ def run_submitted(
     )
 
 
-def asset_uri(warehouse: PurePath, table: str) -> str:
-    """Return the address under which Airflow knows a table or folder of the warehouse."""
-    return (warehouse / table).as_uri()
+def asset_uri(table: str) -> str:
+    """Return the address under which Airflow knows a table or folder of any warehouse.
+
+    An event's ``extra`` says which. Airflow takes two addresses of one name for a conflict and
+    fails the task, so the address cannot be the folder's: warehouses change with a setting.
+
+    >>> asset_uri("findings")
+    'x-quota-audit://warehouse/findings'
+    """
+    return f"x-quota-audit://warehouse/{table}"
 
 
 def _ending(exit_code: int) -> str:

@@ -60,10 +60,10 @@ class WhatifRun:
     scenario: ScenarioFile | None
     mode: str
 
-    @property
-    def day_or_all(self) -> str:
-        """Return the day as text, or the word for every day."""
-        return self.day.isoformat() if self.day else ALL_DAYS
+    def scope(self) -> dict[str, str]:
+        """Return where the rows are, as the asset's events have it; ``day`` may be ``all``."""
+        day = self.day.isoformat() if self.day else ALL_DAYS
+        return {"cluster": self.cluster, "day": day, "warehouse": self.warehouse}
 
 
 def whatif_of_run(params: Mapping[str, Any], run_id: str) -> WhatifRun:

@@ -111,8 +111,10 @@ class TestMutations:
 class TestDedicatedControllers:
     def test_decide_mutations_before_and_after_a_failover(self, live: LiveAudit) -> None:
         decided = [row["broker_id"] for row in live.decisions("controller_mutation_rate")]
-        assert len(set(decided)) == 2
-        assert set(decided) < {11, 12, 13}
+        controllers = [broker_id for broker_id in decided if broker_id in (11, 12, 13)]
+        assert len(set(controllers)) == 2
+        # What a controller decided as it was ended, and did not get to log, a broker's line tells.
+        assert len(decided) - len(controllers) <= 3
 
 
 @only("restart")

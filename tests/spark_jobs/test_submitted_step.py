@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import PurePosixPath
 
 import pytest
 
@@ -39,6 +38,5 @@ def test_a_version_that_has_to_be_found_out_is_not_passed() -> None:
     assert ingest_arguments("UTC", "4.1.0")[2:] == ["--broker-version", "4.1.0"]
 
 
-def test_an_asset_is_addressed_by_its_folder() -> None:
-    folder = PurePosixPath("/data/ware house")
-    assert asset_uri(folder, "reports") == "file:///data/ware%20house/reports"
+def test_an_asset_has_one_address_whatever_the_warehouse() -> None:
+    assert asset_uri("reports") == "x-quota-audit://warehouse/reports"
