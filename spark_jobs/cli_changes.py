@@ -10,10 +10,10 @@ from spark_jobs.cli_options import (
     Change,
     ClusterName,
     CommandConfig,
-    EvidenceDay,
     Execute,
     Note,
     Only,
+    ProposalDay,
     Warehouse,
 )
 
@@ -22,7 +22,7 @@ def apply_changes(
     warehouse: Warehouse,
     bootstrap_server: BootstrapServer,
     cluster: ClusterName = "default",
-    day: EvidenceDay = None,
+    day: ProposalDay = None,
     command_config: CommandConfig = None,
     only: Only = None,
     execute: Execute = False,

@@ -151,15 +151,6 @@ CommandConfig = Annotated[
         dir_okay=False,
     ),
 ]
-EvidenceDay = Annotated[
-    dt.datetime | None,
-    typer.Option(
-        "--day",
-        formats=["%Y-%m-%d"],
-        help="UTC day of the recommendations [default: the last].",
-        metavar="YYYY-MM-DD",
-    ),
-]
 Only = Annotated[
     list[str] | None,
     typer.Option(

@@ -48,16 +48,20 @@ class LoggedDay:
         return policy.on_broker(self.broker_configs.get(broker_id, self.broker_configs[None]))
 
 
-def logged_day(requests: DataFrame, scope: RunScope) -> LoggedDay:
-    """Return what the tables of an ingested and resolved day tell."""
+def logged_day(spark: SparkSession, requests: DataFrame, scope: RunScope) -> LoggedDay:
+    """Return what the tables of an ingested and resolved day tell.
+
+    ``requests`` are those of :func:`logged_requests`.
+    """
+    ingested = read_partition(spark, "requests", scope)
     brokers = read_table(scope, "brokers").to_pylist()
     quotas = read_changes(scope, [row["broker_id"] for row in brokers])
     changes: list[Change] = [
         *broker_starts(read_starts(scope)), *quota_changes(quotas), *_topics_seen(requests)
     ]  # fmt: skip
     return LoggedDay(
-        controller_listeners(requests),
-        uses_zookeeper(requests, scope),
+        controller_listeners(ingested),
+        uses_zookeeper(ingested, scope),
         tuple(changes_until(changes, end_ms=(day_number(scope.day) + 1) * DAY_MS)),
         {None: config_of_all(brokers)} | {row["broker_id"]: broker_config(row) for row in brokers},
     )

@@ -15,6 +15,7 @@ from rich.text import Text
 from spark_jobs.alter.carry_out import ChangeResult
 from spark_jobs.alter.change_key import change_key
 from spark_jobs.alter.change_plan import PlannedChange, value_text
+from spark_jobs.alter.wording import one_line
 from spark_jobs.jobs.change_quotas import ChangeReport, Target
 
 # A change on one line, whatever the terminal's width.
@@ -120,7 +121,7 @@ def _table(report: ChangeReport) -> Table:
     for row in _rows(report):
         values = (value_text(row[name]) for name in ("before", "after", "cluster_has"))
         # Why it is refused stands below, in the error.
-        message = "" if report.refused else _printable(row["message"] or "")
+        message = "" if report.refused else one_line(row["message"] or "")
         table.add_row(*map(Text, (row["change"], *values, row["outcome"], message)))
     return table
 
@@ -128,8 +129,3 @@ def _table(report: ChangeReport) -> Table:
 def _counts(report: ChangeReport) -> str:
     counts = Counter(row["outcome"] for row in _rows(report))
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
-
-
-def _printable(text: str) -> str:
-    """Return ``text`` with what a terminal would obey spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -13,7 +13,7 @@ from spark_jobs.alter.render import render
 from spark_jobs.alter.wording import one_line, subject
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
-from spark_jobs.recommend.configured_values import values_in_cluster
+from spark_jobs.recommend.configured_values import end_of_day_ms, values_in_cluster
 from spark_jobs.warehouse import RunScope, days_of, read_table
 
 RECOMMENDATIONS = "recommendations"
@@ -42,7 +42,7 @@ def print_render(
 def render_day(target: str, scope: RunScope) -> tuple[Rendered, int]:
     """Return the proposals of a day as ``target`` has them, and how many they are."""
     alterations = proposed_alterations(read_table(scope, RECOMMENDATIONS).to_pylist())
-    end_ms = (day_number(scope.day) + 1) * DAY_MS - 1
+    end_ms = end_of_day_ms(day_number(scope.day) * DAY_MS)
     in_force = values_in_cluster(read_table(scope, "quota_changes").to_pylist(), end_ms)
     return render(target, alterations, in_force), len(alterations)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from spark_jobs.errors import BadInputError
@@ -18,6 +17,7 @@ from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
 from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
+from spark_jobs.report.log_span import brokers_of, span_of
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.tables import CHANGE_RESULTS
 from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
@@ -64,8 +64,8 @@ def _results(scope: RunScope, demand: pa.Table, settings: RecommendSettings) -> 
         applied += read_table(other, "applied_changes").to_pylist()
     if not applied:
         return CHANGE_RESULTS.empty_table()
-    first_ms = pc.min(read_table(scope, "requests", ["log_time_ms"])["log_time_ms"]).as_py()
-    rows = change_results(applied, demand.to_pylist(), first_ms or 0, settings)
+    span_ms = span_of(brokers_of(scope))
+    rows = change_results(applied, demand.to_pylist(), span_ms[0] if span_ms else 0, settings)
     return pa.Table.from_pylist(rows, schema=CHANGE_RESULTS)
 
 

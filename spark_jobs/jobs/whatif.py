@@ -33,7 +33,7 @@ def whatif(
     PolicyConfigError where a policy refuses a quota or a topic of the log.
     """
     requests = logged_requests(spark, scope)
-    day = logged_day(requests, scope)
+    day = logged_day(spark, requests, scope)
     for policy in policies:
         _hear_all(policy, day)
     on_mutations = [p for p in policies if only_mutates(p)]

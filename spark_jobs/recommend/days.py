@@ -50,7 +50,9 @@ def _over(
     for day, observation in seen:
         for load in observation.brokers:
             by_broker[load.broker_id].append((day, load))
-    bursts = _burst_days(seen, settings)
+    # The sensor as a whole, by its hottest broker of each day.
+    expected = outlook([DayDemand(day, o.hottest.demand.rate) for day, o in seen], settings)
+    bursts = expected.burst_days
     season = range(today - settings.season_days + 1, today + 1)
     counted = [(d, o) for d, o in seen if d in season and d not in bursts] or [seen[-1]]
     days_counted = {day for day, _ in counted}
@@ -58,24 +60,15 @@ def _over(
         _load([(d, load) for d, load in loads if d not in bursts] or loads, days_counted, settings)
         for _, loads in sorted(by_broker.items())
     )
-    hottest = outlook([DayDemand(d, o.hottest.demand.rate) for d, o in seen], settings)
     decisions = sum(o.sensor.decisions for _, o in counted)
     return Observation(
         sensor=replace(last.sensor, decisions=decisions),
         seconds=sum(o.seconds for _, o in counted),
         brokers=loads,
         days=len(seen),
-        burst_days=tuple(sorted(bursts)),
-        slope=hottest.slope,
+        burst_days=bursts,
+        slope=expected.slope,
     )
-
-
-def _burst_days(
-    seen: Sequence[tuple[int, Observation]], settings: RecommendSettings
-) -> frozenset[int]:
-    """Return the bursts of the sensor as a whole, by its hottest broker of each day."""
-    demands = [DayDemand(day, o.hottest.demand.rate) for day, o in seen]
-    return frozenset(outlook(demands, settings).burst_days)
 
 
 def _load(

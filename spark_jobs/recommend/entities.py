@@ -51,6 +51,12 @@ class Case:
         return sum(o.throttle_time_ms for o in self.observations)
 
 
+def bounding_cases(cases: Iterable[Case]) -> dict[SensorKey, Case]:
+    """Return which of ``cases`` bounds each sensor: an override takes its client from a default."""
+    defaults_first = sorted(cases, key=lambda case: not case.entity.is_default)
+    return {seen.sensor.key: case for case in defaults_first for seen in case.observations}
+
+
 def cases_of(
     observations: Iterable[Observation],
     values: ConfiguredValues,

@@ -49,11 +49,10 @@ def confidence(
 def evidence(
     case: Case,
     forecast: Forecast | None,
-    trials: Sequence[Trial] = (),
-    settings: RecommendSettings | None = None,
+    trials: Sequence[Trial],
+    settings: RecommendSettings,
 ) -> dict[str, object]:
     """Return the numbers as a JSON object; rates in the quota's unit."""
-    settings = settings or RecommendSettings()
     hottest = case.hottest.hottest
     return {
         "requests": sum(o.requests for o in case.observations),

@@ -16,15 +16,15 @@ from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, broker_rules
 from spark_jobs.recommend.capacity import within_capacity
-from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues
+from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days, seen_day
-from spark_jobs.recommend.entities import Case, cases_of
+from spark_jobs.recommend.entities import Case, bounding_cases, cases_of
 from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
 from spark_jobs.recommend.forecast import Forecasts, forecast_by_broker, forecast_of
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
-from spark_jobs.recommend.rolling_origin import CaseKey, Origin, Trial, trials_of
+from spark_jobs.recommend.rolling_origin import CaseKey, Origin, Trial, kept_of, trials_of
 from spark_jobs.recommend.sensors import Sensor, bound_sensors, traffic_of
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.recommend.unused import unused_rows
@@ -76,7 +76,7 @@ def recommend(
         day = max((seen.sensor.last_ms for seen in today), default=0) // DAY_MS
     days = [*(one.seen for one in earlier), seen_day(day, today)]
     changes = quota_changes.to_pylist()
-    values = ConfiguredValues(changes, (day + 1) * DAY_MS - 1)
+    values = ConfiguredValues(changes, end_of_day_ms(day * DAY_MS))
     faults = _faults(findings)
     cases = cases_of(over_days(days, settings), values, faults, rules, settings)
     cases = within_capacity(cases, values.explicit(), settings)
@@ -109,7 +109,7 @@ def _origins(
     """Yield every day but the last as it looked at its end, with the day after it."""
     for i in range(1, len(days)):
         known = days[:i]
-        values = ConfiguredValues(changes, (known[-1].day + 1) * DAY_MS - 1)
+        values = ConfiguredValues(changes, end_of_day_ms(known[-1].day * DAY_MS))
         # What was found wrong then is not asked: findings of other days are not at hand.
         cases = cases_of(over_days(known, settings), values, {}, rules, settings)
         yield Origin(within_capacity(cases, values.explicit(), settings), days[i], decisions[i])
@@ -119,14 +119,12 @@ def _tried(
     case: Case, trials: Mapping[CaseKey, Sequence[Trial]], settings: RecommendSettings
 ) -> Case:
     """Return a proposal withheld where it would have failed too often on days it did not know."""
-    own = trials.get((case.quota_type, case.entity), ())
-    needed = [trial for trial in own if trial.is_needed(settings)]
-    kept = sum(trial.is_kept(settings) for trial in needed)
-    if not needed or kept >= settings.min_kept_share * len(needed):
+    kept, tried = kept_of(trials.get((case.quota_type, case.entity), ()), settings)
+    if kept >= settings.min_kept_share * tried:
         return case
     reason = (
         f"{case.proposal.reason} Withheld: made at the end of earlier days, it would have done "
-        f"what it promised on {kept} of {len(needed)} days after."
+        f"what it promised on {kept} of {tried} days after."
     )
     proposal = replace(case.proposal, status=WITHHELD, reason=reason, proposed=None)
     return replace(case, proposal=proposal)
@@ -182,17 +180,16 @@ def _forecasts(
     data: ds.Dataset, cases: Iterable[Case], rules: Mapping[int, BrokerRule], today: SeenDay
 ) -> Forecasts:
     """Return what the proposals lead to, by replaying the traffic of the sensors they bound."""
-    proposed: dict[SensorKey, float] = {}
-    sensors = []
-    for case in cases:
-        if case.proposal.proposed is not None:
-            for seen in case.observations:
-                if seen.sensor.key in today.observations:
-                    proposed[seen.sensor.key] = case.proposal.proposed
-                    sensors.append(today.observations[seen.sensor.key].sensor)
+    changing = [case for case in cases if case.proposal.proposed is not None]
+    proposed = {
+        key: case.proposal.proposed
+        for key, case in bounding_cases(changing).items()
+        if key in today.observations and case.proposal.proposed is not None
+    }
+    sensors = [today.observations[key].sensor for key in sorted(proposed)]
     return {
         traffic.key: forecast_by_broker(traffic, proposed[traffic.key], rules)
-        for traffic in traffic_of(data, sorted(sensors, key=lambda sensor: sensor.key))
+        for traffic in traffic_of(data, sensors)
     }
 
 
@@ -206,7 +203,7 @@ def _row(
 ) -> dict[str, Any]:
     proposal = case.proposal
     own = trials.get((case.quota_type, case.entity), ())
-    needed = [trial for trial in own if trial.is_needed(settings)]
+    kept, tried = kept_of(own, settings)
     latest = [today.observations.get(o.sensor.key) for o in case.observations]
     forecast = forecast_of(case, forecasts) if proposal.status == PROPOSED else None
     return {
@@ -227,7 +224,7 @@ def _row(
         "throttle_time_ms_before": sum(o.throttle_time_ms for o in latest if o is not None),
         "throttle_time_ms_after": None if forecast is None else forecast.throttle_time_ms,
         "days_seen": max(o.days for o in case.observations),
-        "backtest_trials": len(needed),
-        "backtest_kept": sum(trial.is_kept(settings) for trial in needed),
+        "backtest_trials": tried,
+        "backtest_kept": kept,
         "evidence": json.dumps(evidence(case, forecast, own, settings), ensure_ascii=False),
     }

@@ -7,18 +7,19 @@ replayed with the traffic of the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.dataset as ds
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.days import SeenDay
-from spark_jobs.recommend.entities import Case
+from spark_jobs.recommend.entities import Case, bounding_cases
 from spark_jobs.recommend.proposal import PROPOSED
 from spark_jobs.recommend.quota_entity import QuotaEntity
-from spark_jobs.recommend.sensors import Sensor, traffic_of
+from spark_jobs.recommend.sensors import traffic_of
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
@@ -62,6 +63,19 @@ class Trial:
         return covers and self.throttle_time_ms_after <= allowed
 
 
+class Kept(NamedTuple):
+    """How often a proposal kept its promise, of the days on which there was one to keep."""
+
+    kept: int
+    trials: int
+
+
+def kept_of(trials: Iterable[Trial], settings: RecommendSettings) -> Kept:
+    """Return how often what would have been proposed did what it promised."""
+    needed = [trial for trial in trials if trial.is_needed(settings)]
+    return Kept(sum(trial.is_kept(settings) for trial in needed), len(needed))
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The cases as they were at the end of a day, and the day after with its decisions."""
@@ -78,7 +92,7 @@ def trials_of(
 ) -> dict[CaseKey, list[Trial]]:
     """Return the trials of each wanted entity, a clamped proposal's among them, oldest first."""
     found: dict[CaseKey, list[Trial]] = {key: [] for key in wanted}
-    for origin in origins:
+    for origin in origins if found else ():
         cases = [
             case
             for case in origin.cases
@@ -93,43 +107,44 @@ def trials_of(
 
 def _trials(
     cases: Sequence[Case], origin: Origin, rules: Mapping[int, BrokerRule]
-) -> Iterable[tuple[Case, Trial]]:
+) -> Iterator[tuple[Case, Trial]]:
+    """Yield each case with its trial; a client with an override of its own is no follower then."""
     seen = origin.following.observations
-    sensors: dict[SensorKey, Sensor] = {}
+    case_of = {key: case for key, case in bounding_cases(cases).items() if key in seen}
+    throttles: dict[SensorKey, tuple[int, int]] = {}
+    for traffic in traffic_of(origin.decisions, [seen[key].sensor for key in sorted(case_of)]):
+        case = case_of[traffic.key]
+        before, after = (
+            int(np.sum(throttle_with(traffic, bound, rules)))
+            for bound in (case.current, _proposed(case))
+        )
+        throttles[traffic.key] = before, after
     for case in cases:
-        for observation in case.observations:
-            key = observation.sensor.key
-            if key in seen:
-                sensors[key] = seen[key].sensor
-    throttles: dict[tuple[SensorKey, float], int] = {}
-    values = {o.sensor.key: case for case in cases for o in case.observations}
-    for traffic in traffic_of(origin.decisions, [sensors[key] for key in sorted(sensors)]):
-        case = values[traffic.key]
-        for bound in (case.current, case.proposal.proposed):
-            if bound is not None:
-                total = int(np.sum(throttle_with(traffic, bound, rules)))
-                throttles[traffic.key, bound] = total
-    for case in cases:
-        own = [o.sensor.key for o in case.observations if o.sensor.key in sensors]
-        if own and case.proposal.proposed is not None:
-            yield case, _trial(case, case.proposal.proposed, own, throttles, origin.following)
+        own = [o.sensor.key for o in case.observations if case_of.get(o.sensor.key) is case]
+        if own:
+            yield case, _trial(case, own, throttles, origin.following)
+
+
+def _proposed(case: Case) -> float:
+    proposed = case.proposal.proposed
+    assert proposed is not None, "only cases with a value are tried"
+    return proposed
 
 
 def _trial(
     case: Case,
-    proposed: float,
     own: Sequence[SensorKey],
-    throttles: Mapping[tuple[SensorKey, float], int],
+    throttles: Mapping[SensorKey, tuple[int, int]],
     following: SeenDay,
 ) -> Trial:
+    proposed = _proposed(case)
     peak = max(load.demand.rate for key in own for load in following.observations[key].brokers)
-    total: Callable[[float], int] = lambda bound: sum(throttles[key, bound] for key in own)  # noqa: E731
     return Trial(
         day=following.day,
         current=case.current,
         proposed=proposed,
-        throttle_time_ms_before=total(case.current),
-        throttle_time_ms_after=total(proposed),
+        throttle_time_ms_before=sum(throttles[key][0] for key in own),
+        throttle_time_ms_after=sum(throttles[key][1] for key in own),
         headroom_before=1 - peak / case.current,
         headroom_after=1 - peak / proposed,
         is_step=case.proposal.clamped_by is not None,

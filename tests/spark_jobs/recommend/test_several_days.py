@@ -129,6 +129,32 @@ def test_what_was_seen_on_an_earlier_day_is_used() -> None:
     assert found["alice"]["throttle_time_ms_before"] == 0
 
 
+def test_a_raised_default_and_the_overrides_beside_it_are_tried_apart() -> None:
+    def followers(*rates: float) -> list[Row]:
+        return [
+            made
+            for i, rate in enumerate(rates)
+            for made in minute(
+                rate, 10_000.0, quota_user=f"u{i}", user=f"u{i}", quota_level="default-user"
+            )
+        ]
+
+    day = followers(15_000.0, 16_000.0, 30_000.0)
+    found = recommended([day] * 3, [value(10_000.0, "<default>")], overrides_max=1)
+    assert {user: r["kind"] for user, r in found.items()} == {
+        "<default>": "default",
+        "u2": "new_override",
+    }
+    for each in found.values():
+        assert (each["status"], each["backtest_trials"], each["backtest_kept"]) == (
+            "proposed",
+            2,
+            2,
+        )
+        # Neither counts what the other one mends.
+        assert each["throttle_time_ms_after"] == 0
+
+
 def test_internal_principals_are_listed_and_left_alone() -> None:
     name = "my-Cruise-Control"
     days = [minute(80_000.0, quota_user=name, user=name)]
