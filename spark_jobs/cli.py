@@ -38,6 +38,7 @@ from spark_jobs.cli_options import (
     Timezone,
     Warehouse,
 )
+from spark_jobs.cli_proposals import list_proposals
 from spark_jobs.errors import BadInputError, QuotaAuditError
 from spark_jobs.warehouse import RunScope
 
@@ -352,6 +353,7 @@ def what_if(
     print_whatif(request, as_json=as_json)
 
 
+app.command("proposals")(list_proposals)
 app.command("apply")(apply_changes)
 app.command("rollback")(roll_back)
 

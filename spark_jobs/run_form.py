@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 
 CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 TIMEZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
 VERSION_PATTERN = r"^(\d+(\.\d+){1,3}|\d+=\d+(\.\d+){1,3}(,\d+=\d+(\.\d+){1,3})*)?$"
+# A host may be an IPv6 address in brackets.
+_SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*):\d{1,5}"
+SERVERS_PATTERN = rf"^({_SERVER}(,{_SERVER})*)?$"
+
+NOTE_FIELD: Mapping[str, Any] = {
+    "default": None,
+    "type": ["null", "string"],
+    "format": "multiline",
+    "maxLength": 1000,
+    "title": "Note",
+    "description": "Recorded beside each change. May be empty.",
+}
+"""The form's field that is filled in with the answer: the arguments of Airflow's ``Param``."""
 
 
 def shared_fields(settings: DailyAuditSettings) -> dict[str, dict[str, Any]]:
@@ -44,6 +57,51 @@ def shared_fields(settings: DailyAuditSettings) -> dict[str, dict[str, Any]]:
             "title": "Broker version",
             "description": "Decides the rate profile. As 4.1.0 or 1=3.7.2,2=4.1.0; "
             "empty: found out.",
+        },
+    }
+
+
+def approval_fields(
+    audit: DailyAuditSettings, approval: ApprovalSettings
+) -> dict[str, dict[str, Any]]:
+    """Return the fields of the form about applying proposals: the arguments of ``Param``."""
+    shared = shared_fields(audit)
+    return {
+        "day": {
+            "default": None,
+            "type": ["null", "string"],
+            "format": "date",
+            "title": "Day (UTC)",
+            "description": "The audited day. Empty: the last with recommendations.",
+        },
+        "cluster": shared["cluster"],
+        "warehouse": shared["warehouse"],
+        "bootstrap_servers": {
+            "default": approval.bootstrap_servers,
+            "type": "string",
+            "pattern": SERVERS_PATTERN,
+            "title": "Bootstrap servers",
+            "description": "Brokers of the Kafka cluster to change: host:port,host:port.",
+        },
+        "command_config": {
+            "default": str(approval.command_config or ""),
+            "type": ["null", "string"],
+            "pattern": "^(/|$)",
+            "title": "Client properties file",
+            "description": "Absolute path of a file with TLS and SASL settings, where applying "
+            "runs. Secrets stand there and nowhere else. May be empty.",
+        },
+        "dry_run": {
+            "default": approval.dry_run,
+            "type": "boolean",
+            "title": "Dry run",
+            "description": "Check what is approved against the cluster, and change nothing.",
+        },
+        "allow_delete": {
+            "default": approval.allow_delete,
+            "type": "boolean",
+            "title": "Allow removing values",
+            "description": "Also offer the proposals that remove an entity's value.",
         },
     }
 

@@ -34,7 +34,7 @@ from spark_jobs.airflow_home import (
     prepare_home,
 )
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
-from spark_jobs.settings import DailyAuditSettings, ServeSettings
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings, ServeSettings
 from spark_jobs.step_process import end_processes, session_members
 
 HOST = "127.0.0.1"
@@ -215,6 +215,8 @@ def serve_environment(home: Path, project: Path) -> dict[str, str]:
     # Relative paths are relative to where the server was started, not to where a task runs.
     env["QUOTA_AUDIT_WAREHOUSE"] = str(defaults.warehouse)
     env["QUOTA_AUDIT_ARCHIVE"] = str(defaults.archive)
+    if config := ApprovalSettings().command_config:
+        env["QUOTA_AUDIT_KAFKA_COMMAND_CONFIG"] = str(config)
     return env
 
 

@@ -148,6 +148,28 @@ class KafkaAdminSettings(BaseSettings):
     java_options: str = ""
 
 
+class ApprovalSettings(BaseSettings):
+    """Where, and how, the DAG applies what a person approves; read from ``QUOTA_AUDIT_KAFKA_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_KAFKA_", frozen=True)
+
+    # Brokers of the cluster QUOTA_AUDIT_CLUSTER, host:port,…; "" = nobody is asked by itself.
+    bootstrap_servers: str = ""
+    # Kafka client properties file; secrets stand there and nowhere else.
+    command_config: Path | None = None
+    dry_run: bool = True
+    # Off: what would remove a value is not offered.
+    allow_delete: bool = False
+    # After so long without an answer nothing is applied.
+    answer_within_days: float = Field(default=7.0, gt=0.0)
+
+    @field_validator("command_config")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        # A task does not run in the folder the setting was written in.
+        return path and path.absolute()
+
+
 class ServeSettings(BaseSettings):
     """Where and for whom ``make serve`` shows Airflow; read from ``QUOTA_AUDIT_SERVE_*``."""
 

@@ -114,6 +114,7 @@ ROOMS = {
     "dags": (
         {
             "spark_jobs.policy.catalogue",
+            "spark_jobs.recommend_submit",
             "spark_jobs.run_form",
             "spark_jobs.settings",
             "spark_jobs.submit",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
 
 DAGS = Path(__file__).parents[2] / "dags"
-DAG_IDS = ("quota_audit_daily", "quota_whatif")
+DAG_IDS = ("quota_audit_daily", "quota_recommend", "quota_whatif")
 PARSED_WITHOUT = ("pyspark", "great_expectations", "pandas", "numba", "pyarrow", "numpy")
 
 pytestmark = [
@@ -45,7 +45,7 @@ def test_a_crash_is_tried_once_more_and_nothing_runs_for_ever(dag: Any) -> None:
     for task in dag.tasks:
         assert task.retries == 1, task.task_id
         assert task.execution_timeout <= dt.timedelta(hours=4), task.task_id
-    # Two runs at once would be two Sparks at once on one machine.
+    # Two runs at once would be two Sparks on one machine, or ask twice about one value.
     assert dag.max_active_runs == 1
 
 

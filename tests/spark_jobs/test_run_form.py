@@ -7,12 +7,14 @@ import pytest
 
 from spark_jobs.run_form import (
     CLUSTER_PATTERN,
+    SERVERS_PATTERN,
     TIMEZONE_PATTERN,
     VERSION_PATTERN,
+    approval_fields,
     shared_fields,
     text_of,
 )
-from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 
 
 def test_a_field_begins_with_its_setting() -> None:
@@ -24,6 +26,19 @@ def test_a_field_begins_with_its_setting() -> None:
         "timezone": "Europe/Berlin",
         "broker_version": "",
     }
+
+
+def test_nothing_is_changed_or_removed_unless_a_setting_says_so() -> None:
+    fields = approval_fields(DailyAuditSettings(), ApprovalSettings())
+    assert fields["dry_run"]["default"] is True
+    assert fields["allow_delete"]["default"] is False
+    assert fields["bootstrap_servers"]["default"] == fields["command_config"]["default"] == ""
+
+
+def test_a_file_of_client_properties_is_found_from_wherever_a_task_runs() -> None:
+    settings = ApprovalSettings(command_config=Path("admin.properties"))
+    field = approval_fields(DailyAuditSettings(), settings)["command_config"]
+    assert field["default"] == str(Path.cwd() / "admin.properties")
 
 
 def test_a_field_that_the_form_cannot_leave_empty_is_never_taken_as_empty() -> None:
@@ -38,6 +53,11 @@ def test_a_field_that_the_form_cannot_leave_empty_is_never_taken_as_empty() -> N
     [
         (CLUSTER_PATTERN, ["default", "east-1", "a.b_c"], ["", "../x", "a/b", ".hidden", "a b"]),
         (TIMEZONE_PATTERN, ["UTC", "America/New_York", "Etc/GMT+3"], ["", "../x", "--help"]),
+        (
+            SERVERS_PATTERN,
+            ["", "b:1", "b-1.example:9092,10.0.0.2:9093", "[::1]:9094"],
+            ["b", "b:", "b:1,", ",b:1", "b:1 c:2", "-b:1", "b:123456", "PLAINTEXT://b:1"],
+        ),
         (VERSION_PATTERN, ["", "4.1.0", "3.7", "1=3.7.2,2=4.1.0"], ["latest", "1=", "4.1.0,"]),
     ],
 )

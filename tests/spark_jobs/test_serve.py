@@ -32,6 +32,7 @@ from spark_jobs.serve import (
 from spark_jobs.settings import ServeSettings
 from spark_jobs.step_process import session_members
 from tests.living_processes import living
+from tests.tables_builder import DAY, row, scope_in, write_rows
 
 if TYPE_CHECKING:
     import httpx
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 DAG_URL = "/api/v2/dags/quota_audit_daily"
+RECOMMEND_URL = "/api/v2/dags/quota_recommend"
 SLOW = "slow-cluster"
 
 
@@ -73,10 +75,12 @@ def test_a_given_password_reaches_the_components_through_the_file_only(
 ) -> None:
     monkeypatch.setenv("QUOTA_AUDIT_SERVE_PASSWORD", "open sesame")
     monkeypatch.setenv("QUOTA_AUDIT_WAREHOUSE", "relative/warehouse")
+    monkeypatch.setenv("QUOTA_AUDIT_KAFKA_COMMAND_CONFIG", "admin.properties")
     env = serve_environment(tmp_path, ROOT)
     assert "open sesame" not in env.values()
     assert "open sesame" not in repr(ServeSettings())
     assert env["QUOTA_AUDIT_WAREHOUSE"] == str(Path.cwd() / "relative/warehouse")
+    assert env["QUOTA_AUDIT_KAFKA_COMMAND_CONFIG"] == str(Path.cwd() / "admin.properties")
 
 
 def test_a_password_is_made_up_kept_and_replaced_by_a_given_one(tmp_path: Path) -> None:
@@ -138,6 +142,11 @@ def test_a_signal_asks_to_stop_and_the_handlers_are_put_back(number: signal.Sign
     assert signal.getsignal(number) == before
 
 
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("serve") / "warehouse"
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A server started as `make serve` starts it, logged in to."""
@@ -162,9 +171,9 @@ class Server:
             time.sleep(0.3)
         return found
 
-    def trigger(self, **conf: str) -> str:
+    def trigger(self, dag_url: str = DAG_URL, **conf: str) -> str:
         body = {"logical_date": None, "conf": conf}
-        return str(self.call("POST", f"{DAG_URL}/dagRuns", body)["dag_run_id"])
+        return str(self.call("POST", f"{dag_url}/dagRuns", body)["dag_run_id"])
 
 
 @pytest.fixture(scope="module")
@@ -172,18 +181,17 @@ def server(
     migrated_home: Path,
     fake_steps_in: Callable[[Path], FakeSteps],
     free_port: int,
-    tmp_path_factory: pytest.TempPathFactory,
+    warehouse: Path,
 ) -> Iterator[Server]:
     import httpx
 
-    folder = tmp_path_factory.mktemp("serve")
-    steps = fake_steps_in(folder)
+    steps = fake_steps_in(warehouse.parent)
     env = {
         **{name: value for name, value in os.environ.items() if "SERVE" not in name},
         **steps.env,
         "FAKE_STEPS_EXIT": json.dumps({"validate": 1}),
         "FAKE_STEPS_HANG": SLOW,
-        "QUOTA_AUDIT_WAREHOUSE": str(folder / "warehouse"),
+        "QUOTA_AUDIT_WAREHOUSE": str(warehouse),
         # Nothing listens there: what goes through a proxy fails.
         "http_proxy": "http://127.0.0.1:9",
     }
@@ -257,7 +265,7 @@ def test_the_reports_are_for_users_only(server: Server) -> None:
 @pytest.mark.airflow
 def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(server: Server) -> None:
     # Airflow refuses a backfill (503) while something else is being written to SQLite: a DAG.
-    server.until(lambda: server.call("GET", "/api/v2/dags")["total_entries"] == 2, "DAGs")
+    server.until(lambda: server.call("GET", "/api/v2/dags")["total_entries"] == 3, "DAGs")
     server.call("PATCH", DAG_URL, {"is_paused": False})
     backfill = {
         "dag_id": "quota_audit_daily",
@@ -286,6 +294,39 @@ def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(server: 
     assert said in [line["event"] for line in log]
     reasons = [e["exc_value"] for line in log for e in line.get("error_detail", [])]
     assert reasons == [said]
+
+
+@pytest.mark.airflow
+def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
+    server: Server, warehouse: Path
+) -> None:
+    proposed = [row("recommendations", quota_user=user) for user in ("alice", "bob", "{{ 7*7 }}")]
+    write_rows(scope_in(warehouse), "recommendations", proposed)
+    alice, bob, hostile = (
+        f"users/{name}:producer_byte_rate" for name in ("alice", "bob", "%7B%7B%207%2A7%20%7D%7D")
+    )
+    server.until(lambda: server.call("GET", "/api/v2/dags")["total_entries"] == 3, "DAGs")
+    run = server.trigger(RECOMMEND_URL, day=str(DAY), bootstrap_servers="broker-1:9092")
+    tasks = f"{RECOMMEND_URL}/dagRuns/{run}/taskInstances"
+
+    def state(task: str) -> Any:
+        return server.call("GET", f"{tasks}/{task}")["state"]
+
+    server.until(lambda: state("approve") == "awaiting_input", "question")
+    question = server.call("GET", f"{tasks}/approve/-1/hitlDetails")
+    assert question["options"] == ["all", "none", hostile, alice, bob]
+    assert f"| `{hostile}` | 50,000" in question["body"]
+    answer = {"chosen_options": [bob, hostile], "params_input": {"note": "for Friday"}}
+    answered = server.call("PATCH", f"{tasks}/approve/-1/hitlDetails", answer)
+    assert answered["responded_by"]["name"] == "admin"
+    server.until(lambda: state("apply_changes") in ("success", "failed"), "end of applying")
+    assert state("apply_changes") == "success"
+    (applied,) = [call for call in server.steps.calls() if call[0] == "apply"]
+    assert applied == [
+        *["apply", "--warehouse", str(warehouse), "--cluster", "default", "--day", str(DAY)],
+        *["--bootstrap-server", "broker-1:9092", "--only", hostile, "--only", bob],
+        *["--by=admin", "--note=for Friday"],
+    ]
 
 
 @pytest.mark.airflow

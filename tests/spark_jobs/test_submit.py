@@ -50,6 +50,10 @@ def test_the_tasks_run_in_this_order() -> None:
     assert set(ASSETS) <= set(STEPS)
 
 
+def test_an_asset_s_event_says_where_the_audit_s_tables_are() -> None:
+    assert AUDIT.scope() == {"cluster": "east", "day": "2026-11-20", "warehouse": "/wh"}
+
+
 @pytest.mark.parametrize(
     ("task_id", "arguments"),
     [

@@ -1,0 +1,76 @@
+"""Ask a person about the quotas that an audit proposes, and apply what is approved.
+
+A run starts when an audit has renewed the proposals (asset `quota_recommendations`), or by hand.
+In *Required Actions* it waits for an answer: `all`, `none`, or single changes, and maybe a note.
+
+**Dry run**: unless the form or `QUOTA_AUDIT_KAFKA_DRY_RUN` says otherwise, what is chosen is only
+checked against the cluster. **Applied** is what the table showed, while cluster and proposals are
+still the same. `quota-audit rollback` takes it back.
+
+**When it is red**: exit code 1 is a change that was not made, 2 a refusal, or an input that cannot
+be used; neither is retried. The log ends with what to do; clearing and running again is safe.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import Asset, Param, dag, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from spark_jobs.recommend_submit import TaskTerms, apply_answer, ask, recommend_run
+from spark_jobs.run_form import NOTE_FIELD, approval_fields
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
+from spark_jobs.submit import ASSETS
+from spark_jobs.submitted_step import asset_uri
+
+SETTINGS, APPROVAL = DailyAuditSettings(), ApprovalSettings()
+NAME, TABLE = ASSETS["recommend_quotas"]
+PROPOSALS = Asset(NAME, asset_uri(TABLE))
+TERMS = TaskTerms(logging.getLogger("quota_audit").info, AirflowFailException,
+                  AirflowSkipException, SETTINGS.launcher)  # fmt: skip
+PARAMS = {name: Param(**field) for name, field in approval_fields(SETTINGS, APPROVAL).items()}
+
+
+class Approval(HITLOperator):
+    """A question whose options are known in the run only, and that nobody has to answer."""
+
+    template_fields = (*HITLOperator.template_fields, "options")
+
+    def process_trigger_event_error(self, event) -> None:
+        """End green where nobody has answered."""
+        if event["error_type"] == "timeout":
+            raise AirflowSkipException("nobody has answered in time: nothing is applied")
+        super().process_trigger_event_error(event)
+
+
+@task(multiple_outputs=True, execution_timeout=timedelta(minutes=15))
+def read_proposals(params=None, triggering_asset_events=None) -> dict:
+    """Say what is proposed; Airflow fills in what defaults to None."""
+    extras = [e.extra for events in triggering_asset_events.values() for e in events]
+    return ask(recommend_run(params, extras, TERMS), TERMS, by_hand=not extras)
+
+
+@task(execution_timeout=timedelta(hours=1))
+def apply_changes(asked, answer) -> str:
+    """Apply what was approved."""
+    return apply_answer(asked, answer, TERMS)
+
+
+# One run at a time: two would ask about the same values.
+@dag(schedule=[PROPOSALS], max_active_runs=1, is_paused_upon_creation=False, params=PARAMS,
+     default_args={"retries": 1, "retry_delay": timedelta(seconds=30)},
+     doc_md=__doc__, tags=["kafka", "quota"])  # fmt: skip
+def quota_recommend() -> None:
+    """Read, ask, apply."""
+    found = read_proposals()
+    approve = Approval(task_id="approve", subject=found["subject"], body=found["body"],
+        options=found["options"], multiple=True, params={"note": Param(**NOTE_FIELD)},
+        response_timeout=timedelta(days=APPROVAL.answer_within_days),
+        execution_timeout=timedelta(minutes=15))  # fmt: skip
+    apply_changes(found["asked"], approve.output)
+
+
+quota_recommend()

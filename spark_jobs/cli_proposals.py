@@ -1,0 +1,17 @@
+"""The command ``quota-audit proposals``: what ``quota-audit apply`` would be asked to change."""
+
+from __future__ import annotations
+
+from spark_jobs.cli_options import AsJson, ClusterName, EvidenceDay, Warehouse
+
+
+def list_proposals(
+    warehouse: Warehouse,
+    cluster: ClusterName = "default",
+    day: EvidenceDay = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the recommendations of a day would change, each under the name apply takes."""
+    from spark_jobs.jobs.print_proposals import print_proposals
+
+    print_proposals(warehouse.absolute(), cluster, day and day.date(), as_json=as_json)

@@ -1,0 +1,203 @@
+"""Asking for approval of a day's proposals, and applying what was approved: the DAG's two tasks."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from spark_jobs.approval_answer import Decision, UnclearAnswerError, decision_of
+from spark_jobs.approval_question import ALL, NONE, is_removal, question_text
+from spark_jobs.run_form import text_of
+from spark_jobs.submitted_step import default_launcher, run_submitted
+
+READ, APPROVE, APPLY = "read_proposals", "approve", "apply_changes"
+"""The tasks' ids."""
+
+NO_SERVERS = (
+    "There are no bootstrap servers, so nothing can be applied and nobody is asked: set "
+    "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS, or start a run by hand and fill in the form's field."
+)
+_LAST_DAY = "the last day"
+# By what a proposal that was approved is known again.
+_APPROVED = ("change", "before", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendRun:
+    """Whose proposals to ask about, and where to apply them; ``day`` None = the last there is."""
+
+    warehouse: str
+    cluster: str
+    day: str | None
+    bootstrap_servers: str
+    command_config: str | None
+    dry_run: bool
+    allow_delete: bool
+
+    def proposals_arguments(self) -> list[str]:
+        """Return the arguments of ``quota-audit`` that list the proposals."""
+        day = ["--day", self.day] if self.day else []
+        return ["proposals", *self._scope(), *day, "--json"]
+
+    def apply_arguments(self, decision: Decision) -> list[str]:
+        """Return the arguments of ``quota-audit`` that apply what was approved."""
+        assert self.day, "what was asked about was of a day"
+        assert decision.changes, "without --only all changes would be applied"
+        return [
+            *("apply", *self._scope(), "--day", self.day, *self._brokers()),
+            *(word for change in decision.changes for word in ("--only", change)),
+            # A name or note may begin with a dash.
+            f"--by={decision.approved_by}",
+            *([f"--note={decision.note}"] if decision.note else []),
+            *([] if self.dry_run else ["--execute"]),
+            *(["--allow-delete"] if self.allow_delete else []),
+        ]
+
+    def rollback_arguments(self) -> list[str]:
+        """Return the arguments of ``quota-audit`` that take back what was applied last."""
+        return ["rollback", *self._scope(), *self._brokers(), "--execute"]
+
+    def _scope(self) -> list[str]:
+        return ["--warehouse", self.warehouse, "--cluster", self.cluster]
+
+    def _brokers(self) -> list[str]:
+        config = ["--command-config", self.command_config] if self.command_config else []
+        return ["--bootstrap-server", self.bootstrap_servers, *config]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTerms:
+    """How a task says what it does and how it ends; ``launcher`` runs ``quota-audit``.
+
+    ``final_error`` is raised where another attempt cannot help, ``skipped`` where there is
+    nothing to do.
+    """
+
+    log: Callable[[str], None]
+    final_error: type[Exception]
+    skipped: type[Exception]
+    launcher: Sequence[str] = ()
+
+    def run(self, task_id: str, day: str, arguments: Sequence[str]) -> str:
+        """Run ``quota-audit`` as ``run_submitted`` does, and return its last line."""
+        command = [*(self.launcher or default_launcher()), *arguments]
+        return run_submitted(task_id, day, command, self.log, self.final_error)
+
+
+def recommend_run(
+    params: Mapping[str, Any], extras: Sequence[Mapping[str, Any]], terms: TaskTerms
+) -> RecommendRun:
+    """Return what a DAG run asks about, from its params and its asset events' extras.
+
+    Of the events only those of the params' cluster count, as the bootstrap servers are that
+    cluster's, and of these the latest day. Raises ``terms.skipped`` where all are of others.
+    """
+    cluster = text_of(params, "cluster")
+    event = _latest(cluster, extras) if extras else {}
+    if event is None:
+        others = ", ".join(sorted({str(extra["cluster"]) for extra in extras}))
+        raise terms.skipped(
+            f"nobody is asked: what was audited is the cluster {others}, and the bootstrap servers "
+            f"are those of {cluster}. Start a run by hand for another cluster."
+        )
+    return RecommendRun(
+        warehouse=event.get("warehouse") or text_of(params, "warehouse"),
+        cluster=cluster,
+        day=event.get("day") or params.get("day") or None,
+        bootstrap_servers=params.get("bootstrap_servers") or "",
+        command_config=params.get("command_config") or None,
+        dry_run=bool(params["dry_run"]),
+        allow_delete=bool(params["allow_delete"]),
+    )
+
+
+def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]:
+    """Return the question: ``subject``, ``body``, ``options``, and what ``apply_answer`` needs.
+
+    Raises ``terms.skipped`` where there is nothing to approve, or nowhere to apply it; that is
+    ``terms.final_error`` in a run that was started ``by_hand``.
+    """
+    if not run.bootstrap_servers:
+        raise (terms.final_error if by_hand else terms.skipped)(NO_SERVERS)
+    found = _proposals_now(run, terms)
+    run = replace(run, day=found["day"])
+    audited = f"{run.cluster}, {run.day} UTC"
+    offered = [p for p in found["proposals"] if run.allow_delete or not is_removal(p)]
+    withdrawn = [p for p in found["proposals"] if p not in offered]
+    if not offered:
+        removals = f" but {len(withdrawn)} removals, which are not allowed" if withdrawn else ""
+        raise terms.skipped(f"nothing to approve: nothing is proposed for {audited}{removals}.")
+    terms.log(f"asking about {len(offered)} proposals for {audited}")
+    body = question_text(
+        offered,
+        withdrawn,
+        audited,
+        run.bootstrap_servers,
+        shlex.join(["quota-audit", *run.rollback_arguments()]),
+        is_dry_run=run.dry_run,
+    )
+    many = "1 quota change" if len(offered) == 1 else f"{len(offered)} quota changes"
+    # Twice the same option would be two that cannot be told apart.
+    changes = list(dict.fromkeys(proposal["change"] for proposal in offered))
+    return {
+        "subject": f"{'Dry run: c' if run.dry_run else 'C'}hoose from {many} for {audited}",
+        "body": body,
+        "options": [ALL, NONE, *changes],
+        "asked": {"run": asdict(run), "proposals": [_approved(p) for p in offered]},
+    }
+
+
+def apply_answer(asked: Mapping[str, Any], answer: Mapping[str, Any], terms: TaskTerms) -> str:
+    """Apply what was approved of what was ``asked``, and return the command's last line.
+
+    Raises ``terms.skipped`` where nothing was approved, ``terms.final_error`` where the answer is
+    unclear, or what was approved is no longer what is proposed.
+    """
+    run = RecommendRun(**asked["run"])
+    try:
+        decision = decision_of(answer, [proposal["change"] for proposal in asked["proposals"]])
+    except UnclearAnswerError as error:
+        raise terms.final_error(str(error)) from error
+    note = f", with the note: {decision.note}" if decision.note else ""
+    if not decision.changes:
+        raise terms.skipped(f"{decision.approved_by} approved nothing{note}")
+    count = f"{len(decision.changes)} of {len(asked['proposals'])}"
+    terms.log(f"{decision.approved_by} approved {count}{note}")
+    _check_unchanged(asked["proposals"], decision, _proposals_now(run, terms), terms)
+    return terms.run(APPLY, str(run.day), run.apply_arguments(decision))
+
+
+def _latest(cluster: str, extras: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the extra of the latest day; an event that names no cluster is of this one."""
+    own = [extra for extra in extras if extra.get("cluster", cluster) == cluster]
+    return max(own, key=lambda extra: str(extra.get("day") or ""), default=None)
+
+
+def _proposals_now(run: RecommendRun, terms: TaskTerms) -> dict[str, Any]:
+    line = terms.run(READ, run.day or _LAST_DAY, run.proposals_arguments())
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def _check_unchanged(
+    asked: Sequence[Mapping[str, Any]],
+    decision: Decision,
+    now: Mapping[str, Any],
+    terms: TaskTerms,
+) -> None:
+    """Raise where an audit has since proposed other values: nobody approved those."""
+    there = [_approved(proposal) for proposal in now["proposals"]]
+    gone = [p["change"] for p in asked if p["change"] in decision.changes and p not in there]
+    if gone:
+        raise terms.final_error(
+            f"Nothing is applied: the day was audited again since this was asked, and something "
+            f"else is proposed now for {', '.join(gone)}. Clear the task {READ!r} to be asked "
+            "about that."
+        )
+
+
+def _approved(proposal: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: proposal[name] for name in _APPROVED}

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shlex
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from spark_jobs import cli
+from spark_jobs.alter.change_key import change_key, parse_selection
+from spark_jobs.alter.quota_alteration import QuotaAlteration
+from spark_jobs.approval_answer import Decision
+from spark_jobs.recommend_submit import (
+    NO_SERVERS,
+    RecommendRun,
+    TaskTerms,
+    apply_answer,
+    ask,
+    recommend_run,
+)
+from spark_jobs.submitted_step import StepCrashedError
+
+DAY = "2026-11-20"
+FORM: dict[str, Any] = {
+    "day": None,
+    "cluster": "east",
+    "warehouse": "/wh",
+    "bootstrap_servers": "b:9092",
+    "command_config": None,
+    "dry_run": True,
+    "allow_delete": False,
+}
+RUN = RecommendRun("/wh", "east", DAY, "b:9092", None, dry_run=True, allow_delete=False)
+SCOPE = ["--warehouse", "/wh", "--cluster", "east"]
+DECISION = Decision(("users/a:producer_byte_rate",), "ada", None)
+A, B, GONE = (
+    "users/a:producer_byte_rate",
+    "users/b:producer_byte_rate",
+    "clients/c:producer_byte_rate",
+)
+
+
+class FinalError(Exception):
+    """Stands for Airflow's exception that forbids a retry."""
+
+
+class Skipped(Exception):
+    """Stands for Airflow's exception that skips a task."""
+
+
+def proposal(change: str, after: float | None = 2000.0, before: float | None = 1000.0) -> Any:
+    selection = parse_selection(change)
+    return {
+        "change": change,
+        "quota_type": selection.quota_type,
+        "before": before,
+        "after": after,
+        "current": before,
+        "throttle_time_ms_before": 5000,
+        "throttle_time_ms_after": 0,
+        "backtest_trials": 0,
+        "backtest_kept": 0,
+        "reason": "Throttled.",
+    }
+
+
+class Steps:
+    """A `quota-audit` that says what is proposed, and notes what else it is asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log: list[str] = []
+        self._journal = folder / "journal"
+        self._said = folder / "proposals.json"
+        code = (
+            "import json, sys; print(json.dumps(sys.argv[3:]), file=open(sys.argv[1], 'a'));"
+            "print(open(sys.argv[2]).read() if sys.argv[3] == 'proposals' else '1 applied')"
+        )
+        launcher = [sys.executable, "-S", "-c", code, str(self._journal), str(self._said)]
+        self.terms = TaskTerms(self.log.append, FinalError, Skipped, launcher)
+
+    def propose(self, *proposals: Any, day: str = DAY) -> None:
+        self._said.write_text(json.dumps({"day": day, "proposals": proposals}))
+
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line) for line in self._journal.read_text().splitlines()]
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Steps:
+    return Steps(tmp_path)
+
+
+def answer(*chosen: str, note: str | None = None) -> dict[str, Any]:
+    return {
+        "chosen_options": list(chosen),
+        "params_input": {"note": note},
+        "responded_by_user": {"id": "1", "name": "ada"},
+    }
+
+
+def test_by_hand_the_form_says_what_is_asked_about(steps: Steps) -> None:
+    assert recommend_run(FORM, [], steps.terms) == replace(RUN, day=None)
+    filled = {"day": DAY, "command_config": "/c.properties", "dry_run": False, "allow_delete": True}
+    assert recommend_run(FORM | filled, [], steps.terms) == replace(
+        RUN, command_config="/c.properties", dry_run=False, allow_delete=True
+    )
+    emptied = recommend_run(FORM | {"day": "", "command_config": ""}, [], steps.terms)
+    assert emptied == replace(RUN, day=None)
+
+
+def test_an_audit_s_event_says_which_day_and_warehouse(steps: Steps) -> None:
+    extra = {"cluster": "east", "day": DAY, "warehouse": "/other"}
+    assert recommend_run(FORM, [extra], steps.terms) == replace(RUN, warehouse="/other")
+    assert recommend_run(FORM, [{"cluster": "east", "day": DAY}], steps.terms) == RUN
+    # As an event that a person made in Airflow's page has it.
+    assert recommend_run(FORM, [{}], steps.terms) == replace(RUN, day=None)
+
+
+def test_of_several_audits_the_latest_day_of_its_own_cluster_counts(steps: Steps) -> None:
+    events = [
+        {"cluster": "east", "day": "2026-11-19", "warehouse": "/old"},
+        {"cluster": "east", "day": DAY, "warehouse": "/new"},
+        {"cluster": "west", "day": "2026-11-25", "warehouse": "/west"},
+        {"cluster": "east", "day": "2026-11-01", "warehouse": "/backfilled"},
+    ]
+    assert recommend_run(FORM, events, steps.terms) == replace(RUN, warehouse="/new")
+
+
+def test_another_cluster_s_proposals_never_come_near_these_brokers(steps: Steps) -> None:
+    with pytest.raises(Skipped, match=r"audited is the cluster west, .* are those of east\."):
+        recommend_run(FORM, [{"cluster": "west", "day": DAY}], steps.terms)
+
+
+@pytest.mark.parametrize(("by_hand", "error"), [(True, FinalError), (False, Skipped)])
+def test_with_no_brokers_nobody_is_asked(
+    steps: Steps, by_hand: bool, error: type[Exception]
+) -> None:
+    with pytest.raises(error) as ended:
+        ask(replace(RUN, bootstrap_servers=""), steps.terms, by_hand=by_hand)
+    assert str(ended.value) == NO_SERVERS
+
+
+def test_the_question_offers_all_none_and_each_change(steps: Steps) -> None:
+    steps.propose(proposal(A), proposal(B))
+    asked = ask(RUN, steps.terms, by_hand=False)
+    assert asked["subject"] == "Dry run: choose from 2 quota changes for east, 2026-11-20 UTC"
+    assert asked["options"] == ["all", "none", A, B]
+    assert f"`{A}`" in asked["body"]
+    assert "`b:9092`" in asked["body"]
+    assert steps.calls() == [["proposals", *SCOPE, "--day", DAY, "--json"]]
+    # As XCom keeps it.
+    assert json.loads(json.dumps(asked)) == asked
+
+
+def test_a_real_run_is_no_dry_run_and_says_how_to_take_it_back(steps: Steps) -> None:
+    steps.propose(proposal(A))
+    run = replace(RUN, dry_run=False, command_config="/my files/c", warehouse="/w h")
+    asked = ask(run, steps.terms, by_hand=False)
+    assert asked["subject"] == "Choose from 1 quota change for east, 2026-11-20 UTC"
+    command = asked["body"].partition("To take it back: `")[2].removesuffix("`")
+    assert shlex.split(command) == [
+        *["quota-audit", "rollback", "--warehouse", "/w h", "--cluster", "east"],
+        *["--bootstrap-server", "b:9092", "--command-config", "/my files/c", "--execute"],
+    ]
+
+
+def test_with_no_day_the_last_is_asked_about_and_applied(steps: Steps) -> None:
+    steps.propose(proposal(A), day="2026-11-18")
+    asked = ask(replace(RUN, day=None), steps.terms, by_hand=True)
+    assert steps.calls() == [["proposals", *SCOPE, "--json"]]
+    assert asked["asked"]["run"]["day"] == "2026-11-18"
+
+
+def test_a_removal_is_offered_only_where_removing_is_allowed(steps: Steps) -> None:
+    steps.propose(proposal(A), proposal(GONE, after=None))
+    assert ask(RUN, steps.terms, by_hand=False)["options"] == ["all", "none", A]
+    allowed = ask(replace(RUN, allow_delete=True), steps.terms, by_hand=False)
+    assert allowed["options"] == ["all", "none", A, GONE]
+
+
+@pytest.mark.parametrize(
+    ("proposals", "said"),
+    [
+        ([], r"nothing is proposed for east, 2026-11-20 UTC\.$"),
+        ([proposal(GONE, after=None)], r"but 1 removals, which are not allowed\.$"),
+    ],
+)
+def test_where_nothing_can_be_chosen_nobody_is_asked(
+    steps: Steps, proposals: list[Any], said: str
+) -> None:
+    steps.propose(*proposals)
+    with pytest.raises(Skipped, match=f"^nothing to approve: .*{said}"):
+        ask(RUN, steps.terms, by_hand=True)
+
+
+@pytest.mark.parametrize(
+    ("run", "decision", "arguments"),
+    [
+        (RUN, DECISION, ["--only", A, "--by=ada"]),
+        (RUN, replace(DECISION, changes=(A, B)), ["--only", A, "--only", B, "--by=ada"]),
+        (replace(RUN, dry_run=False), DECISION, ["--only", A, "--by=ada", "--execute"]),
+        (replace(RUN, allow_delete=True), DECISION, ["--only", A, "--by=ada", "--allow-delete"]),
+        (
+            replace(RUN, command_config="/c"),
+            DECISION,
+            ["--command-config", "/c", "--only", A, "--by=ada"],
+        ),
+        (
+            RUN,
+            replace(DECISION, approved_by="--execute", note="-x\ny"),
+            ["--only", A, "--by=--execute", "--note=-x\ny"],
+        ),
+    ],
+    ids=["one", "two", "for real", "with removals", "with TLS", "by one with a strange name"],
+)
+def test_the_command_says_what_was_approved(
+    run: RecommendRun, decision: Decision, arguments: list[str]
+) -> None:
+    scope = ["apply", *SCOPE, "--day", DAY, "--bootstrap-server", "b:9092"]
+    assert run.apply_arguments(decision) == [*scope, *arguments]
+
+
+def test_without_a_change_there_is_no_command_as_it_would_apply_all() -> None:
+    with pytest.raises(AssertionError, match="all changes would be applied"):
+        RUN.apply_arguments(replace(DECISION, changes=()))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        RUN.proposals_arguments(),
+        replace(RUN, day=None).proposals_arguments(),
+        replace(RUN, dry_run=False, command_config="/c", allow_delete=True).apply_arguments(
+            Decision((A, B), "--by", "--execute\n-h")
+        ),
+        replace(RUN, command_config="/c").rollback_arguments(),
+    ],
+    ids=["proposals", "proposals of the last day", "apply", "rollback"],
+)
+def test_the_command_line_understands_the_command(arguments: list[str]) -> None:
+    name, *options = arguments
+    command = typer.main.get_command(cli.app).commands[name]  # type: ignore[attr-defined]
+    params = command.make_context(name, list(options)).params
+    assert (params["warehouse"], params["cluster"]) == (Path("/wh"), "east")
+    if "day" in params and "--day" in options:
+        assert params["day"].date() == dt.date.fromisoformat(DAY)
+    if name == "apply":
+        assert params["only"] == [A, B]
+        assert (params["by"], params["note"]) == ("--by", "--execute\n-h")
+        assert params["execute"] is params["allow_delete"] is True
+    if name != "proposals":
+        assert params["bootstrap_server"] == "b:9092"
+        assert params["command_config"] == Path("/c")
+
+
+def test_a_change_s_name_selects_that_change_whatever_it_is_called() -> None:
+    strange = QuotaAlteration("producer_byte_rate", "a/b:c d", "--only\n%2F", None, 1.0)
+    assert not change_key(strange).startswith("-")
+    assert parse_selection(change_key(strange)).covers(strange)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "applied"),
+    [(["all"], [A, B]), ([B], [B]), ([B, A], [A, B])],
+    ids=["all", "one", "both by name"],
+)
+def test_only_what_was_approved_is_applied_by_name(
+    steps: Steps, chosen: list[str], applied: list[str]
+) -> None:
+    steps.propose(proposal(A), proposal(B))
+    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    # Whatever else is proposed by then: nobody approved it.
+    steps.propose(proposal(GONE), proposal(B), proposal(A))
+    assert apply_answer(asked, answer(*chosen, note="Friday"), steps.terms) == "1 applied"
+    *_, call = steps.calls()
+    assert [change for word, change in pairwise(call) if word == "--only"] == (applied)
+    assert call[-2:] == ["--by=ada", "--note=Friday"]
+    assert f"ada approved {len(applied)} of 2, with the note: Friday" in steps.log
+
+
+def test_none_applies_nothing_and_says_who_decided_so(steps: Steps) -> None:
+    steps.propose(proposal(A))
+    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    with pytest.raises(Skipped, match=r"^ada approved nothing, with the note: too soon$"):
+        apply_answer(asked, answer("none", note="too soon"), steps.terms)
+    assert len(steps.calls()) == 1
+
+
+def test_an_unclear_answer_applies_nothing_for_good(steps: Steps) -> None:
+    steps.propose(proposal(A))
+    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    with pytest.raises(FinalError, match="unclear"):
+        apply_answer(asked, answer("none", A), steps.terms)
+    assert len(steps.calls()) == 1
+
+
+@pytest.mark.parametrize(
+    "since",
+    [[proposal(A, after=2001.0)], [proposal(A, before=None)], [proposal(B)], []],
+    ids=["another value", "another value before", "another change", "nothing"],
+)
+def test_a_value_that_nobody_was_shown_is_not_applied(steps: Steps, since: list[Any]) -> None:
+    steps.propose(proposal(A), proposal(B))
+    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    steps.propose(*since)
+    with pytest.raises(FinalError, match=rf"Nothing is applied: .* for {A}\. Clear the task"):
+        apply_answer(asked, answer(A), steps.terms)
+    assert [call[0] for call in steps.calls()] == ["proposals", "proposals"]
+
+
+def test_a_change_that_was_not_approved_may_have_changed(steps: Steps) -> None:
+    steps.propose(proposal(A), proposal(B))
+    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    steps.propose(proposal(A), proposal(B, after=7.0))
+    assert apply_answer(asked, answer(A), steps.terms) == "1 applied"
+
+
+@pytest.mark.parametrize(("exit_code", "error"), [(2, FinalError), (9, StepCrashedError)])
+def test_a_refusal_is_final_and_a_crash_is_not(
+    steps: Steps, exit_code: int, error: type[Exception]
+) -> None:
+    steps.propose(proposal(A))
+    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    code = f"import sys; sys.argv[3] == 'apply' and (print('drift'), sys.exit({exit_code}));"
+    *start, program, journal, said = steps.terms.launcher
+    terms = replace(steps.terms, launcher=[*start, code + program, journal, said])
+    with pytest.raises(error, match="drift"):
+        apply_answer(asked, answer(A), terms)
