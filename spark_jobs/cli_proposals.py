@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from spark_jobs.cli_options import AsJson, ClusterName, EvidenceDay, Warehouse
+from spark_jobs.cli_options import AsJson, ClusterName, ProposalDay, Warehouse
 
 
 def list_proposals(
     warehouse: Warehouse,
     cluster: ClusterName = "default",
-    day: EvidenceDay = None,
+    day: ProposalDay = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what the recommendations of a day would change, each under the name apply takes."""

@@ -16,7 +16,8 @@ from spark_jobs.alter.quota_alteration import proposed_alterations
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.applied_changes import read_applications
 from spark_jobs.jobs.change_quotas import ChangeReport, Target, WantedChanges, change_quotas
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.jobs.recommended_day import recommended_day
+from spark_jobs.warehouse import read_table
 
 
 def apply_quotas(
@@ -33,7 +34,7 @@ def apply_quotas(
     Raises BadInputError where nothing is proposed, and what :func:`change_quotas` raises.
     """
     selections = [parse_selection(text) for text in only]
-    scope = RunScope(target.warehouse, target.cluster, day or _last_day(target))
+    scope = recommended_day(target.warehouse, target.cluster, day)
     rows = read_table(scope, "recommendations").to_pylist()
     alterations = chosen_changes(proposed_alterations(rows), selections)
     if not alterations:
@@ -73,13 +74,3 @@ def rollback_quotas(
         cut_off=cut_off_applications(history),
     )
     change_quotas(target, wanted, show)
-
-
-def _last_day(target: Target) -> dt.date:
-    days = days_of(target.warehouse, target.cluster, "recommendations")
-    if not days:
-        raise BadInputError(
-            f"{target.warehouse} holds no recommendations of the cluster {target.cluster!r}. Run "
-            "'quota-audit run' on an archive first."
-        )
-    return days[-1]

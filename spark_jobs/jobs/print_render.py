@@ -12,9 +12,10 @@ from spark_jobs.alter.quota_alteration import proposed_alterations
 from spark_jobs.alter.render import render
 from spark_jobs.alter.wording import one_line, subject
 from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.recommended_day import recommended_day
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.recommend.configured_values import end_of_day_ms, values_in_cluster
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse import RunScope, read_table
 
 RECOMMENDATIONS = "recommendations"
 
@@ -27,7 +28,7 @@ def print_render(
     Without ``day`` it is the newest with recommendations. Raises BadInputError for an unknown
     target, a day without recommendations, and where every proposal was refused.
     """
-    scope = RunScope(warehouse, cluster, _day(warehouse, cluster, day))
+    scope = recommended_day(warehouse, cluster, day)
     rendered, proposals = render_day(target, scope)
     for refusal in rendered.refusals:
         typer.echo(refusal_line(refusal), err=True)
@@ -50,15 +51,3 @@ def render_day(target: str, scope: RunScope) -> tuple[Rendered, int]:
 def refusal_line(refusal: Refusal) -> str:
     """Return a refusal in one line."""
     return one_line(f"refused: {subject(refusal.alteration)}: {refusal.reason}")
-
-
-def _day(warehouse: Path, cluster: str, day: dt.date | None) -> dt.date:
-    days = days_of(warehouse, cluster, RECOMMENDATIONS)
-    if not days or (day and day not in days):
-        found = f"the days {', '.join(map(str, days))}" if days else "no day"
-        raise BadInputError(
-            f"{warehouse} holds recommendations of {found} of the cluster {cluster!r}"
-            f"{f', not of {day}' if day else ''}; run 'quota-audit recommend' first, or name "
-            "another --cluster or --day."
-        )
-    return day or days[-1]

@@ -312,15 +312,25 @@ def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
     def state(task: str) -> Any:
         return server.call("GET", f"{tasks}/{task}")["state"]
 
-    server.until(lambda: state("approve") == "awaiting_input", "question")
+    def reached(task: str, wanted: str) -> bool:
+        found = state(task)
+        assert found == wanted or found not in ("failed", "upstream_failed", "skipped"), found
+        return bool(found == wanted)
+
+    def is_parked() -> bool:
+        """Return whether the scheduler has seen the asking task end (docs/airflow.md)."""
+        lines = (server.home / "serve-logs" / "scheduler.log").read_text().splitlines()
+        return any("TaskInstance Finished" in line and "task_id=approve" in line for line in lines)
+
+    server.until(lambda: reached("approve", "awaiting_input"), "question")
+    server.until(is_parked, "scheduler that knows of the question")
     question = server.call("GET", f"{tasks}/approve/-1/hitlDetails")
     assert question["options"] == ["all", "none", hostile, alice, bob]
     assert f"| `{hostile}` | 50,000" in question["body"]
     answer = {"chosen_options": [bob, hostile], "params_input": {"note": "for Friday"}}
     answered = server.call("PATCH", f"{tasks}/approve/-1/hitlDetails", answer)
     assert answered["responded_by"]["name"] == "admin"
-    server.until(lambda: state("apply_changes") in ("success", "failed"), "end of applying")
-    assert state("apply_changes") == "success"
+    server.until(lambda: reached("apply_changes", "success"), "end of applying")
     (applied,) = [call for call in server.steps.calls() if call[0] == "apply"]
     assert applied == [
         *["apply", "--warehouse", str(warehouse), "--cluster", "default", "--day", str(DAY)],

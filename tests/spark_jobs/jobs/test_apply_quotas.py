@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -289,6 +291,15 @@ def test_a_rollback_on_another_cluster_is_refused(command: Command, cluster: Mod
 
 
 def test_nothing_to_apply_says_so(command: Command, warehouse: Path) -> None:
+    assert (
+        "for 2026-11-09; the days there are: 2026-11-10"
+        in command("apply", "--day", "2026-11-09")[2]
+    )
+    write_rows(
+        replace(scope_in(warehouse), day=dt.date(2026, 11, 9)),
+        "recommendations",
+        [row("recommendations", status="keep", proposed=None)],
+    )
     assert "nothing to apply" in command("apply", "--day", "2026-11-09")[2]
     assert "holds no recommendations" in command("apply", "--cluster", "other")[2]
     assert "of 0 recorded applications" in command("rollback")[2]
