@@ -80,6 +80,8 @@ class RecommendSettings(BaseSettings):
     )
     # So many times the demand of the other brokers makes a broker one that leads too much.
     skew_ratio: float = Field(default=3.0, gt=1.0)
+    # With more requests of throttled clients than this, a forecast keeps them as they were logged.
+    closed_loop_requests_max: int = Field(default=500_000, ge=0)
     max_raise: float = Field(default=4.0, gt=1.0)
     max_lower: float = Field(default=0.5, gt=0.0, lt=1.0)
 

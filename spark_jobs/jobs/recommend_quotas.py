@@ -11,6 +11,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.utc_days import day_number
 from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
@@ -42,6 +43,7 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
         settings,
         _earlier(scope, settings),
         day_number(scope.day),
+        lambda asked: closed_loop_forecast(scope, asked, settings.closed_loop_requests_max),
     )
     write_local(rows, "recommendations", scope)
     _echo(settings, scope)

@@ -3,9 +3,8 @@
 Source: Kafka's ``RecordAccumulator``: batches fill while their broker cannot be sent to, and a
 request carries what is ready. Decided here:
 
-- The bytes of a logged request exist from its arrival at the latest. After a throttle they were
-  wanted before that: at the bytes per second of the stretches in which nothing was throttled, of
-  the whole log where there are none (which is less than was wanted).
+- The bytes of a logged request exist from when they were wanted
+  (:mod:`spark_jobs.lab.client_pace`), at the latest from its arrival.
 - A request that is sent more than ``linger_ms`` later than in the log takes along what was wanted
   ``linger_ms`` before, up to the largest request that the log has of the connection. Whatever is
   late is sent without thinking: the application has long given it to the producer.
@@ -23,51 +22,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_jobs.lab.client_log import FETCHES, PRODUCE, Ask, free_again_us
+from spark_jobs.lab.client_log import FETCHES, PRODUCE, Ask
 from spark_jobs.policy.request import PolicyRequest, TopicPart
-
-SETTLED_AFTER_US = 1_000_000
-"""A buffer is taken to have run empty this long after a throttle."""
-US_PER_S = 1_000_000
-
-
-def unthrottled_bytes_per_us(asks: Sequence[Ask]) -> float:
-    """Return how many bytes a producer wants to send, from stretches of a second without throttle.
-
-    Infinite where the log spans no time.
-    """
-    produced = [ask for ask in asks if ask.logged.request.api_name == PRODUCE]
-    amount = span_us = 0.0
-    stretch: list[Ask] = []
-    settled_us = -math.inf
-    for ask in produced:
-        if ask.arrived_us >= settled_us:
-            stretch.append(ask)
-        if ask.logged.throttle_time_ms:
-            amount, span_us = _added(stretch, amount, span_us)
-            stretch = []
-            settled_us = free_again_us(ask.logged, 0) + SETTLED_AFTER_US
-    amount, span_us = _added(stretch, amount, span_us)
-    if span_us == 0 and produced:
-        amount = sum(_amount(ask) for ask in produced[1:])
-        span_us = produced[-1].arrived_us - produced[0].arrived_us
-    return amount / span_us if span_us else math.inf
-
-
-def wanted_times_us(asks: Sequence[Ask]) -> list[int]:
-    """Return from when each ask's bytes waited to be sent, by what the client wants per second."""
-    bytes_per_us = unthrottled_bytes_per_us(asks)
-    wanted: list[int] = []
-    is_behind = False
-    for ask in asks:
-        at_us = ask.arrived_us
-        if is_behind and wanted and ask.logged.request.api_name == PRODUCE:
-            takes_us = _amount(ask) / bytes_per_us if bytes_per_us else math.inf
-            at_us = int(min(at_us, wanted[-1] + takes_us))
-            is_behind = at_us < ask.arrived_us
-        is_behind = is_behind or ask.logged.throttle_time_ms > 0
-        wanted.append(at_us)
-    return wanted
 
 
 def largest_bytes(asks: Sequence[Ask]) -> float:
@@ -105,13 +61,6 @@ def can_join(request: PolicyRequest, more: PolicyRequest) -> bool:
     is_produce = request.api_name == more.api_name == PRODUCE
     is_known = not math.isnan(request.amount + more.amount)
     return is_produce and is_known and request.acks == more.acks
-
-
-def _added(stretch: Sequence[Ask], amount: float, span_us: float) -> tuple[float, float]:
-    if not stretch or stretch[-1].arrived_us - stretch[0].arrived_us < US_PER_S:
-        return amount, span_us
-    amount += sum(_amount(ask) for ask in stretch[1:])
-    return amount, span_us + stretch[-1].arrived_us - stretch[0].arrived_us
 
 
 def _amount(ask: Ask) -> float:

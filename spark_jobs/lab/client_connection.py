@@ -15,10 +15,11 @@ from spark_jobs.lab.client_batch import (
     largest_bytes,
     largest_fetch_bytes,
     part_of,
-    wanted_times_us,
 )
 from spark_jobs.lab.client_log import FETCHES, PRODUCE, US_PER_MS, Ask, ConnectionLog
+from spark_jobs.lab.client_pace import wanted_times_us
 from spark_jobs.lab.client_settings import ClientSettings
+from spark_jobs.lab.unsent_asks import with_unsent
 from spark_jobs.policy.decision import Decision
 from spark_jobs.policy.request import PolicyRequest
 
@@ -69,6 +70,10 @@ class Connection:
     """Sends what the log asked for, each thing when the client that was logged would have."""
 
     def __init__(self, log: ConnectionLog, settings: ClientSettings) -> None:
+        self._logged = len(log.asks)
+        # By API, from when the log has no more of it.
+        self._gone_us = {ask.logged.request.api_name: ask.arrived_us for ask in log.asks}
+        log = with_unsent(log) if settings.keeps_wanting else log
         self._asks, self._in_flight, self._settings = log.asks, log.in_flight, settings
         self._left = [asked(ask.logged.request) for ask in log.asks]
         self._wanted_us = wanted_times_us(log.asks)
@@ -166,6 +171,9 @@ class Connection:
         if ready_us is None:
             return None
         arrived_us = self._when_a_slot_is_free(ready_us)
+        is_gone = arrived_us > self._gone_us[ask.logged.request.api_name]
+        if position >= self._logged and is_gone:
+            return None
         request, last_ask = self._filled(position, ask, arrived_us)
         logged = ask.attempts[0]
         self._under_way[position] = asked(request)
@@ -204,9 +212,12 @@ class Connection:
         if self._unresolved:
             return None
         ready_us = self._free_us + ask.think_us
-        if self._settings.fills_batches and ask.logged.request.api_name == PRODUCE:
+        api_name = ask.logged.request.api_name
+        if self._settings.fills_batches and api_name == PRODUCE:
             # What is late is in the buffer already; what is early is not there yet.
             ready_us = min(ready_us, max(self._free_us, ask.arrived_us))
+            ready_us = max(ready_us, self._wanted_us[position])
+        if api_name in FETCHES:
             ready_us = max(ready_us, self._wanted_us[position])
         return ready_us
 

@@ -132,7 +132,7 @@ def connection_log(requests: Sequence[LoggedRequest]) -> ConnectionLog:
                 "expected one connection's requests in the order of their arrival; "
                 "sort them by their lines and apply in_sending_order."
             )
-        if attempts and _is_empty_fetch(logged) and not logged.throttle_time_ms:
+        if attempts and is_empty_fetch(logged) and not logged.throttle_time_ms:
             asks.append(Ask(tuple(attempts), think_us, pipelined_us))
             attempts = []
         if not attempts:
@@ -157,10 +157,11 @@ def _known_amount(logged: LoggedRequest) -> float:
 
 
 def _is_taken_back(logged: LoggedRequest) -> bool:
-    return _is_empty_fetch(logged) and logged.throttle_time_ms > 0
+    return is_empty_fetch(logged) and logged.throttle_time_ms > 0
 
 
-def _is_empty_fetch(logged: LoggedRequest) -> bool:
+def is_empty_fetch(logged: LoggedRequest) -> bool:
+    """Return whether it is a fetch that brought no records."""
     is_fetch = logged.request.api_name in FETCHES
     return is_fetch and not any(part.amount > 0 for part in logged.request.topics)
 

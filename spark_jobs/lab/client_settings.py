@@ -17,6 +17,7 @@ _KAFKA_NAMES = {
     "delivery_timeout_ms": "delivery.timeout.ms",
     "linger_ms": "linger.ms",
     "fills_batches": "fills.batches",
+    "keeps_wanting": "keeps.wanting",
 }
 
 
@@ -34,6 +35,8 @@ class ClientSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     linger_ms: NotNegative = 5
     # A producer's buffer fills while it waits; without, every request is sent as it was logged.
     fills_batches: bool = True
+    # A client that was held back until its log's end wanted more than it sent.
+    keeps_wanting: bool = False
 
 
 DEFAULT_SETTINGS = ClientSettings()

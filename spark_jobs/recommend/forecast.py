@@ -38,6 +38,23 @@ class Forecast:
         return sum(broker.throttle_time_ms for broker in self.brokers)
 
 
+def throttle_time_of(forecasts: Forecasts, key: SensorKey) -> int:
+    """Return the throttle times of one sensor over all brokers, 0 where it has none."""
+    return sum(broker.throttle_time_ms for broker in forecasts.get(key, ()))
+
+
+def broker_forecast(
+    broker_id: int, at_ms: np.ndarray, throttle_time_ms: np.ndarray
+) -> BrokerForecast:
+    """Return the figures of one broker's decisions, whose times only grow."""
+    return BrokerForecast(
+        broker_id=broker_id,
+        throttled_requests=int((throttle_time_ms > 0).sum()),
+        throttle_time_ms=int(throttle_time_ms.sum()),
+        muted_ms=muted_ms(at_ms, throttle_time_ms),
+    )
+
+
 def forecast_by_broker(
     traffic: SensorTraffic, proposed: float, rules: Mapping[int, BrokerRule]
 ) -> tuple[BrokerForecast, ...]:
@@ -48,14 +65,7 @@ def forecast_by_broker(
     for broker in np.unique(amounts.broker_id).tolist():
         own = amounts.broker_id == broker
         at_ms = np.maximum.accumulate(amounts.recorded_at_ms[own])
-        forecasts.append(
-            BrokerForecast(
-                broker_id=broker,
-                throttled_requests=int((throttle_ms[own] > 0).sum()),
-                throttle_time_ms=int(throttle_ms[own].sum()),
-                muted_ms=muted_ms(at_ms, throttle_ms[own]),
-            )
-        )
+        forecasts.append(broker_forecast(broker, at_ms, throttle_ms[own]))
     return tuple(forecasts)
 
 

@@ -16,6 +16,14 @@ from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, broker_rules
 from spark_jobs.recommend.capacity import within_capacity
+from spark_jobs.recommend.closed_loop import (
+    ClosedLoop,
+    Replayed,
+    Waiting,
+    harm_text,
+    replay_waiting,
+    waiting_evidence,
+)
 from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days, seen_day
 from spark_jobs.recommend.entities import Case, bounding_cases, cases_of
@@ -24,7 +32,14 @@ from spark_jobs.recommend.files import write_files
 from spark_jobs.recommend.forecast import Forecasts, forecast_by_broker, forecast_of
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
-from spark_jobs.recommend.rolling_origin import CaseKey, Origin, Trial, kept_of, trials_of
+from spark_jobs.recommend.rolling_origin import (
+    CaseKey,
+    Kept,
+    Origin,
+    Trial,
+    kept_of,
+    trials_of,
+)
 from spark_jobs.recommend.sensors import Sensor, bound_sensors, traffic_of
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.recommend.unused import unused_rows
@@ -64,11 +79,13 @@ def recommend(
     settings: RecommendSettings,
     earlier: Sequence[EarlierDay] = (),
     day: int | None = None,
+    closed_loop: ClosedLoop | None = None,
 ) -> pa.Table:
     """Return the rows of ``recommendations`` of one day, sorted by quota type and entity.
 
     ``today`` is what the day showed, ``earlier`` what the days before it did, in time order;
-    ``day`` is its own number since the epoch, if not that of its last request.
+    ``day`` is its own number since the epoch, if not that of its last request. ``closed_loop``
+    replays the day's clients where they wait; without it arrivals stay as logged.
     """
     data = _dataset(decisions)
     rules = broker_rules(brokers)
@@ -80,16 +97,18 @@ def recommend(
     faults = _faults(findings)
     cases = cases_of(over_days(days, settings), values, faults, rules, settings)
     cases = within_capacity(cases, values.explicit(), settings)
-    forecasts = _forecasts(data, cases, rules, days[-1])
+    logged = _forecasts(data, cases, rules, days[-1])
+    replayed = replay_waiting(closed_loop, cases, logged, days[-1])
     trials = trials_of(
         [(case.quota_type, case.entity) for case in cases if case.proposal.status == PROPOSED],
         _origins(days, [*(one.decisions for one in earlier), data], changes, rules, settings),
         rules,
     )
-    rows = [
-        _row(_tried(case, trials, settings), forecasts, faults, trials, days[-1], settings)
-        for case in cases
-    ]
+    basis = _Basis(
+        logged if replayed is None else replayed.forecasts(logged),
+        replayed, faults, trials, days[-1], settings,
+    )  # fmt: skip
+    rows = [_row(case, basis) for case in cases]
     rows += unused_rows(cases, values, len(days), settings)
     rows.sort(key=lambda r: (r["quota_type"], r["quota_user"] or "", r["quota_client_id"] or ""))
     return pa.Table.from_pylist(rows, schema=RECOMMENDATIONS)
@@ -115,17 +134,25 @@ def _origins(
         yield Origin(within_capacity(cases, values.explicit(), settings), days[i], decisions[i])
 
 
-def _tried(
-    case: Case, trials: Mapping[CaseKey, Sequence[Trial]], settings: RecommendSettings
-) -> Case:
-    """Return a proposal withheld where it would have failed too often on days it did not know."""
-    kept, tried = kept_of(trials.get((case.quota_type, case.entity), ()), settings)
-    if kept >= settings.min_kept_share * tried:
+def _tried(case: Case, kept: Kept, waiting: Waiting | None, settings: RecommendSettings) -> Case:
+    """Return a proposal withheld where it failed its trials, or does more harm than good."""
+    if kept.kept < settings.min_kept_share * kept.trials:
+        return _withheld(
+            case,
+            "made at the end of earlier days, it would have done what it promised on "
+            f"{kept.kept} of {kept.trials} days after.",
+        )
+    if waiting is None or not waiting.harmed:
         return case
-    reason = (
-        f"{case.proposal.reason} Withheld: made at the end of earlier days, it would have done "
-        f"what it promised on {kept} of {tried} days after."
-    )
+    harm = f"replayed with clients that wait, {harm_text(waiting)}"
+    if waiting.does_more_harm:
+        return _withheld(case, f"{harm}: more than is gained.")
+    reason = f"{case.proposal.reason} But {harm}."
+    return replace(case, proposal=replace(case.proposal, reason=reason))
+
+
+def _withheld(case: Case, why: str) -> Case:
+    reason = f"{case.proposal.reason} Withheld: {why}"
     proposal = replace(case.proposal, status=WITHHELD, reason=reason, proposed=None)
     return replace(case, proposal=proposal)
 
@@ -193,19 +220,27 @@ def _forecasts(
     }
 
 
-def _row(
-    case: Case,
-    forecasts: Forecasts,
-    faults: Mapping[SensorKey, set[str]],
-    trials: Mapping[CaseKey, Sequence[Trial]],
-    today: SeenDay,
-    settings: RecommendSettings,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What every row is made from besides its case."""
+
+    forecasts: Forecasts
+    replayed: Replayed | None
+    faults: Mapping[SensorKey, set[str]]
+    trials: Mapping[CaseKey, Sequence[Trial]]
+    today: SeenDay
+    settings: RecommendSettings
+
+
+def _row(proposed: Case, basis: _Basis) -> dict[str, Any]:
+    settings = basis.settings
+    own = basis.trials.get((proposed.quota_type, proposed.entity), ())
+    kept = kept_of(own, settings)
+    waiting = basis.replayed.waiting(proposed, settings) if basis.replayed else None
+    case = _tried(proposed, kept, waiting, settings)
     proposal = case.proposal
-    own = trials.get((case.quota_type, case.entity), ())
-    kept, tried = kept_of(own, settings)
-    latest = [today.observations.get(o.sensor.key) for o in case.observations]
-    forecast = forecast_of(case, forecasts) if proposal.status == PROPOSED else None
+    latest = [basis.today.observations.get(o.sensor.key) for o in case.observations]
+    forecast = forecast_of(case, basis.forecasts) if proposal.status == PROPOSED else None
     return {
         "quota_type": case.quota_type,
         "quota_user": case.entity.user,
@@ -218,13 +253,15 @@ def _row(
         "lower": proposal.lower,
         "upper": proposal.upper,
         "reason": proposal.reason,
-        "confidence": confidence(case, faults, settings),
+        "confidence": confidence(case, basis.faults, settings),
         "clamped_by": proposal.clamped_by,
         "hottest_broker_id": case.hottest.hottest.broker_id,
         "throttle_time_ms_before": sum(o.throttle_time_ms for o in latest if o is not None),
         "throttle_time_ms_after": None if forecast is None else forecast.throttle_time_ms,
         "days_seen": max(o.days for o in case.observations),
-        "backtest_trials": tried,
-        "backtest_kept": kept,
-        "evidence": json.dumps(evidence(case, forecast, own, settings), ensure_ascii=False),
+        "backtest_trials": kept.trials,
+        "backtest_kept": kept.kept,
+        "evidence": json.dumps(
+            evidence(case, forecast, own, settings) | waiting_evidence(waiting), ensure_ascii=False
+        ),
     }

@@ -104,9 +104,9 @@ def test_the_newest_day_is_meant_unless_one_is_named(render: Render, scope: RunS
     [
         (
             ("--day", "2020-01-01"),
-            "the days 2026-11-10 of the cluster 'default', not of 2020-01-01",
+            "of the cluster 'default' for 2020-01-01; the days there are: 2026-11-10",
         ),
-        (("--cluster", "other"), "no day of the cluster 'other'"),
+        (("--cluster", "other"), "of the cluster 'other'; the days there are: none"),
     ],
 )
 def test_a_day_that_is_not_there_is_bad_input(

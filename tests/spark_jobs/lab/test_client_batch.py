@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from spark_jobs.lab.client_batch import (
     joined,
     largest_bytes,
     part_of,
-    unthrottled_bytes_per_us,
-    wanted_times_us,
 )
 from spark_jobs.lab.client_log import LoggedRequest, connection_log
 from spark_jobs.lab.client_settings import ClientSettings
@@ -74,27 +70,6 @@ def test_without_its_throttle_a_client_sends_no_more_than_it_wants() -> None:
     found = replay_closed_loop(Says(), {"c-1": [*steady, throttled, *late]})
     arrived = [s.attempt.arrived_us / 1000 for s in found.sendings]
     assert arrived[-3:] == [3_100, 4_100, 5_100]
-
-
-def test_what_a_client_wants_is_what_it_sent_where_nothing_was_throttled() -> None:
-    steady = [logged(100 * i, 1_000) for i in range(21)]
-    burst = [logged(2_100, 500, throttle_ms=2_000), *(logged(4_100 + i, 99_000) for i in range(9))]
-    asks = connection_log([*steady, *burst]).asks
-    assert unthrottled_bytes_per_us(asks) == pytest.approx(0.01, rel=0.05)
-
-
-def test_a_log_that_was_always_throttled_wants_what_it_got() -> None:
-    asks = connection_log([logged(100 * i, 1_000, throttle_ms=98) for i in range(21)]).asks
-    assert unthrottled_bytes_per_us(asks) == pytest.approx(0.01)
-    assert unthrottled_bytes_per_us(asks[:1]) == math.inf
-    assert unthrottled_bytes_per_us([]) == math.inf
-
-
-def test_bytes_are_wanted_no_later_than_they_were_logged() -> None:
-    log = [logged(0, throttle_ms=50), logged(52), logged(200), logged(201)]
-    wanted = wanted_times_us(connection_log(log).asks)
-    assert all(at <= each.arrived_us for at, each in zip(wanted, log, strict=True))
-    assert wanted[0] == 0
 
 
 def test_the_largest_request_is_that_of_a_produce() -> None:

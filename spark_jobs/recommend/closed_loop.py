@@ -1,0 +1,190 @@
+"""What proposals lead to where clients wait: who is throttled, of all that they have to do with.
+
+As logged, a client that was held back stays as slow as it was, and is throttled little by any
+larger value. In the closed loop it sends what it wanted sooner, and meets the new value, or another
+quota. The replay itself is given: it needs requests, which this room does not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.recommend.days import SeenDay
+from spark_jobs.recommend.entities import Case
+from spark_jobs.recommend.forecast import BrokerForecast, Forecasts, throttle_time_of
+from spark_jobs.recommend.proposal import PROPOSED
+from spark_jobs.recommend.traffic import SENSOR, SensorKey
+from spark_jobs.settings import RecommendSettings
+
+ProposedKey = tuple[str, str | None, str | None]
+"""Quota type, user and client-id of an entity."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoopRequest:
+    """Values to set, the sensors that they concern, and all sensors that a quota bounds."""
+
+    values: Mapping[ProposedKey, float | None]
+    concerned: frozenset[SensorKey]
+    bound: frozenset[SensorKey]
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoopForecasts:
+    """The throttled sensors of all clients that were replayed, under the day's values and others.
+
+    What the clients of a concerned sensor would be held back by is in there, or it is nothing.
+    """
+
+    before: Forecasts
+    after: Forecasts
+
+
+ClosedLoop = Callable[[ClosedLoopRequest], ClosedLoopForecasts | None]
+"""Replays a day's clients; None where there is nothing to replay, or too much."""
+
+REPLAYED = frozenset(
+    {QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE, QuotaType.REQUEST_PERCENTAGE}
+)
+"""The quota types that the closed loop knows; mutations are replayed as logged."""
+
+
+def closed_loop_request(
+    cases: Iterable[Case], forecasts: Forecasts, today: SeenDay
+) -> ClosedLoopRequest | None:
+    """Return what to replay, None where no proposal has to do with a throttled client.
+
+    What is neither throttled nor would be by the proposal arrives as it did.
+    """
+    changing = [c for c in cases if c.proposal.status == PROPOSED and c.quota_type in REPLAYED]
+    concerned = {
+        key
+        for case in changing
+        for key in (seen.sensor.key for seen in case.observations)
+        if key in today.observations
+        and (today.observations[key].throttle_time_ms or throttle_time_of(forecasts, key))
+    }
+    if not concerned:
+        return None
+    values = {
+        (case.quota_type, case.entity.user, case.entity.client_id): case.proposal.proposed
+        for case in changing
+    }
+    return ClosedLoopRequest(values, frozenset(concerned), frozenset(today.observations))
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """A neighbour that is throttled more; milliseconds of the closed loop."""
+
+    sensor: SensorKey
+    before_ms: int
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One case in the closed loop; milliseconds of throttle added up, overlaps counted twice."""
+
+    before_ms: int
+    after_ms: int
+    harmed: tuple[Harm, ...]
+
+    @property
+    def does_more_harm(self) -> bool:
+        """Return whether neighbours lose more than the case's own clients gain."""
+        lost = sum(harm.after_ms - harm.before_ms for harm in self.harmed)
+        return lost > max(self.before_ms - self.after_ms, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A day's closed loop: what was asked and what was found."""
+
+    request: ClosedLoopRequest
+    found: ClosedLoopForecasts
+
+    def forecasts(self, as_logged: Forecasts) -> Forecasts:
+        """Return the forecasts, with those of the sensors that were replayed in place of theirs."""
+        return {key: self._forecast(key, forecast) for key, forecast in as_logged.items()}
+
+    def _forecast(
+        self, key: SensorKey, as_logged: tuple[BrokerForecast, ...]
+    ) -> tuple[BrokerForecast, ...]:
+        if key not in self.request.concerned:
+            return as_logged
+        after = {broker.broker_id: broker for broker in self.found.after.get(key, ())}
+        nothing = {b.broker_id: BrokerForecast(b.broker_id, 0, 0, 0) for b in as_logged}
+        return tuple((nothing | after).values())
+
+    def waiting(self, case: Case, settings: RecommendSettings) -> Waiting | None:
+        """Return what was found of a case, None where it was not replayed."""
+        own = {seen.sensor.key for seen in case.observations}
+        entity = (case.quota_type, case.entity.user, case.entity.client_id)
+        if entity not in self.request.values or not own & self.request.concerned:
+            return None
+        before, after = (
+            sum(throttle_time_of(forecasts, key) for key in own)
+            for forecasts in (self.found.before, self.found.after)
+        )
+        return Waiting(before, after, tuple(_harmed(own, self.found, settings)))
+
+
+def _harmed(
+    own: set[SensorKey], found: ClosedLoopForecasts, settings: RecommendSettings
+) -> Iterator[Harm]:
+    """Yield the other sensors of the same users and client-ids that are throttled more.
+
+    More by ``min_throttle_ms``, and by ``left_share_max`` of what they were.
+    """
+    names = {name for key in own for name in key[1:] if name}
+    for key in sorted(set(found.after) - own):
+        before, after = throttle_time_of(found.before, key), throttle_time_of(found.after, key)
+        is_more = after - before > max(settings.min_throttle_ms, settings.left_share_max * before)
+        if is_more and names & set(key[1:]):
+            yield Harm(key, before, after)
+
+
+def replay_waiting(
+    closed_loop: ClosedLoop | None, cases: Iterable[Case], as_logged: Forecasts, today: SeenDay
+) -> Replayed | None:
+    """Return the day's closed loop under the proposals; None where there is nothing to replay."""
+    request = closed_loop_request(cases, as_logged, today)
+    if closed_loop is None or request is None:
+        return None
+    found = closed_loop(request)
+    return None if found is None else Replayed(request, found)
+
+
+def harm_text(waiting: Waiting) -> str:
+    """Return who is harmed as a clause: the worst, and how many more."""
+    worst = max(waiting.harmed, key=lambda harm: harm.after_ms - harm.before_ms)
+    quota_type, user, client_id = worst.sensor
+    name = "/".join(name for name in (user, client_id) if name)
+    others = f", and {len(waiting.harmed) - 1} more" if len(waiting.harmed) > 1 else ""
+    return (
+        f"{quota_type} of {name} would be throttled {worst.after_ms / 1000:,.0f} s instead of "
+        f"{worst.before_ms / 1000:,.0f}{others}"
+    )
+
+
+def waiting_evidence(waiting: Waiting | None) -> dict[str, object]:
+    """Return what the closed loop adds to a row's evidence, as a JSON object."""
+    if waiting is None:
+        return {"forecast": "as_logged"}
+    harmed = [
+        {
+            **dict(zip(SENSOR, harm.sensor, strict=True)),
+            "throttle_time_ms_before": harm.before_ms,
+            "throttle_time_ms_after": harm.after_ms,
+        }
+        for harm in waiting.harmed
+    ]
+    return {
+        "forecast": "closed_loop",
+        "closed_loop_throttle_time_ms_before": waiting.before_ms,
+        "closed_loop_throttle_time_ms_after": waiting.after_ms,
+        "harmed": harmed,
+    }
