@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from spark_jobs.jobs.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.utc_days import day_number
 from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
+from spark_jobs.recommend.closed_loop import ClosedLoop
 from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
@@ -43,7 +46,7 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
         settings,
         _earlier(scope, settings),
         day_number(scope.day),
-        lambda asked: closed_loop_forecast(scope, asked, settings.closed_loop_requests_max),
+        _closed_loop(scope, settings.closed_loop_requests_max),
     )
     write_local(rows, "recommendations", scope)
     _echo(settings, scope)
@@ -107,5 +110,13 @@ def _earlier(scope: RunScope, settings: RecommendSettings) -> list[EarlierDay]:
         if 0 < (scope.day - day).days < settings.history_days:
             other = RunScope(scope.warehouse, scope.cluster, day)
             seen = seen_day(day_number(day), observations_of(read_table(other, "demand")))
-            found.append(EarlierDay(seen, open_table(other, "decisions")))
-    return found
+            decisions = open_table(other, "decisions")
+            found.append((other, EarlierDay(seen, decisions)))
+    # All of them together may cost as much as the day itself.
+    most = settings.closed_loop_requests_max // max(len(found), 1)
+    return [replace(day, closed_loop=_closed_loop(other, most)) for other, day in found]
+
+
+def _closed_loop(scope: RunScope, requests_max: int) -> ClosedLoop:
+    """Return the replay of one day's clients."""
+    return partial(closed_loop_forecast, scope, requests_max=requests_max)

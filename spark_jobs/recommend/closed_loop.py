@@ -52,7 +52,7 @@ REPLAYED = frozenset(
 
 
 def closed_loop_request(
-    cases: Iterable[Case], forecasts: Forecasts, today: SeenDay
+    cases: Iterable[Case], throttle_time_ms: Mapping[SensorKey, int], today: SeenDay
 ) -> ClosedLoopRequest | None:
     """Return what to replay, None where no proposal has to do with a throttled client.
 
@@ -64,7 +64,7 @@ def closed_loop_request(
         for case in changing
         for key in (seen.sensor.key for seen in case.observations)
         if key in today.observations
-        and (today.observations[key].throttle_time_ms or throttle_time_of(forecasts, key))
+        and (today.observations[key].throttle_time_ms or throttle_time_ms.get(key))
     }
     if not concerned:
         return None
@@ -84,6 +84,11 @@ class Harm:
     after_ms: int
 
 
+def is_more_harm(harmed: Iterable[Harm], gained_ms: int) -> bool:
+    """Return whether neighbours lose more than is gained."""
+    return sum(harm.after_ms - harm.before_ms for harm in harmed) > max(gained_ms, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """One case in the closed loop; milliseconds of throttle added up, overlaps counted twice."""
@@ -95,8 +100,7 @@ class Waiting:
     @property
     def does_more_harm(self) -> bool:
         """Return whether neighbours lose more than the case's own clients gain."""
-        lost = sum(harm.after_ms - harm.before_ms for harm in self.harmed)
-        return lost > max(self.before_ms - self.after_ms, 0)
+        return is_more_harm(self.harmed, self.before_ms - self.after_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +152,16 @@ def _harmed(
 
 
 def replay_waiting(
-    closed_loop: ClosedLoop | None, cases: Iterable[Case], as_logged: Forecasts, today: SeenDay
+    closed_loop: ClosedLoop | None,
+    cases: Iterable[Case],
+    throttle_time_ms: Mapping[SensorKey, int],
+    today: SeenDay,
 ) -> Replayed | None:
-    """Return the day's closed loop under the proposals; None where there is nothing to replay."""
-    request = closed_loop_request(cases, as_logged, today)
+    """Return the day's closed loop under the proposals; None where there is nothing to replay.
+
+    ``throttle_time_ms`` is what the proposals lead to as logged.
+    """
+    request = closed_loop_request(cases, throttle_time_ms, today)
     if closed_loop is None or request is None:
         return None
     found = closed_loop(request)

@@ -100,6 +100,7 @@ def _tried(trial: Trial, settings: RecommendSettings) -> dict[str, object]:
         "throttle_time_ms_after": trial.throttle_time_ms_after,
         "headroom_before": trial.headroom_before,
         "headroom_after": trial.headroom_after,
+        "harmed": len(trial.harmed),
         "needed": trial.is_needed(settings),
         "kept": trial.is_kept(settings),
     }

@@ -29,7 +29,12 @@ from spark_jobs.recommend.days import SeenDay, over_days, seen_day
 from spark_jobs.recommend.entities import Case, bounding_cases, cases_of
 from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
-from spark_jobs.recommend.forecast import Forecasts, forecast_by_broker, forecast_of
+from spark_jobs.recommend.forecast import (
+    Forecasts,
+    forecast_by_broker,
+    forecast_of,
+    throttle_time_of,
+)
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
 from spark_jobs.recommend.rolling_origin import (
@@ -55,6 +60,7 @@ class EarlierDay:
 
     seen: SeenDay
     decisions: ds.Dataset
+    closed_loop: ClosedLoop | None = None
 
 
 def observed(
@@ -98,11 +104,13 @@ def recommend(
     cases = cases_of(over_days(days, settings), values, faults, rules, settings)
     cases = within_capacity(cases, values.explicit(), settings)
     logged = _forecasts(data, cases, rules, days[-1])
-    replayed = replay_waiting(closed_loop, cases, logged, days[-1])
+    throttles = {key: throttle_time_of(logged, key) for key in logged}
+    replayed = replay_waiting(closed_loop, cases, throttles, days[-1])
     trials = trials_of(
         [(case.quota_type, case.entity) for case in cases if case.proposal.status == PROPOSED],
-        _origins(days, [*(one.decisions for one in earlier), data], changes, rules, settings),
+        _origins([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules, settings),
         rules,
+        settings,
     )
     basis = _Basis(
         logged if replayed is None else replayed.forecasts(logged),
@@ -119,19 +127,22 @@ def _dataset(decisions: pa.Table | ds.Dataset) -> ds.Dataset:
 
 
 def _origins(
-    days: Sequence[SeenDay],
-    decisions: Sequence[ds.Dataset],
+    days: Sequence[EarlierDay],
     changes: Sequence[Mapping[str, Any]],
     rules: Mapping[int, BrokerRule],
     settings: RecommendSettings,
 ) -> Iterator[Origin]:
     """Yield every day but the last as it looked at its end, with the day after it."""
     for i in range(1, len(days)):
-        known = days[:i]
+        known = [day.seen for day in days[:i]]
         values = ConfiguredValues(changes, end_of_day_ms(known[-1].day * DAY_MS))
         # What was found wrong then is not asked: findings of other days are not at hand.
         cases = cases_of(over_days(known, settings), values, {}, rules, settings)
-        yield Origin(within_capacity(cases, values.explicit(), settings), days[i], decisions[i])
+        following = days[i]
+        yield Origin(
+            within_capacity(cases, values.explicit(), settings),
+            following.seen, following.decisions, following.closed_loop,
+        )  # fmt: skip
 
 
 def _tried(case: Case, kept: Kept, waiting: Waiting | None, settings: RecommendSettings) -> Case:

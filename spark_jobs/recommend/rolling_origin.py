@@ -8,13 +8,14 @@ replayed with the traffic of the next one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow.dataset as ds
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
+from spark_jobs.recommend.closed_loop import ClosedLoop, Harm, is_more_harm, replay_waiting
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.entities import Case, bounding_cases
 from spark_jobs.recommend.proposal import PROPOSED
@@ -40,6 +41,8 @@ class Trial:
     headroom_after: float
     # It went only as far as one step may.
     is_step: bool = False
+    # Neighbours that would have been throttled more, where the day was replayed with its clients.
+    harmed: tuple[Harm, ...] = ()
 
     def is_needed(self, settings: RecommendSettings) -> bool:
         """Return whether there was anything to promise: a raise of what was not throttled was not.
@@ -54,8 +57,11 @@ class Trial:
 
         A raise leaves little throttling and covers what the next day asked for: a client that
         waits is throttled little by any larger value, and would send more. One step of several
-        promises less throttling only.
+        promises less throttling only. Nothing is kept that cost its neighbours more than it gained.
         """
+        gained_ms = self.throttle_time_ms_before - self.throttle_time_ms_after
+        if is_more_harm(self.harmed, gained_ms):
+            return False
         is_raise = self.proposed > self.current
         share = settings.left_share_max if is_raise and not self.is_step else 1.0
         allowed = max(int(share * self.throttle_time_ms_before), settings.min_throttle_ms)
@@ -83,12 +89,14 @@ class Origin:
     cases: Sequence[Case]
     following: SeenDay
     decisions: ds.Dataset
+    closed_loop: ClosedLoop | None = None
 
 
 def trials_of(
     wanted: Iterable[CaseKey],
     origins: Iterable[Origin],
     rules: Mapping[int, BrokerRule],
+    settings: RecommendSettings,
 ) -> dict[CaseKey, list[Trial]]:
     """Return the trials of each wanted entity, a clamped proposal's among them, oldest first."""
     found: dict[CaseKey, list[Trial]] = {key: [] for key in wanted}
@@ -100,13 +108,16 @@ def trials_of(
             and case.proposal.status == PROPOSED
             and case.proposal.proposed is not None
         ]
-        for case, trial in _trials(cases, origin, rules):
+        for case, trial in _trials(cases, origin, rules, settings):
             found[case.quota_type, case.entity].append(trial)
     return found
 
 
 def _trials(
-    cases: Sequence[Case], origin: Origin, rules: Mapping[int, BrokerRule]
+    cases: Sequence[Case],
+    origin: Origin,
+    rules: Mapping[int, BrokerRule],
+    settings: RecommendSettings,
 ) -> Iterator[tuple[Case, Trial]]:
     """Yield each case with its trial; a client with an override of its own is no follower then."""
     seen = origin.following.observations
@@ -119,10 +130,14 @@ def _trials(
             for bound in (case.current, _proposed(case))
         )
         throttles[traffic.key] = before, after
+    as_logged = {key: after for key, (_, after) in throttles.items()}
+    replayed = replay_waiting(origin.closed_loop, cases, as_logged, origin.following)
     for case in cases:
         own = [o.sensor.key for o in case.observations if case_of.get(o.sensor.key) is case]
         if own:
-            yield case, _trial(case, own, throttles, origin.following)
+            waiting = replayed.waiting(case, settings) if replayed else None
+            trial = _trial(case, own, throttles, origin.following)
+            yield case, replace(trial, harmed=waiting.harmed if waiting else ())
 
 
 def _proposed(case: Case) -> float:

@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow.dataset as ds
 import pytest
 
+from spark_jobs.recommend.closed_loop import ClosedLoop, ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.configured_values import DAY_MS
 from spark_jobs.recommend.days import seen_day
+from spark_jobs.recommend.forecast import BrokerForecast
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
 from tests.spark_jobs.recommend.day import produces, rates_of, steady
@@ -28,7 +30,12 @@ def value(bound: float, user: str = "alice", **columns: object) -> Row:
     return row("quota_changes", bound=bound, **entity, **columns)
 
 
-def recommended(days: list[list[Row]], changes: list[Row], **settings: Any) -> dict[str, Row]:
+def recommended(
+    days: list[list[Row]],
+    changes: list[Row],
+    closed_loop: ClosedLoop | None = None,
+    **settings: Any,
+) -> dict[str, Row]:
     """Return the last day's rows by user; the i-th day's decisions are of that day."""
     moved = [
         [d | {"recorded_at_ms": d["recorded_at_ms"] + i * DAY_MS} for d in decisions]
@@ -39,7 +46,7 @@ def recommended(days: list[list[Row]], changes: list[Row], **settings: Any) -> d
         observed(table, rates_of(rows), BROKERS) for table, rows in zip(tables, moved, strict=True)
     ]
     earlier = [
-        EarlierDay(seen_day(FIRST_DAY + i, seen[i]), ds.dataset(tables[i]))
+        EarlierDay(seen_day(FIRST_DAY + i, seen[i]), ds.dataset(tables[i]), closed_loop)
         for i in range(len(days) - 1)
     ]
     found = recommend(
@@ -51,6 +58,7 @@ def recommended(days: list[list[Row]], changes: list[Row], **settings: Any) -> d
         RecommendSettings(**settings),
         earlier,
         FIRST_DAY + len(days) - 1,
+        closed_loop,
     )
     return {r["quota_user"]: r for r in found.to_pylist()}
 
@@ -65,6 +73,17 @@ def test_a_raise_is_tried_on_the_days_it_did_not_know() -> None:
         assert trial["throttle_time_ms_before"] > 10_000
         assert trial["throttle_time_ms_after"] == 0
         assert trial["headroom_before"] < 0 < trial["headroom_after"]
+
+
+def test_a_raise_that_would_have_harmed_neighbours_more_did_not_keep_its_promise() -> None:
+    reading = ("consumer_byte_rate", "alice", "")
+
+    def harmful(_: ClosedLoopRequest) -> ClosedLoopForecasts:
+        return ClosedLoopForecasts({}, {reading: (BrokerForecast(1, 9, 10**6, 10**6),)})
+
+    found = recommended([minute(80_000.0)] * 4, [value(50_000.0)], harmful)["alice"]
+    assert (found["status"], found["backtest_trials"], found["backtest_kept"]) == ("withheld", 3, 0)
+    assert [t["harmed"] for t in json.loads(found["evidence"])["backtest"]] == [1, 1, 1]
 
 
 def test_a_proposal_that_would_have_failed_is_withheld_with_its_value_and_the_reason() -> None:
