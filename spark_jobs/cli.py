@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_jobs.cli_changes import apply_changes, roll_back
+from spark_jobs.cli_explain import explain
 from spark_jobs.cli_options import (
     ArchiveFolder,
     AsJson,
@@ -354,6 +355,7 @@ def what_if(
 
 
 app.command("proposals")(list_proposals)
+app.command("explain")(explain)
 app.command("apply")(apply_changes)
 app.command("rollback")(roll_back)
 

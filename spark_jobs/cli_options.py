@@ -132,6 +132,15 @@ ProposalDay = Annotated[
         metavar="YYYY-MM-DD",
     ),
 ]
+ExplainDay = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--day",
+        formats=["%Y-%m-%d"],
+        help="UTC day of the request [default: that of --at, else the newest].",
+        metavar="YYYY-MM-DD",
+    ),
+]
 Rollback = Annotated[
     bool, typer.Option("--rollback", help="Print what takes the changes back instead.")
 ]

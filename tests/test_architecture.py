@@ -72,6 +72,15 @@ ROOMS = {
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    "spark_jobs/explain": (
+        {
+            "spark_jobs.quota",
+            "spark_jobs.report.human_numbers",
+            "spark_jobs.report.wording",
+            "spark_jobs.tables",
+        },
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/report": (
         {
             "spark_jobs.tables",

@@ -1,0 +1,40 @@
+"""The command ``quota-audit explain``: why one request was throttled, or why not."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spark_jobs.cli_options import AsJson, ClusterName, ExplainDay, Warehouse
+
+
+def explain(
+    warehouse: Warehouse,
+    cluster: ClusterName = "default",
+    day: ExplainDay = None,
+    line: Annotated[
+        str | None,
+        typer.Option(help="The request's line: file of the archive and number, FILE:NUMBER."),
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="User of the client.")] = None,
+    client_id: Annotated[str | None, typer.Option(help="Client-id.")] = None,
+    broker: Annotated[int | None, typer.Option(help="Broker's id.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="The client's last request at that moment: 02:41:00.250 of the day, or with day "
+            "and zone, 2026-11-21T02:41:00.250+01:00; UTC where it names none [default: the end "
+            "of the day].",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which quotas counted a request, and how a throttle came out of them, step by step."""
+    from spark_jobs.errors import BadInputError
+    from spark_jobs.jobs.explain_request import Asked, print_explanation
+
+    if not (line or user or client_id):
+        raise BadInputError("which request? Give --line, or --user or --client-id, with --at.")
+    asked = Asked(line, user, client_id, at, broker)
+    print_explanation(warehouse.absolute(), cluster, day and day.date(), asked, as_json=as_json)
