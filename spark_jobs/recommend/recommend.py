@@ -18,14 +18,17 @@ from spark_jobs.recommend.backtest import BrokerRule, broker_rules
 from spark_jobs.recommend.capacity import within_capacity
 from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days, seen_day
+from spark_jobs.recommend.departed import without_departed
 from spark_jobs.recommend.entities import Case, bounding_cases, cases_of
 from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
 from spark_jobs.recommend.forecast import Forecasts, forecast_by_broker, forecast_of
+from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
 from spark_jobs.recommend.rolling_origin import CaseKey, Origin, Trial, kept_of, trials_of
 from spark_jobs.recommend.sensors import Sensor, bound_sensors, traffic_of
+from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_splits
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.settings import RecommendSettings
@@ -79,18 +82,23 @@ def recommend(
     values = ConfiguredValues(changes, end_of_day_ms(day * DAY_MS))
     faults = _faults(findings)
     cases = cases_of(over_days(days, settings), values, faults, rules, settings)
-    cases = within_capacity(cases, values.explicit(), settings)
-    forecasts = _forecasts(data, cases, rules, days[-1])
+    of_days = [*(one.decisions for one in earlier), data]
+    known = Rules(rules, faults, settings)
+    cases = without_departed(cases, days, of_days, values, known)
+    splits = splits_of(cases, days, of_days, changes, known)
+    cases = with_splits(cases, splits, values, settings)
+    forecasts = {**_forecasts(data, cases, rules, days[-1]), **split_forecasts(data, cases, rules)}
     trials = trials_of(
         [(case.quota_type, case.entity) for case in cases if case.proposal.status == PROPOSED],
-        _origins(days, [*(one.decisions for one in earlier), data], changes, rules, settings),
+        _origins(days, of_days, changes, rules, settings),
         rules,
-    )
+    ) | {split.key: list(split.trials) for split in splits}
     rows = [
         _row(_tried(case, trials, settings), forecasts, faults, trials, days[-1], settings)
         for case in cases
     ]
     rows += unused_rows(cases, values, len(days), settings)
+    rows = with_merges(rows, cases, days, of_days, values, known)
     rows.sort(key=lambda r: (r["quota_type"], r["quota_user"] or "", r["quota_client_id"] or ""))
     return pa.Table.from_pylist(rows, schema=RECOMMENDATIONS)
 
@@ -204,7 +212,7 @@ def _row(
     proposal = case.proposal
     own = trials.get((case.quota_type, case.entity), ())
     kept, tried = kept_of(own, settings)
-    latest = [today.observations.get(o.sensor.key) for o in case.observations]
+    latest = [today.observations.get(o.sensor.key) for o in case.changing]
     forecast = forecast_of(case, forecasts) if proposal.status == PROPOSED else None
     return {
         "quota_type": case.quota_type,
