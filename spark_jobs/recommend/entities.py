@@ -32,10 +32,12 @@ NOT_ENFORCED = "not_enforced"
 class SharedBucket:
     """The bucket that a client-id would leave, and what the others in it are throttled, replayed.
 
-    ``share`` is the client-id's of all amounts; ``seen`` is the bucket with everyone in it.
+    ``share`` is the client-id's of all amounts; ``seen`` is the bucket with everyone in it. Both
+    throttle times are of the last ``days``.
     """
 
     seen: Observation
+    days: int
     client_ids: int
     share: float
     neighbours_throttle_time_ms_before: int

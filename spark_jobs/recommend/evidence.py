@@ -99,6 +99,7 @@ def _shared_bucket(case: Case) -> dict[str, object]:
         return {}
     return {
         "shared_bucket": {
+            "days": bucket.days,
             "client_ids": bucket.client_ids,
             "share_of_amounts": bucket.share,
             "neighbours": {

@@ -43,11 +43,6 @@ class Merge:
     is_set: bool
     together: Together
 
-    @property
-    def client_ids(self) -> list[str]:
-        """Return the client-ids that have values of their own."""
-        return sorted(case.entity.client_id or "" for case in self.cases)
-
 
 def with_merges(
     rows: Sequence[Row],
@@ -74,7 +69,7 @@ def with_merges(
         if merge.is_set:
             by_entity |= _removals(merge, by_entity, days)
         elif _has_room(merge, by_entity, values, rules):
-            by_entity[quota_type, user, None] = _users_value(merge, by_entity, days)
+            by_entity |= _users_value(merge, by_entity, days)
     return list(by_entity.values())
 
 
@@ -172,17 +167,26 @@ def _has_room(
     return sum(named.values()) + merge.value <= capacity
 
 
-def _users_value(merge: Merge, rows: Mapping[tuple[Any, ...], Row], days: Sequence[SeenDay]) -> Row:
+def _users_value(
+    merge: Merge, rows: Mapping[tuple[Any, ...], Row], days: Sequence[SeenDay]
+) -> dict[tuple[Any, ...], Row]:
     reason = (
         f"{_seen(merge, days)} It bounds nobody as long as each has its own; once it is set, the "
         "single values are proposed to be removed."
     )
-    return _row(merge, merge.user, None, reason, days) | {
+    users = _row(merge, None, reason, days) | {
         "proposed": merge.value,
         "lower": merge.together.peak_rate,
         "upper": merge.value,
         "confidence": _confidence(merge, rows),
     }
+    found: dict[tuple[Any, ...], Row] = {(merge.quota_type, merge.user, None): users}
+    for case in merge.cases:
+        row = _row_of(case, rows)
+        if row["kind"] == LOWER:
+            reason = f"{row['reason']} Not lowered: it is to go into one value of the user (merge)."
+            found[merge.quota_type, merge.user, case.entity.client_id] = _kept(row, reason)
+    return found
 
 
 def _removals(
@@ -192,7 +196,7 @@ def _removals(
     found: dict[tuple[Any, ...], Row] = {}
     for case in merge.cases:
         client_id = case.entity.client_id
-        row = _row(merge, merge.user, client_id, reason, days)
+        row = _row(merge, client_id, reason, days)
         row |= {"current": case.current, "previous": case.previous}
         found[merge.quota_type, merge.user, client_id] = row | {
             "confidence": _confidence(merge, rows)
@@ -203,15 +207,13 @@ def _removals(
             f"Kept: it is to hold {len(merge.cases)} client-ids whose own values are proposed to "
             "be removed (merge)."
         )
-        found[merge.quota_type, merge.user, None] = users | {
-            "status": KEEP,
-            "kind": None,
-            "proposed": None,
-            "clamped_by": None,
-            "throttle_time_ms_after": None,
-            "reason": kept,
-        }
+        found[merge.quota_type, merge.user, None] = _kept(users, kept)
     return found
+
+
+def _kept(row: Row, reason: str) -> Row:
+    nothing = dict.fromkeys(("kind", "proposed", "clamped_by", "throttle_time_ms_after"))
+    return row | nothing | {"status": KEEP, "reason": reason}
 
 
 def _confidence(merge: Merge, rows: Mapping[tuple[Any, ...], Row]) -> str:
@@ -230,9 +232,7 @@ def _seen(merge: Merge, days: Sequence[SeenDay]) -> str:
     )
 
 
-def _row(
-    merge: Merge, user: str, client_id: str | None, reason: str, days: Sequence[SeenDay]
-) -> Row:
+def _row(merge: Merge, client_id: str | None, reason: str, days: Sequence[SeenDay]) -> Row:
     together = merge.together
     evidence = {
         "merged": {case.entity.client_id or "": case.current for case in merge.cases},
@@ -243,7 +243,7 @@ def _row(
     }
     return {
         "quota_type": merge.quota_type,
-        "quota_user": user,
+        "quota_user": merge.user,
         "quota_client_id": client_id,
         "status": PROPOSED,
         "kind": MERGE,

@@ -239,7 +239,7 @@ def _case(
     (seen,) = over_days(alone, settings)
     (whole,) = over_days([SeenDay(d.day, {d.whole.sensor.key: d.whole}) for d in history], settings)
     quota_type, user, _ = seen.sensor.key
-    leaves = SharedBucket(whole, len(total), share, before, after)
+    leaves = SharedBucket(whole, len(recent), len(total), share, before, after)
     case = Case(
         quota_type, QuotaEntity(user, client_id), current, None, (seen,), Proposal(KEEP, ""), leaves
     )
@@ -260,11 +260,13 @@ def _reason(case: Case) -> str:
             bucket.neighbours_throttle_time_ms_after,
         )
     )
+    over = f" in {bucket.days} days" if bucket.days > 1 else ""
     return (
         f"It makes {bucket.share:.0%} of what {bucket.client_ids} client-ids share a quota of "
         f"{amount(case.current, case.quota_type)} for, and alone asks for at least {demand} on "
         f"broker {case.hottest.hottest.broker_id}. A value of its own takes it out of their "
-        f"bucket, in which the others, throttled for {before}, would be throttled for {after}."
+        f"bucket, in which the others, throttled for {before}{over}, would be throttled for "
+        f"{after}."
     )
 
 

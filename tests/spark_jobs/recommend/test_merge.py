@@ -45,7 +45,7 @@ def merges(found: Found) -> Found:
 
 
 def test_first_the_user_gets_a_value_and_the_single_ones_stay() -> None:
-    found = recommended_days([day()], values(), far_below=0.1)
+    found = recommended_days([day()], values())
     assert set(merges(found)) == {ALICE}
     users = found[ALICE]
     assert (users["status"], users["current"], users["previous"], users["proposed"]) == (
@@ -54,7 +54,11 @@ def test_first_the_user_gets_a_value_and_the_single_ones_stay() -> None:
     assert (users["throttle_time_ms_before"], users["throttle_time_ms_after"]) == (0, 0)
     assert "bounds nobody as long as each has its own" in users["reason"]
     assert users["lower"] == json.loads(users["evidence"])["peak_rate_together"] < 50_000 / 1.2
-    assert {found["alice", name]["status"] for name in NAMES} == {"keep"}
+    for name in NAMES:
+        single = found["alice", name]
+        assert (single["status"], single["kind"], single["proposed"]) == ("keep", None, None)
+        assert "Not lowered: it is to go into one value" in single["reason"]
+    assert recommended_days([day()], values(), merge=False)["alice", "app"]["kind"] == "lower"
 
 
 def test_the_largest_single_value_is_the_users() -> None:

@@ -141,6 +141,17 @@ def test_a_value_that_was_set_since_is_no_reason_to_raise_the_bucket_it_left() -
     assert found[ETL]["status"] == "keep"
 
 
+def test_a_bucket_that_is_too_small_without_who_left_it_is_raised_for_those_that_are_left() -> None:
+    own = value(120_000.0, *ETL, valid_from_ms=NOON_MS + DAY_MS - 1_000)
+    after = produces(
+        steady(90_000.0, 60), 120_000.0,
+        client_id="etl", quota_client_id="etl", quota_level="user+client-id",
+    ) + produces(steady(70_000.0, 60), 50_000.0, client_id="app", waits=True)  # fmt: skip
+    found = recommended_days([crowd(app=70_000.0), after], [value(50_000.0), own])
+    assert (found[ALICE]["kind"], found[ALICE]["proposed"]) == ("raise", 100_000.0)
+    assert "values of their own since ('etl')" in found[ALICE]["reason"]
+
+
 def test_internal_client_ids_are_not_parted() -> None:
     day = shares({"my-mirror-maker": steady(90_000.0, 60), "app": steady(5_000.0, 60)}, 50_000.0)
     assert ("alice", "my-mirror-maker") not in recommended_days([day], [value(50_000.0)])
