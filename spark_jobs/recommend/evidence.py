@@ -98,15 +98,15 @@ def _shared_bucket(case: Case) -> dict[str, object]:
     if bucket is None:
         return {}
     return {
-        "shared_bucket": {
-            "days": bucket.days,
-            "client_ids": bucket.client_ids,
-            "share_of_amounts": bucket.share,
-            "neighbours": {
+        "share_of_amounts": bucket.share,
+        "neighbours": [
+            {
+                "days": bucket.days,
+                "client_ids": bucket.client_ids - 1,
                 "throttle_time_ms_before": bucket.neighbours_throttle_time_ms_before,
                 "throttle_time_ms_after": bucket.neighbours_throttle_time_ms_after,
-            },
-        }
+            }
+        ],
     }
 
 

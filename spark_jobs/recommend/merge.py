@@ -235,7 +235,9 @@ def _seen(merge: Merge, days: Sequence[SeenDay]) -> str:
 def _row(merge: Merge, client_id: str | None, reason: str, days: Sequence[SeenDay]) -> Row:
     together = merge.together
     evidence = {
-        "merged": {case.entity.client_id or "": case.current for case in merge.cases},
+        "merged": [
+            {"client_id": case.entity.client_id, "value": case.current} for case in merge.cases
+        ],
         "peak_rate_together": together.peak_rate,
         "requests": together.requests,
         "throttled_requests_after": 0,
