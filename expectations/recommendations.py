@@ -42,7 +42,9 @@ def suite() -> gx.ExpectationSuite:
             "proposal_has_value",
             "Where a change is proposed, proposed says which value.",
             column="proposed",
-            row_condition=(Column("status") == "proposed") & (Column("kind") != "reclaim"),
+            row_condition=(Column("status") == "proposed")
+            & (Column("kind") != "reclaim")
+            & (Column("kind") != "merge"),
         ),
         rule(
             gxe.ExpectColumnValuesToNotBeNull,
@@ -57,6 +59,20 @@ def suite() -> gx.ExpectationSuite:
             "A value that is reclaimed is removed: there is no other in its place.",
             column="proposed",
             row_condition=Column("kind") == "reclaim",
+        ),
+        rule(
+            gxe.ExpectColumnValuesToNotBeNull,
+            "merge_sets_what_is_missing",
+            "A merge begins with a value for a user that has none.",
+            column="proposed",
+            row_condition=(Column("kind") == "merge") & Column("previous").is_null(),
+        ),
+        rule(
+            gxe.ExpectColumnValuesToBeNull,
+            "merged_has_no_value",
+            "A value that is merged into the user's is removed: there is no other in its place.",
+            column="proposed",
+            row_condition=(Column("kind") == "merge") & Column("previous").is_not_null(),
         ),
         not_after(
             "kept_are_trials",

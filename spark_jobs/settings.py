@@ -78,6 +78,11 @@ class RecommendSettings(BaseSettings):
         r".*mirror-?maker.*",
         r".*strimzi.*operator.*",
     )
+    # Who makes at least this share of what a bucket shares is parted from the others in it.
+    split_share: float = Field(default=0.8, gt=0.5, le=1.0)
+    # So many values of a user's client-ids are worth one value for all of them.
+    merge: bool = True
+    merge_min_values: int = Field(default=3, ge=2)
     # So many times the demand of the other brokers makes a broker one that leads too much.
     skew_ratio: float = Field(default=3.0, gt=1.0)
     # With more requests of throttled clients than this, a forecast keeps them as they were logged.

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD, decide
@@ -100,7 +100,31 @@ def _runs(amounts: Amounts) -> tuple[list[int], np.ndarray]:
 def _replay(
     amounts: Amounts, bounds: np.ndarray, quota_type: str, rules: Mapping[int, BrokerRule]
 ) -> np.ndarray:
-    """Return the throttles of amounts that stay recorded, by the kernel."""
+    """Return the throttles of amounts that stay recorded."""
+    result = _recorded(amounts, bounds, quota_type, rules)
+    return np.where(np.isnan(bounds), 0, result.throttle_time_ms)
+
+
+def windowed_rates(traffic: SensorTraffic, rules: Mapping[int, BrokerRule]) -> np.ndarray:
+    """Return the rate after each amount, had its sensor recorded nothing else.
+
+    NaN where the broker took the amount back, and for mutations, which have none. Raises KeyError
+    for a broker without a rule.
+    """
+    amounts = traffic.amounts
+    rates = np.full(len(amounts), np.nan)
+    settled = np.flatnonzero(amounts.is_settled)
+    if traffic.quota_type == QuotaType.CONTROLLER_MUTATION_RATE or not len(settled):
+        return rates
+    unbounded = np.full(len(settled), np.nan)
+    rates[settled] = _recorded(amounts.take(settled), unbounded, traffic.quota_type, rules).rate
+    return rates
+
+
+def _recorded(
+    amounts: Amounts, bounds: np.ndarray, quota_type: str, rules: Mapping[int, BrokerRule]
+) -> RateReplay:
+    """Return what the kernel says of amounts that stay recorded."""
     starts, run = _runs(amounts)
     own = [rules[broker] for broker in amounts.broker_id[starts].tolist()]
     windows = [rule.window_of(quota_type) for rule in own]
@@ -109,7 +133,7 @@ def _replay(
     )
     n = len(amounts)
     is_request = quota_type == QuotaType.REQUEST_PERCENTAGE
-    result = replay_rate(
+    return replay_rate(
         run,
         amounts.recorded_at_ms,
         np.nan_to_num(amounts.amount, nan=0.0),
@@ -120,7 +144,6 @@ def _replay(
         states.window_ms[run] if is_request else np.full(n, NO_THROTTLE_MAX, np.int64),
         *states.rate_arrays(),
     )
-    return np.where(np.isnan(bounds), 0, result.throttle_time_ms)
 
 
 def _as_if_all_were_delivered(

@@ -62,7 +62,7 @@ def closed_loop_request(
     concerned = {
         key
         for case in changing
-        for key in (seen.sensor.key for seen in case.observations)
+        for key in (seen.sensor.key for seen in case.changing)
         if key in today.observations
         and (today.observations[key].throttle_time_ms or throttle_time_ms.get(key))
     }
@@ -110,9 +110,17 @@ class Replayed:
     request: ClosedLoopRequest
     found: ClosedLoopForecasts
 
-    def forecasts(self, as_logged: Forecasts) -> Forecasts:
-        """Return the forecasts, with those of the sensors that were replayed in place of theirs."""
-        return {key: self._forecast(key, forecast) for key, forecast in as_logged.items()}
+    def forecasts(self, as_logged: Forecasts, cases: Iterable[Case]) -> Forecasts:
+        """Return the forecasts, with those of the sensors that were replayed in place of theirs.
+
+        Of a client-id that leaves a bucket it is the forecast of the bucket, and of what left it.
+        """
+        found = {key: self._forecast(key, forecast) for key, forecast in as_logged.items()}
+        for case in cases:
+            own = case.observations[0].sensor.key
+            if case.leaves is not None and own in found:
+                found[own] = self._forecast(case.leaves.seen.sensor.key, as_logged[own])
+        return found
 
     def _forecast(
         self, key: SensorKey, as_logged: tuple[BrokerForecast, ...]
@@ -125,7 +133,7 @@ class Replayed:
 
     def waiting(self, case: Case, settings: RecommendSettings) -> Waiting | None:
         """Return what was found of a case, None where it was not replayed."""
-        own = {seen.sensor.key for seen in case.observations}
+        own = {seen.sensor.key for seen in case.changing}
         entity = (case.quota_type, case.entity.user, case.entity.client_id)
         if entity not in self.request.values or not own & self.request.concerned:
             return None

@@ -29,6 +29,22 @@ NOT_ENFORCED = "not_enforced"
 
 
 @dataclass(frozen=True, slots=True)
+class SharedBucket:
+    """The bucket that a client-id would leave, and what the others in it are throttled, replayed.
+
+    ``share`` is the client-id's of all amounts; ``seen`` is the bucket with everyone in it. Both
+    throttle times are of the last ``days``.
+    """
+
+    seen: Observation
+    days: int
+    client_ids: int
+    share: float
+    neighbours_throttle_time_ms_before: int
+    neighbours_throttle_time_ms_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One entity, the sensors that a value of it would bound, and what is proposed."""
 
@@ -39,6 +55,8 @@ class Case:
     previous: float | None
     observations: tuple[Observation, ...]
     proposal: Proposal
+    # Where its value would take a client-id out of a bucket.
+    leaves: SharedBucket | None = None
 
     @property
     def hottest(self) -> Observation:
@@ -49,6 +67,11 @@ class Case:
     def throttle_time_ms(self) -> int:
         """Return the replayed throttle times of all its sensors."""
         return sum(o.throttle_time_ms for o in self.observations)
+
+    @property
+    def changing(self) -> tuple[Observation, ...]:
+        """Return the sensors whose throttling the proposal changes: a bucket it leaves as well."""
+        return self.observations if self.leaves is None else (self.leaves.seen,)
 
 
 def bounding_cases(cases: Iterable[Case]) -> dict[SensorKey, Case]:
@@ -89,24 +112,25 @@ def cases_of(
             default = _default_case(found, faults, rules, settings)
             cases += [default, *_overrides(default, values, listed, faults, rules, settings)]
         else:
-            cases.append(_with_proposal(found, faults, rules, settings))
+            cases.append(with_proposal(found, faults, rules, settings))
     return sorted(
         cases, key=lambda c: (c.quota_type, c.entity.user or "", c.entity.client_id or "")
     )
 
 
-def _with_proposal(
+def with_proposal(
     case: Case,
     faults: Mapping[SensorKey, set[str]],
     rules: Mapping[int, BrokerRule],
     settings: RecommendSettings,
 ) -> Case:
-    refusal = _refusal(case, faults, settings)
-    if refusal:
-        return replace(case, proposal=Proposal(KEEP, refusal))
+    """Return the case with what the rule says of it."""
+    refused = refusal(case, faults, settings)
+    if refused:
+        return replace(case, proposal=Proposal(KEEP, refused))
     proposal = propose(_need(case), settings)
     if proposal.kind == RAISE:
-        found = set().union(*(faults.get(o.sensor.key, ()) for o in case.observations))
+        found = set().union(*(faults.get(o.sensor.key, ()) for o in case.changing))
         instead = why_not_the_quota(case.observations, case.current, found, rules, settings)
         if instead:
             kept = Proposal(KEEP, instead, None, proposal.lower, proposal.upper)
@@ -137,7 +161,7 @@ def _default_case(
             "throttled. A default is not raised for some: those that need more are listed by name."
         )
         return replace(case, proposal=Proposal(KEEP, reason))
-    return _with_proposal(case, faults, rules, settings)
+    return with_proposal(case, faults, rules, settings)
 
 
 def _raised_default(case: Case, throttled: int, settings: RecommendSettings) -> Proposal:
@@ -184,7 +208,7 @@ def _overrides(
             )
             cases.append(replace(case, proposal=Proposal(KEEP, reason)))
         else:
-            cases.append(_with_proposal(case, faults, rules, settings))
+            cases.append(with_proposal(case, faults, rules, settings))
     return cases
 
 
@@ -199,15 +223,16 @@ def _would_move(overridden: Observation, other: Observation) -> bool:
     return same_user and takes_over(overridden.sensor.level, other.sensor.level)
 
 
-def _refusal(
+def refusal(
     case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
 ) -> str | None:
+    """Return why nothing may be proposed for a case whatever it shows, None where it may."""
     internal = _internal(case, settings)
     if internal:
         return f"Left out: {internal!r} is the name of an internal principal."
     if not case.entity.can_be_named:
         return "Its name is empty or holds a zero byte, which no command line can name."
-    if any(NOT_ENFORCED in faults.get(o.sensor.key, ()) for o in case.observations):
+    if any(NOT_ENFORCED in faults.get(o.sensor.key, ()) for o in case.changing):
         return (
             "A broker does not enforce this quota (see the findings): no other value would change "
             "anything until it does."

@@ -32,7 +32,7 @@ def confidence(
     """
     requests = sum(o.requests for o in case.observations)
     unknown = sum(o.unknown_amounts for o in case.observations)
-    is_wrong = any(faults.get(o.sensor.key) for o in case.observations)
+    is_wrong = any(faults.get(o.sensor.key) for o in case.changing)
     is_scarce = case.proposal.status == NOT_ENOUGH_DATA
     if is_scarce or is_wrong or unknown > UNKNOWN_SHARE_MAX * requests:
         return "low"
@@ -64,9 +64,9 @@ def evidence(
         ),
         "demand_at_least": hottest.demand.rate,
         "demand_basis": hottest.demand.basis,
-        "throttled_requests_before": sum(o.throttled_requests for o in case.observations),
+        "throttled_requests_before": sum(o.throttled_requests for o in case.changing),
         "throttled_requests_after": _throttled_requests(forecast),
-        "muted_before_ms": sum(o.muted_ms for o in case.observations),
+        "muted_before_ms": sum(o.muted_ms for o in case.changing),
         "days_seen": max(o.days for o in case.observations),
         "burst_days": sorted({_date(day) for o in case.observations for day in o.burst_days}),
         "rises_by_day": case.hottest.slope,
@@ -76,10 +76,11 @@ def evidence(
         "near_bound_share": hottest.rates.near_bound_share,
         "backtest": [_tried(trial, settings) for trial in trials],
         "muted_after_ms": None if forecast is None else sum(b.muted_ms for b in forecast.brokers),
-        "logged_throttle_time_ms": sum(o.logged_throttle_time_ms for o in case.observations),
+        "logged_throttle_time_ms": sum(o.logged_throttle_time_ms for o in case.changing),
         "unknown_amounts": sum(o.unknown_amounts for o in case.observations),
         "brokers": _brokers(case, forecast),
         **_curve(case, settings),
+        **_shared_bucket(case),
     }
 
 
@@ -89,6 +90,24 @@ def _curve(case: Case, settings: RecommendSettings) -> dict[str, object]:
         return {}
     points = trade_off_curve(case.observations, settings)
     return {"default_and_overrides": [list(point) for point in points]}
+
+
+def _shared_bucket(case: Case) -> dict[str, object]:
+    """Return, of a split, whose bucket it leaves and what that does to the others in it."""
+    bucket = case.leaves
+    if bucket is None:
+        return {}
+    return {
+        "share_of_amounts": bucket.share,
+        "neighbours": [
+            {
+                "days": bucket.days,
+                "client_ids": bucket.client_ids - 1,
+                "throttle_time_ms_before": bucket.neighbours_throttle_time_ms_before,
+                "throttle_time_ms_after": bucket.neighbours_throttle_time_ms_after,
+            }
+        ],
+    }
 
 
 def _tried(trial: Trial, settings: RecommendSettings) -> dict[str, object]:
@@ -116,7 +135,7 @@ def _throttled_requests(forecast: Forecast | None) -> int | None:
 
 def _brokers(case: Case, forecast: Forecast | None) -> list[dict[str, object]]:
     loads = defaultdict(list)
-    for seen in case.observations:
+    for seen in case.changing:
         for load in seen.brokers:
             loads[load.broker_id].append(load)
     after = {} if forecast is None else {b.broker_id: b for b in forecast.brokers}
@@ -125,7 +144,10 @@ def _brokers(case: Case, forecast: Forecast | None) -> list[dict[str, object]]:
             "broker_id": broker_id,
             "peak_rate": max(load.peak_rate for load in own),
             "throttle_time_ms_before": sum(load.throttle_time_ms for load in own),
-            "throttle_time_ms_after": after[broker_id].throttle_time_ms if after else None,
+            # A broker may have been asked on earlier days only.
+            "throttle_time_ms_after": after[broker_id].throttle_time_ms
+            if broker_id in after
+            else None,
         }
         for broker_id, own in sorted(loads.items())
     ]

@@ -26,6 +26,7 @@ from spark_jobs.recommend.closed_loop import (
 )
 from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days, seen_day
+from spark_jobs.recommend.departed import without_departed
 from spark_jobs.recommend.entities import Case, bounding_cases, cases_of
 from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
@@ -35,6 +36,7 @@ from spark_jobs.recommend.forecast import (
     forecast_of,
     throttle_time_of,
 )
+from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
 from spark_jobs.recommend.rolling_origin import (
@@ -46,6 +48,7 @@ from spark_jobs.recommend.rolling_origin import (
     trials_of,
 )
 from spark_jobs.recommend.sensors import Sensor, bound_sensors, traffic_of
+from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_splits
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.settings import RecommendSettings
@@ -102,8 +105,12 @@ def recommend(
     values = ConfiguredValues(changes, end_of_day_ms(day * DAY_MS))
     faults = _faults(findings)
     cases = cases_of(over_days(days, settings), values, faults, rules, settings)
-    cases = within_capacity(cases, values.explicit(), settings)
-    logged = _forecasts(data, cases, rules, days[-1])
+    of_days = [*(one.decisions for one in earlier), data]
+    known = Rules(rules, faults, settings)
+    cases = without_departed(cases, days, of_days, values, known)
+    splits = splits_of(cases, days, of_days, changes, known)
+    cases = with_splits(cases, splits, values, settings)
+    logged = {**_forecasts(data, cases, rules, days[-1]), **split_forecasts(data, cases, rules)}
     throttles = {key: throttle_time_of(logged, key) for key in logged}
     replayed = replay_waiting(closed_loop, cases, throttles, days[-1])
     trials = trials_of(
@@ -111,13 +118,14 @@ def recommend(
         _origins([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules, settings),
         rules,
         settings,
-    )
+    ) | {split.key: list(split.trials) for split in splits}
     basis = _Basis(
-        logged if replayed is None else replayed.forecasts(logged),
+        logged if replayed is None else replayed.forecasts(logged, cases),
         replayed, faults, trials, days[-1], settings,
     )  # fmt: skip
     rows = [_row(case, basis) for case in cases]
     rows += unused_rows(cases, values, len(days), settings)
+    rows = with_merges(rows, cases, days, of_days, values, known)
     rows.sort(key=lambda r: (r["quota_type"], r["quota_user"] or "", r["quota_client_id"] or ""))
     return pa.Table.from_pylist(rows, schema=RECOMMENDATIONS)
 
@@ -250,7 +258,7 @@ def _row(proposed: Case, basis: _Basis) -> dict[str, Any]:
     waiting = basis.replayed.waiting(proposed, settings) if basis.replayed else None
     case = _tried(proposed, kept, waiting, settings)
     proposal = case.proposal
-    latest = [basis.today.observations.get(o.sensor.key) for o in case.observations]
+    latest = [basis.today.observations.get(o.sensor.key) for o in case.changing]
     forecast = forecast_of(case, basis.forecasts) if proposal.status == PROPOSED else None
     return {
         "quota_type": case.quota_type,

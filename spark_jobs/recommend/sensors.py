@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ def traffic_of(
 ) -> Iterator[SensorTraffic]:
     """Yield the traffic of ``sensors``, holding ``rows_max`` decisions or one sensor at a time."""
     for portion in _portions(sensors, rows_max):
-        yield from split_by_sensor(_read(decisions, [sensor.key for sensor in portion]))
+        yield from split_by_sensor(read_sensors(decisions, [sensor.key for sensor in portion]))
 
 
 def _portions(sensors: Iterable[Sensor], rows_max: int) -> Iterator[list[Sensor]]:
@@ -94,7 +94,8 @@ def _portions(sensors: Iterable[Sensor], rows_max: int) -> Iterator[list[Sensor]
         yield portion
 
 
-def _read(decisions: ds.Dataset, keys: list[SensorKey]) -> pa.Table:
+def read_sensors(decisions: ds.Dataset, keys: Sequence[SensorKey]) -> pa.Table:
+    """Return all decisions of the sensors named by ``keys``, in TRAFFIC_COLUMNS."""
     wanted = pa.table(dict(zip(SENSOR, map(list, zip(*keys, strict=True)), strict=True)))
     # Each part by itself skips files early; only all three together say which rows are meant.
     parts = [pc.field(name).isin(wanted[name].unique()) for name in SENSOR]

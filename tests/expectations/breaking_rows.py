@@ -345,6 +345,8 @@ BREAKS: dict[str, dict[str, Break]] = {
     "recommendations": {
         "proposal_has_kind": _each("kind", None),
         "reclaimed_has_no_value": _each("kind", "reclaim"),
+        "merge_sets_what_is_missing": _rows({"kind": "merge", "previous": None, "proposed": None}),
+        "merged_has_no_value": _each("kind", "merge"),
         "kept_are_trials": _each("backtest_kept", 9),
         "days_seen_not_negative": _each("days_seen", -1),
         "backtest_kept_not_negative": _each("backtest_kept", -1),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -108,6 +109,53 @@ def mutations(
             )  # fmt: skip
             # A debt of a hair rounds to no delay at all; a client does not come back at once.
             now_ms += max(made.throttle_time_ms, 1)
+    return rows
+
+
+def shares(
+    recorded: Mapping[str, Sequence[Recorded]],
+    bound: float,
+    quota_type: str = "producer_byte_rate",
+    **columns: Any,
+) -> list[Row]:
+    """Return the decisions of client-ids that share a bucket, and wait while they are muted.
+
+    What a fetch did not get, or a mutation was refused, is asked for again.
+    """
+    rate, tokens = Rate(RateProfile.RATE_3_8), ControllerMutationQuota(TokenBucket())
+    is_mutation = quota_type == "controller_mutation_rate"
+    api_name = {"p": "PRODUCE", "c": "FETCH"}[quota_type[0]] if not is_mutation else "CREATE_TOPICS"
+    queue = [(NOON_MS + own[0][0], name, 0) for name, own in recorded.items() if own]
+    heapq.heapify(queue)
+    rows: list[Row] = []
+    while queue:
+        at_ms, name, i = heapq.heappop(queue)
+        amount = recorded[name][i][1]
+        is_done, own = True, {}
+        if is_mutation:
+            refused = tokens.decide(amount, bound, at_ms, is_strict=True)
+            throttle_ms, is_done = refused.throttle_time_ms, refused.is_admitted
+            own = {"logged_admitted": is_done, "replayed_admitted": is_done, "api_version": 7}
+            own |= {"rate": None, "resource": f"{name}-{i}", "tokens": refused.tokens}
+        else:
+            made = decide(rate, amount, bound, at_ms)
+            throttle_ms, own = made.throttle_time_ms, {"rate": made.rate}
+            if throttle_ms and quota_type == "consumer_byte_rate":
+                rate.record(-amount, at_ms)
+                is_done, own["is_unrecorded"] = False, True
+        rows.append(
+            _row(
+                len(rows), at_ms, amount, bound, throttle_ms, quota_type=quota_type,
+                api_name=api_name, client_id=name, connection=f"connection-of-{name}",
+                **own, **columns,
+            )
+        )  # fmt: skip
+        following = i + is_done
+        if following < len(recorded[name]):
+            # A debt of a hair rounds to no delay; a client does not come back at once.
+            free_ms = at_ms + max(throttle_ms, not is_done)
+            next_ms = max(free_ms, NOON_MS + recorded[name][following][0])
+            heapq.heappush(queue, (next_ms, name, following))
     return rows
 
 
