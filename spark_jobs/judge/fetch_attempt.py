@@ -4,6 +4,10 @@ A throttled fetch is answered with nothing, and the client asks again from the s
 tries until data came read the same records and those that came in since: they never shrink, and
 what was handed out in the end is the most that any of them can have been. A try that was more was
 throttled for too long, one that was less than a try before it for too short.
+
+How large a try was follows from the replayed state. Where a record came within its own interval of
+a sample's end, the broker may have begun the next sample there or not, and its window may reach a
+sample further: such a try may have been a window's worth of the bound more or less.
 """
 
 from __future__ import annotations
@@ -94,10 +98,42 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     A NaN or zero amount of a throttled fetch is UNKNOWN: the replayed state alone asks for more,
     which is a matter of the state. One single wrong throttle does not condemn its neighbours.
     """
-    result = np.full(len(rows.amount), Attempt.NOT_THROTTLED, np.int8)
-    tried = np.flatnonzero(rows.is_unrecorded)
     slack = np.zeros(len(rows.amount))
-    slack[tried] = rows.bound[tried] / 1000.0 * (_interval_ms(rows, tried) + limits.state_slack_ms)
+    tried = np.flatnonzero(rows.is_unrecorded)
+    state_ms = _widest(rows, tried, rows.interval_ms) + limits.state_slack_ms
+    slack[tried] = rows.bound[tried] / 1000.0 * state_ms
+    found = _judged(rows, slack, limits)
+    accused = np.isin(found.attempt, ODD_ATTEMPTS)
+    if not accused.any():
+        return found
+    doubts = _widest(rows, tried, sample_doubts(rows, limits, np.unique(rows.sensor[accused])))
+    window_ms = rows.span_ms[tried] // limits.samples
+    slack[tried] += np.where(doubts > 0, rows.bound[tried] / 1000.0 * window_ms, 0.0)
+    return _judged(rows, slack, limits)
+
+
+def sample_doubts(rows: FetchRows, limits: FetchLimits, sensors: Int64s) -> Int64s:
+    """Return 1 where a record of ``sensors`` may or may not have begun a sample, else 0.
+
+    Samples begin as the record times say (Kafka: ``SampledStat.record``), give or take the
+    intervals of the record and of the one that began the sample before.
+    """
+    doubts = np.zeros(len(rows.amount), np.int64)
+    for sensor in sensors.tolist():
+        own = np.flatnonzero(rows.sensor == sensor)
+        window_ms = int(rows.span_ms[own[0]]) // limits.samples
+        times, widths = rows.recorded_at_ms[own].tolist(), rows.interval_ms[own].tolist()
+        start_ms, start_width_ms = times[0], 0
+        for i, at_ms, width_ms in zip(own.tolist(), times, widths, strict=True):
+            past_ms = at_ms - start_ms - window_ms
+            doubts[i] = abs(past_ms) <= width_ms + start_width_ms
+            if past_ms >= 0:
+                start_ms, start_width_ms = at_ms, width_ms
+    return doubts
+
+
+def _judged(rows: FetchRows, slack: Floats, limits: FetchLimits) -> FetchAttempts:
+    result = np.full(len(rows.amount), Attempt.NOT_THROTTLED, np.int8)
     out_of_line, nearest, answered, largest = _evidence(rows, slack)
     amount, limit = rows.amount, _limit(rows, limits)
     known = amount > 0
@@ -140,8 +176,8 @@ def _limit(rows: FetchRows, limits: FetchLimits) -> Floats:
     return np.maximum(allowed * RESPONSE_OVERHEAD, limits.batch_max_bytes * RESPONSE_OVERHEAD)
 
 
-def _interval_ms(rows: FetchRows, tried: Int64s) -> Int64s:
-    """Return the widest record interval of each try's window: any of its rows may be an anchor."""
+def _widest(rows: FetchRows, tried: Int64s, values: Int64s) -> Int64s:
+    """Return the largest of ``values`` in each try's window: any of its rows may be an anchor."""
     if not len(tried):
         return np.zeros(0, np.int64)
     # Rows of other sensors never come first: their key differs by more than any time does.
@@ -150,7 +186,7 @@ def _interval_ms(rows: FetchRows, tried: Int64s) -> Int64s:
     ordered = np.maximum.accumulate(key)
     first = np.searchsorted(ordered, key[tried] - 2 * rows.span_ms[tried], side="left")
     first = np.minimum(first, tried)
-    padded = np.append(rows.interval_ms, 0)
+    padded = np.append(values, 0)
     return np.asarray(np.maximum.reduceat(padded, np.column_stack([first, tried + 1]).ravel())[::2])
 
 

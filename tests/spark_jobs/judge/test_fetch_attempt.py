@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.judge.fetch_attempt import Attempt, FetchLimits, FetchRows, judge_fetch_attempts
+from spark_jobs.judge.fetch_attempt import (
+    Attempt,
+    FetchLimits,
+    FetchRows,
+    judge_fetch_attempts,
+    sample_doubts,
+)
 
 BOUND = 500_000.0
 # 100 ms at the bound.
@@ -149,3 +155,38 @@ def test_tries_of_growing_data_are_never_accused(sizes: list[float], more: float
     growing = sorted(sizes)
     rows = fetches(*((size, True) for size in growing), (growing[-1] + more, False))
     assert set(judged(rows)[:-1]) == {Attempt.PLAUSIBLE}
+
+
+def test_a_try_after_a_record_at_a_sample_s_end_may_be_a_window_more_or_less() -> None:
+    # A second of the bound too much, and a record 999 ms after the sample before it began.
+    rows = fetches((60_000, True), (60_000 + BOUND, True), (60_000, False))
+    times = rows.recorded_at_ms[0] + np.array([0, 999, 2_999])
+    doubtful = replace(rows, recorded_at_ms=times, interval_ms=np.full(3, 3))
+    assert judged(doubtful)[:2] == [Attempt.PLAUSIBLE, Attempt.PLAUSIBLE]
+    sure = replace(doubtful, recorded_at_ms=rows.recorded_at_ms[0] + np.array([0, 900, 2_999]))
+    assert judged(sure)[:2] == [Attempt.PLAUSIBLE, Attempt.TOO_LARGE]
+    more = replace(doubtful, amount=doubtful.amount + np.array([0, BOUND, 0]))
+    assert judged(more)[:2] == [Attempt.PLAUSIBLE, Attempt.TOO_LARGE]
+
+
+@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=30), st.integers(0, 5))
+def test_samples_are_in_doubt_where_other_admissible_times_begin_others(
+    gaps_ms: list[int], width_ms: int
+) -> None:
+    n = len(gaps_ms)
+    rows = fetches(*[(1.0, False)] * n)
+    at_ms = 1_000_000 + np.cumsum(gaps_ms)
+    rows = replace(rows, recorded_at_ms=at_ms, interval_ms=np.full(n, width_ms))
+    doubts = sample_doubts(rows, FetchLimits(), np.array([0]))
+    if not doubts.any():
+        earliest = _starts(at_ms - np.arange(n) % 2 * width_ms)
+        assert earliest == _starts(at_ms)
+
+
+def _starts(times: np.ndarray) -> list[int]:
+    """Return the positions of the records that begin a sample of a second."""
+    start, found = int(times[0]), [0]
+    for i, at_ms in enumerate(times.tolist()):
+        if at_ms - start >= 1_000:
+            start, found = at_ms, [*found, i]
+    return found
