@@ -14,6 +14,8 @@ from spark_jobs.settings import RecommendSettings
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
 WITHHELD = "withheld"
 RAISE, LOWER = "raise", "lower"
+MAX_RAISE = "max_raise"
+"""What ``clamped_by`` says of a raise that is one step of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,11 @@ def propose(need: Need, settings: RecommendSettings) -> Proposal:
             lower=lower,
             upper=upper,
         )
+    if clamped_by == MAX_RAISE:
+        reason += (
+            f" One step raises to {settings.max_raise:g} times the value at most: it is still "
+            "throttled then, and the next audit sees how much more it needs."
+        )
     return Proposal(PROPOSED, reason, value, lower, upper, clamped_by, kind)
 
 
@@ -131,7 +138,7 @@ def _raised(need: Need, settings: RecommendSettings) -> tuple[float, str | None]
     most = need.current * settings.max_raise
     if wanted <= most:
         return wanted, None
-    return max(step_down(most, need.quota_type), need.current), "max_raise"
+    return max(step_down(most, need.quota_type), need.current), MAX_RAISE
 
 
 def _lowered(need: Need, settings: RecommendSettings) -> tuple[float, str | None]:

@@ -62,6 +62,7 @@ def test_a_throttled_entity_gets_what_it_asked_for_with_headroom_on_a_round_valu
 def test_one_raise_goes_no_further_than_four_times_and_says_so() -> None:
     proposal = proposed(2_000_000.0)
     assert (proposal.proposed, proposal.clamped_by) == (400_000.0, "max_raise")
+    assert "One step raises to 4 times the value at most" in proposal.reason
 
 
 def test_far_below_its_quota_means_half_of_it_at_most_at_a_time() -> None:
