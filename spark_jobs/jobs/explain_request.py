@@ -17,6 +17,7 @@ import typer
 from spark_jobs.errors import BadInputError
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
 from spark_jobs.explain.words import moment
+from spark_jobs.jobs.moments import moment_of, since_epoch_ms
 from spark_jobs.recommend.quota_entity import configured_entity
 from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
 
@@ -72,7 +73,7 @@ def explained(warehouse: Path, cluster: str, day: dt.date | None, asked: Asked) 
 
 def _scope(warehouse: Path, cluster: str, day: dt.date | None, asked: Asked) -> RunScope:
     days = days_of(warehouse, cluster, "decisions")
-    wanted = day or (_moment_of(asked.at).date() if asked.at and "T" in asked.at else None)
+    wanted = day or (moment_of(asked.at).date() if asked.at and "T" in asked.at else None)
     if not days or wanted not in (None, *days):
         there = ", ".join(map(str, days)) or "none"
         raise BadInputError(
@@ -184,20 +185,5 @@ def _proposals(scope: RunScope, decision: Row) -> list[Row]:
 def _at_ms(scope: RunScope, at: str | None) -> int:
     """Return the moment in ms; a time of day is of the day that is explained."""
     if at is None:
-        moment_of = dt.datetime.combine(scope.day, dt.time.max, dt.UTC)
-    elif "T" in at:
-        moment_of = _moment_of(at)
-    else:
-        moment_of = _moment_of(f"{scope.day}T{at}")
-    return (moment_of - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
-
-
-def _moment_of(text: str) -> dt.datetime:
-    try:
-        found = dt.datetime.fromisoformat(text)
-    except ValueError as error:
-        raise BadInputError(
-            f"--at {text!r} is not a moment; expected a time of the day, as 02:41:00.250, or one "
-            "with its day, as 2026-11-21T02:41:00.250 (UTC) or 2026-11-21T03:41:00+01:00."
-        ) from error
-    return found.astimezone(dt.UTC) if found.tzinfo else found.replace(tzinfo=dt.UTC)
+        return since_epoch_ms(dt.datetime.combine(scope.day, dt.time.max, dt.UTC))
+    return since_epoch_ms(moment_of(at if "T" in at else f"{scope.day}T{at}"))

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.moments import moment_of, since_epoch_ms
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.utc_days import DAY_MS, day_of
 from spark_jobs.tables import QUOTA_TYPES
@@ -84,16 +85,8 @@ def _broker(scope: RunScope, broker_id: int | None) -> int:
 def _at_ms(at: str, last_day: dt.date) -> int:
     if not at:
         end = dt.datetime.combine(last_day, dt.time(), dt.UTC) + dt.timedelta(days=1)
-        return int(end.timestamp() * 1000) - 1
-    try:
-        moment = dt.datetime.fromisoformat(at)
-    except ValueError as error:
-        raise BadInputError(
-            f"--at {at!r} is not a moment; expected one like 2026-11-21T02:41:00 (UTC) or "
-            "2026-11-21T03:41:00+01:00."
-        ) from error
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
+        return since_epoch_ms(end) - 1
+    return since_epoch_ms(moment_of(at))
 
 
 def _nearest_day(days: list[dt.date], at_ms: int) -> dt.date:

@@ -43,7 +43,7 @@ def recommended_days(
     tables = [table_of("decisions", decisions) for decisions in moved]
     seen = [observed(t, rates_of(rows), BROKERS) for t, rows in zip(tables, moved, strict=True)]
     earlier = [
-        EarlierDay(seen_day(FIRST_DAY + i, seen[i]), ds.dataset(tables[i]))
+        EarlierDay(seen_day(FIRST_DAY + i, seen[i]), ds.dataset(tables[i]), closed_loop)
         for i in range(len(days) - 1)
     ]
     found = recommend(

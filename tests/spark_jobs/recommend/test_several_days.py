@@ -5,29 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow.dataset as ds
 import pytest
 
 from spark_jobs.recommend.closed_loop import ClosedLoop, ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.configured_values import DAY_MS
-from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.forecast import BrokerForecast
-from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
-from spark_jobs.settings import RecommendSettings
-from tests.spark_jobs.recommend.day import produces, rates_of, steady
-from tests.tables_builder import NOON_MS, Row, row, table_of
-
-BROKERS = table_of("brokers", [row("brokers", broker_id=b) for b in (1, 2)])
-FIRST_DAY = NOON_MS // DAY_MS
+from tests.spark_jobs.recommend.day import produces, steady
+from tests.spark_jobs.recommend.recommended_days import recommended_days, value
+from tests.tables_builder import Row
 
 
 def minute(rate: float, bound: float = 50_000.0, **columns: object) -> list[Row]:
     return produces(steady(rate, 60), bound, waits=True, **columns)
-
-
-def value(bound: float, user: str = "alice", **columns: object) -> Row:
-    entity = {"quota_user": user, "quota_client_id": None}
-    return row("quota_changes", bound=bound, **entity, **columns)
 
 
 def recommended(
@@ -35,32 +23,10 @@ def recommended(
     changes: list[Row],
     closed_loop: ClosedLoop | None = None,
     **settings: Any,
-) -> dict[str, Row]:
+) -> dict[str | None, Row]:
     """Return the last day's rows by user; the i-th day's decisions are of that day."""
-    moved = [
-        [d | {"recorded_at_ms": d["recorded_at_ms"] + i * DAY_MS} for d in decisions]
-        for i, decisions in enumerate(days)
-    ]
-    tables = [table_of("decisions", decisions) for decisions in moved]
-    seen = [
-        observed(table, rates_of(rows), BROKERS) for table, rows in zip(tables, moved, strict=True)
-    ]
-    earlier = [
-        EarlierDay(seen_day(FIRST_DAY + i, seen[i]), ds.dataset(tables[i]), closed_loop)
-        for i in range(len(days) - 1)
-    ]
-    found = recommend(
-        seen[-1],
-        tables[-1],
-        table_of("quota_changes", changes),
-        BROKERS,
-        table_of("findings", []),
-        RecommendSettings(**settings),
-        earlier,
-        FIRST_DAY + len(days) - 1,
-        closed_loop,
-    )
-    return {r["quota_user"]: r for r in found.to_pylist()}
+    found = recommended_days(days, changes, None, closed_loop, **settings)
+    return {user: row for (user, _), row in found.items()}
 
 
 def test_a_raise_is_tried_on_the_days_it_did_not_know() -> None:
