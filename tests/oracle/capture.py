@@ -8,10 +8,10 @@ repository's root. ``DIR`` then holds per node ``broker=<id>/`` with ``kafka-req
 from __future__ import annotations
 
 import gzip
-import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +47,7 @@ def capture(scenario: Path, kafka_version: str, out_dir: Path) -> Path:
         plan = plan_cluster(kafka_version, steps.cluster)
         with running_cluster(plan, steps.users, Path(folder)) as cluster:
             _drive(steps, cluster)
-        _write(out_dir, cluster, steps)
+        write_capture(out_dir, cluster, steps)
     return out_dir
 
 
@@ -66,7 +66,13 @@ def _drive(steps: Scenario, cluster: RunningCluster) -> None:
         drive(steps, cluster, on_second=lambda passed: progress.update(task, completed=passed))
 
 
-def _write(out_dir: Path, cluster: RunningCluster, steps: Scenario) -> None:
+def write_capture(
+    out_dir: Path,
+    cluster: RunningCluster,
+    steps: Scenario,
+    begins: Mapping[Path, int] | None = None,
+) -> None:
+    """Make ``out_dir`` a capture of what the logs hold, from ``begins`` (``log_ends``) on."""
     out_dir.mkdir(parents=True, exist_ok=True)
     (out_dir / "kafka-version.txt").write_text(f"{cluster.plan.kafka_version}\n")
     (out_dir / "scenario.txt").write_text(steps.text)
@@ -76,17 +82,29 @@ def _write(out_dir: Path, cluster: RunningCluster, steps: Scenario) -> None:
         public = server_properties(process.node, cluster.plan)
         (folder / "server.properties").write_text(public)
         for log in LOGS:
-            _compress(process.logs / log, folder / f"{log}.gz")
+            source = process.logs / log
+            _compress(source, folder / f"{log}.gz", (begins or {}).get(source, 0))
 
 
-def _compress(source: Path, target: Path) -> None:
+def log_ends(cluster: RunningCluster) -> dict[Path, int]:
+    """Return how many bytes of whole lines each log of a running cluster has."""
+    logs = [process.logs / log for process in cluster.nodes for log in LOGS]
+    return {log: _whole_lines(log.read_bytes()) for log in logs}
+
+
+def _whole_lines(text: bytes) -> int:
+    # A running broker may be in the middle of a line.
+    return text.rfind(b"\n") + 1
+
+
+def _compress(source: Path, target: Path, begin: int) -> None:
+    text = source.read_bytes()
     # No name and time of packing in the file: the same log gives the same bytes.
     with (
-        source.open("rb") as plain,
         target.open("wb") as sink,
         gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=sink, mtime=0) as packed,
     ):
-        shutil.copyfileobj(plain, packed)
+        packed.write(text[begin : _whole_lines(text)])
 
 
 def main(

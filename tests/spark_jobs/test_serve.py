@@ -5,12 +5,8 @@ import os
 import signal
 import socket
 import stat
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,17 +27,14 @@ from spark_jobs.serve import (
 )
 from spark_jobs.settings import ServeSettings
 from spark_jobs.step_process import session_members
+from tests.airflow_server import AUDIT_URL, RECOMMEND_URL, AirflowServer, airflow_server
 from tests.living_processes import living
 from tests.tables_builder import DAY, row, scope_in, write_rows
 
 if TYPE_CHECKING:
-    import httpx
-
     from tests.conftest import FakeSteps
 
 ROOT = Path(__file__).parents[2]
-DAG_URL = "/api/v2/dags/quota_audit_daily"
-RECOMMEND_URL = "/api/v2/dags/quota_recommend"
 SLOW = "slow-cluster"
 
 
@@ -147,45 +140,15 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("serve") / "warehouse"
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server started as `make serve` starts it, logged in to."""
-
-    process: subprocess.Popen[str]
-    port: int
-    home: Path
-    steps: FakeSteps
-    said: list[str]
-    api: httpx.Client
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        answer = self.api.request(method, path, json=body)
-        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
-        return answer.json()
-
-    def until(self, condition: Callable[[], Any], what: str, within_s: float = 240.0) -> Any:
-        deadline = time.monotonic() + within_s
-        while not (found := condition()):
-            assert self.process.poll() is None, f"the server ended while waiting for {what}"
-            assert time.monotonic() < deadline, f"no {what} after {within_s:.0f} s"
-            time.sleep(0.3)
-        return found
-
-    def trigger(self, dag_url: str = DAG_URL, **conf: str) -> str:
-        body = {"logical_date": None, "conf": conf}
-        return str(self.call("POST", f"{dag_url}/dagRuns", body)["dag_run_id"])
+@pytest.fixture(scope="module")
+def steps(fake_steps_in: Callable[[Path], FakeSteps], warehouse: Path) -> FakeSteps:
+    return fake_steps_in(warehouse.parent)
 
 
 @pytest.fixture(scope="module")
 def server(
-    migrated_home: Path,
-    fake_steps_in: Callable[[Path], FakeSteps],
-    free_port: int,
-    warehouse: Path,
-) -> Iterator[Server]:
-    import httpx
-
-    steps = fake_steps_in(warehouse.parent)
+    migrated_home: Path, steps: FakeSteps, free_port: int, warehouse: Path
+) -> Iterator[AirflowServer]:
     env = {
         **{name: value for name, value in os.environ.items() if "SERVE" not in name},
         **steps.env,
@@ -195,31 +158,12 @@ def server(
         # Nothing listens there: what goes through a proxy fails.
         "http_proxy": "http://127.0.0.1:9",
     }
-    command = [sys.executable, "-m", "spark_jobs.serve", "--home", str(migrated_home)]
-    process = subprocess.Popen(
-        [*command, "--port", str(free_port)], cwd=ROOT, env=env, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        said: list[str] = []
-        while not any("Ctrl-C ends it" in line for line in said):
-            said.append(process.stdout.readline())
-            assert said[-1], f"the server ended: {said}"
-        password = json.loads((migrated_home / "passwords.json").read_text())["admin"]
-        with httpx.Client(
-            base_url=f"http://127.0.0.1:{free_port}", trust_env=False, timeout=60
-        ) as api:
-            login = api.post("/auth/token", json={"username": "admin", "password": password})
-            api.headers["Authorization"] = f"Bearer {login.json()['access_token']}"
-            yield Server(process, free_port, migrated_home, steps, said, api)
-    finally:
-        process.terminate()
-        process.wait()
+    with airflow_server(migrated_home, free_port, env) as server:
+        yield server
 
 
 @pytest.mark.airflow
-def test_the_server_says_where_it_is_and_where_the_password_is(server: Server) -> None:
+def test_the_server_says_where_it_is_and_where_the_password_is(server: AirflowServer) -> None:
     said = "".join(server.said)
     assert f"http://127.0.0.1:{server.port}" in said
     assert f"user admin, password in {server.home / 'passwords.json'}" in said
@@ -227,7 +171,7 @@ def test_the_server_says_where_it_is_and_where_the_password_is(server: Server) -
 
 
 @pytest.mark.airflow
-def test_the_password_is_in_its_file_and_nowhere_else(server: Server) -> None:
+def test_the_password_is_in_its_file_and_nowhere_else(server: AirflowServer) -> None:
     password = json.loads((server.home / "passwords.json").read_text())["admin"]
     assert password not in "".join(server.said)
     holders = [p for p in server.home.rglob("*") if p.is_file() and holds(p, password)]
@@ -241,7 +185,7 @@ def holds(path: Path, text: str) -> bool:
 
 
 @pytest.mark.airflow
-def test_one_port_is_open_and_on_the_loopback_only(server: Server) -> None:
+def test_one_port_is_open_and_on_the_loopback_only(server: AirflowServer) -> None:
     members = session_members(server.process.pid)
     assert len(members) > len(COMPONENTS)
     listening = {
@@ -254,7 +198,7 @@ def test_one_port_is_open_and_on_the_loopback_only(server: Server) -> None:
 
 
 @pytest.mark.airflow
-def test_the_reports_are_for_users_only(server: Server) -> None:
+def test_the_reports_are_for_users_only(server: AirflowServer) -> None:
     import httpx
 
     page = f"http://127.0.0.1:{server.port}/quota-audit/"
@@ -263,10 +207,12 @@ def test_the_reports_are_for_users_only(server: Server) -> None:
 
 
 @pytest.mark.airflow
-def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(server: Server) -> None:
+def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(
+    server: AirflowServer, steps: FakeSteps
+) -> None:
     # Airflow refuses a backfill (503) while something else is being written to SQLite: a DAG.
-    server.until(lambda: server.call("GET", "/api/v2/dags")["total_entries"] == 3, "DAGs")
-    server.call("PATCH", DAG_URL, {"is_paused": False})
+    server.until_dags_are_known()
+    server.call("PATCH", AUDIT_URL, {"is_paused": False})
     backfill = {
         "dag_id": "quota_audit_daily",
         "from_date": "2026-11-03T00:00:00Z",
@@ -281,14 +227,14 @@ def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(server: 
     server.until(accepted, "backfill that is accepted")
 
     def failed_run() -> Any:
-        runs = server.call("GET", f"{DAG_URL}/dagRuns?run_type=backfill&state=failed")
+        runs = server.call("GET", f"{AUDIT_URL}/dagRuns?run_type=backfill&state=failed")
         return runs["dag_runs"]
 
     (run,) = server.until(failed_run, "failed backfill")
-    days = [call[call.index("--day") + 1] for call in server.steps.calls()]
-    assert [call[0] for call, day in zip(server.steps.calls(), days, strict=True)
+    days = [call[call.index("--day") + 1] for call in steps.calls()]
+    assert [call[0] for call, day in zip(steps.calls(), days, strict=True)
             if day == "2026-11-03"] == ["ingest", "validate"]  # fmt: skip
-    tasks = f"{DAG_URL}/dagRuns/{run['dag_run_id']}/taskInstances"
+    tasks = f"{AUDIT_URL}/dagRuns/{run['dag_run_id']}/taskInstances"
     log = server.call("GET", f"{tasks}/validate_ingested/logs/1")["content"]
     said = "error: [fake] validate ends with 1"
     assert said in [line["event"] for line in log]
@@ -298,40 +244,23 @@ def test_a_backfill_audits_its_own_day_and_a_failing_step_says_why_once(server: 
 
 @pytest.mark.airflow
 def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
-    server: Server, warehouse: Path
+    server: AirflowServer, steps: FakeSteps, warehouse: Path
 ) -> None:
     proposed = [row("recommendations", quota_user=user) for user in ("alice", "bob", "{{ 7*7 }}")]
     write_rows(scope_in(warehouse), "recommendations", proposed)
     alice, bob, hostile = (
         f"users/{name}:producer_byte_rate" for name in ("alice", "bob", "%7B%7B%207%2A7%20%7D%7D")
     )
-    server.until(lambda: server.call("GET", "/api/v2/dags")["total_entries"] == 3, "DAGs")
+    server.until_dags_are_known()
     run = server.trigger(RECOMMEND_URL, day=str(DAY), bootstrap_servers="broker-1:9092")
-    tasks = f"{RECOMMEND_URL}/dagRuns/{run}/taskInstances"
-
-    def state(task: str) -> Any:
-        return server.call("GET", f"{tasks}/{task}")["state"]
-
-    def reached(task: str, wanted: str) -> bool:
-        found = state(task)
-        assert found == wanted or found not in ("failed", "upstream_failed", "skipped"), found
-        return bool(found == wanted)
-
-    def is_parked() -> bool:
-        """Return whether the scheduler has seen the asking task end (docs/airflow.md)."""
-        lines = (server.home / "serve-logs" / "scheduler.log").read_text().splitlines()
-        return any("TaskInstance Finished" in line and "task_id=approve" in line for line in lines)
-
-    server.until(lambda: reached("approve", "awaiting_input"), "question")
-    server.until(is_parked, "scheduler that knows of the question")
-    question = server.call("GET", f"{tasks}/approve/-1/hitlDetails")
+    run_url = f"{RECOMMEND_URL}/dagRuns/{run}"
+    question = server.question(run_url)
     assert question["options"] == ["all", "none", hostile, alice, bob]
     assert f"| `{hostile}` | 50,000" in question["body"]
-    answer = {"chosen_options": [bob, hostile], "params_input": {"note": "for Friday"}}
-    answered = server.call("PATCH", f"{tasks}/approve/-1/hitlDetails", answer)
+    answered = server.answer(run_url, [bob, hostile], "for Friday")
     assert answered["responded_by"]["name"] == "admin"
-    server.until(lambda: reached("apply_changes", "success"), "end of applying")
-    (applied,) = [call for call in server.steps.calls() if call[0] == "apply"]
+    server.until_task(run_url, "apply_changes", "success")
+    (applied,) = [call for call in steps.calls() if call[0] == "apply"]
     assert applied == [
         *["apply", "--warehouse", str(warehouse), "--cluster", "default", "--day", str(DAY)],
         *["--bootstrap-server", "broker-1:9092", "--only", hostile, "--only", bob],
@@ -340,21 +269,25 @@ def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
 
 
 @pytest.mark.airflow
-def test_failing_a_running_task_by_hand_ends_its_step_and_all_it_started(server: Server) -> None:
+def test_failing_a_running_task_by_hand_ends_its_step_and_all_it_started(
+    server: AirflowServer, steps: FakeSteps
+) -> None:
     run = server.trigger(cluster=SLOW, day="2026-11-04")
-    (pids,) = server.until(server.steps.hanging, "hanging step")
+    (pids,) = server.until(steps.hanging, "hanging step")
     assert living(pids) == list(pids)
-    task = f"{DAG_URL}/dagRuns/{run}/taskInstances/ingest_requests"
+    task = f"{AUDIT_URL}/dagRuns/{run}/taskInstances/ingest_requests"
     server.call("PATCH", task, {"new_state": "failed"})
     server.until(lambda: not living(pids), "end of the step", within_s=60.0)
 
 
 @pytest.mark.airflow
-def test_ctrl_c_ends_the_server_and_the_running_step_and_leaves_nothing(server: Server) -> None:
+def test_ctrl_c_ends_the_server_and_the_running_step_and_leaves_nothing(
+    server: AirflowServer, steps: FakeSteps
+) -> None:
     server.trigger(cluster=SLOW, day="2026-11-05")
-    server.until(lambda: len(server.steps.hanging()) == 2, "second hanging step")
+    server.until(lambda: len(steps.hanging()) == 2, "second hanging step")
     pids = [member.pid for member in session_members(server.process.pid)]
-    assert set(server.steps.hanging()[1]) < set(pids)
+    assert set(steps.hanging()[1]) < set(pids)
     server.process.send_signal(signal.SIGINT)
     said, _ = server.process.communicate()
     assert server.process.returncode == 0, said
