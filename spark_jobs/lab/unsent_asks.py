@@ -24,6 +24,8 @@ from spark_jobs.lab.client_log import (
 )
 from spark_jobs.lab.client_pace import is_throttled, wanted_bytes_per_us, wanted_times_us
 
+NEAR = 0.9
+"""What has so much of the largest size is as large."""
 UNSENT_MAX = 10
 """At most so many times the logged requests are added: of more, no value would let all through."""
 
@@ -39,20 +41,30 @@ def with_unsent(log: ConnectionLog) -> ConnectionLog:
 
 
 def _unsent(asks: Sequence[Ask]) -> list[Ask]:
-    known = [ask for ask in asks if not math.isnan(ask.logged.request.amount)]
-    largest = max(known, key=lambda ask: ask.logged.request.amount, default=None)
-    if largest is None or largest.logged.request.amount <= 0:
+    largest = _typical_large(asks)
+    if largest is None:
         return []
     bytes_per_us, wanted_us = wanted_bytes_per_us(asks)[-1], wanted_times_us(asks)[-1]
     if not 0 < bytes_per_us < math.inf or not _is_behind(asks[-1], wanted_us):
         return []
-    takes_us = largest.logged.request.amount / bytes_per_us
+    takes_us = largest.request.amount / bytes_per_us
     end_us = free_again_us(asks[-1].attempts[-1], 0)
     count = min(int((end_us - wanted_us) / takes_us), UNSENT_MAX * len(asks))
     return [
-        Ask((_moved(largest.logged, int(wanted_us + (i + 1) * takes_us)),), 0, None)
-        for i in range(count)
+        Ask((_moved(largest, int(wanted_us + (i + 1) * takes_us)),), 0, None) for i in range(count)
     ]
+
+
+def _typical_large(asks: Sequence[Ask]) -> LoggedRequest | None:
+    """Return one of the largest requests, served neither faster nor slower than most of them."""
+    largest = max((a.logged.request.amount for a in asks if _is_sized(a)), default=0.0)
+    large = [a.logged for a in asks if _is_sized(a) and a.logged.request.amount >= NEAR * largest]
+    in_order = sorted(large, key=lambda logged: logged.service_us)
+    return in_order[len(in_order) // 2] if largest > 0 else None
+
+
+def _is_sized(ask: Ask) -> bool:
+    return not math.isnan(ask.logged.request.amount)
 
 
 def _is_behind(last: Ask, wanted_us: int) -> bool:

@@ -56,6 +56,12 @@ def test_a_consumer_reads_on_as_well() -> None:
     assert sum(amount for _, amount in found) == pytest.approx(20_000, abs=1_000)
 
 
+def test_one_slow_answer_does_not_make_the_rest_slow() -> None:
+    slow = logged(0, 1_001, service_ms=90)
+    after = with_unsent(connection_log([slow, *STEADY[1:], THROTTLED]))
+    assert {ask.logged.service_us for ask in after.asks[len(STEADY) + 1 :]} == {2_000}
+
+
 def test_where_nothing_tells_a_pace_or_a_size_nothing_is_added() -> None:
     assert added([logged(0, 1_000, throttle_ms=5_000)]) == []
     assert added([*STEADY[:2], logged(3_100, math.nan, throttle_ms=2_000)]) == []
