@@ -6,8 +6,9 @@ what was handed out in the end is the most that any of them can have been. A try
 throttled for too long, one that was less than a try before it for too short.
 
 How large a try was follows from the replayed state. Where a record came within its own interval of
-a sample's end, the broker may have begun the next sample there or not, and its window may reach a
-sample further: such a try may have been a window's worth of the bound more or less.
+a sample's end, the broker may have begun the next sample there or not. Its window may then reach a
+sample further, and hold what was recorded around its far end or not: by so much such a try may have
+been more or less.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
         return found
     doubts = _widest(rows, tried, sample_doubts(rows, limits, np.unique(rows.sensor[accused])))
     window_ms = rows.span_ms[tried] // limits.samples
-    slack[tried] += np.where(doubts > 0, rows.bound[tried] / 1000.0 * window_ms, 0.0)
+    at_far_end = _kept_around(rows, tried, rows.span_ms[tried], window_ms)
+    slack[tried] += np.where(doubts > 0, rows.bound[tried] / 1000.0 * window_ms + at_far_end, 0.0)
     return _judged(rows, slack, limits)
 
 
@@ -180,14 +182,29 @@ def _widest(rows: FetchRows, tried: Int64s, values: Int64s) -> Int64s:
     """Return the largest of ``values`` in each try's window: any of its rows may be an anchor."""
     if not len(tried):
         return np.zeros(0, np.int64)
-    # Rows of other sensors never come first: their key differs by more than any time does.
-    step = int(np.ptp(rows.recorded_at_ms)) + int(rows.span_ms.max()) * 3 + 1
-    key = rows.sensor * step + rows.recorded_at_ms - rows.recorded_at_ms.min()
-    ordered = np.maximum.accumulate(key)
-    first = np.searchsorted(ordered, key[tried] - 2 * rows.span_ms[tried], side="left")
+    ordered = _in_order(rows)
+    first = np.searchsorted(ordered, ordered[tried] - 2 * rows.span_ms[tried], side="left")
     first = np.minimum(first, tried)
     padded = np.append(values, 0)
     return np.asarray(np.maximum.reduceat(padded, np.column_stack([first, tried + 1]).ravel())[::2])
+
+
+def _kept_around(rows: FetchRows, tried: Int64s, before_ms: Int64s, within_ms: Int64s) -> Floats:
+    """Return what each try's sensor kept within so long of the moment so long before the try."""
+    ordered = _in_order(rows)
+    kept = np.where(rows.is_unrecorded, 0.0, np.nan_to_num(rows.amount))
+    total = np.concatenate(([0.0], np.cumsum(kept)))
+    moment = ordered[tried] - before_ms
+    first = np.searchsorted(ordered, moment - within_ms, side="left")
+    after = np.searchsorted(ordered, moment + within_ms, side="right")
+    return np.asarray(total[after] - total[first])
+
+
+def _in_order(rows: FetchRows) -> Int64s:
+    """Return times that only grow, those of a sensor far from those of every other."""
+    step = int(np.ptp(rows.recorded_at_ms)) + int(rows.span_ms.max()) * 3 + 1
+    key = rows.sensor * step + rows.recorded_at_ms - rows.recorded_at_ms.min()
+    return np.asarray(np.maximum.accumulate(key))
 
 
 def _evidence(rows: FetchRows, slack: Floats) -> tuple[npt.NDArray[np.int8], Floats, Bools, Floats]:

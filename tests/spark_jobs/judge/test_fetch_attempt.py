@@ -169,6 +169,17 @@ def test_a_try_after_a_record_at_a_sample_s_end_may_be_a_window_more_or_less() -
     assert judged(more)[:2] == [Attempt.PLAUSIBLE, Attempt.TOO_LARGE]
 
 
+def test_what_was_kept_at_the_window_s_far_end_may_be_in_it_or_not() -> None:
+    rows = fetches((2 * BOUND, False), (1.0, False), (60_000 + 3 * BOUND, True), (60_000, False))
+    at_ms = rows.recorded_at_ms[0] + np.array([0, 999, 11_500, 13_000])
+    doubtful = replace(rows, recorded_at_ms=at_ms, interval_ms=np.full(4, 3))
+    assert judged(doubtful)[2] == Attempt.PLAUSIBLE
+    gone = replace(doubtful, recorded_at_ms=at_ms + np.array([0, 0, 1_000, 1_000]))
+    assert judged(gone)[2] == Attempt.TOO_LARGE
+    more = replace(doubtful, amount=doubtful.amount + np.array([0, 0, BOUND, 0]))
+    assert judged(more)[2] == Attempt.TOO_LARGE
+
+
 @given(st.lists(st.integers(0, 3_000), min_size=1, max_size=30), st.integers(0, 5))
 def test_samples_are_in_doubt_where_other_admissible_times_begin_others(
     gaps_ms: list[int], width_ms: int
