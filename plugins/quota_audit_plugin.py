@@ -19,7 +19,7 @@ from typing import Annotated
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import requires_access_dag
 from airflow.plugins_manager import AirflowPlugin
-from fastapi import Depends, FastAPI, HTTPException, Response
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, HTMLResponse
 from jinja2 import Environment
@@ -44,6 +44,12 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+# A page with a form that asks this app for itself.
+_FORM_HEADERS = {
+    "Content-Security-Policy": _REPORT_POLICY.replace(
+        "form-action 'none'", "form-action 'self'"
+    ).replace("sandbox ", "sandbox allow-forms ")
+}
 # Of clusters and files: no separator, no leading dot.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _PAGE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string("""\
@@ -56,6 +62,7 @@ th, td { border-bottom: 1px solid #8886; padding: .4rem .8rem .4rem 0; text-alig
 p { color: #777 }
 </style></head><body>
 <h1>Quota audits</h1>
+<p><a href="explain">Why was a request throttled?</a></p>
 {% if audits %}
 <table><thead>
 <tr><th>Day (UTC)</th><th>Cluster</th>
@@ -152,6 +159,14 @@ def create_app(warehouse: Path) -> FastAPI:
             audits=published_audits(warehouse), pages=PAGES, dag_id=DAG_ID, warehouse=warehouse
         )
         return HTMLResponse(page, headers=_HEADERS)
+
+    @app.get("/explain", response_class=HTMLResponse)
+    def explain(request: Request) -> Response:
+        # Imported here: Airflow imports this module into every one of its processes.
+        from spark_jobs.jobs.explain_page import answer
+
+        page, status = answer(warehouse, dict(request.query_params))
+        return HTMLResponse(page, status, headers=_HEADERS | _FORM_HEADERS)
 
     @app.get("/reports/{cluster}/{day}/{name}", response_class=FileResponse)
     def read_file(

@@ -70,7 +70,10 @@ def client_of(plugin: Any, auth_manager: Any) -> Callable[..., TestClient]:
     return client
 
 
-@pytest.mark.parametrize("path", ["/", REPORT, "/reports/east/2026-11-20/recommendations.csv"])
+@pytest.mark.parametrize(
+    "path",
+    ["/", REPORT, "/reports/east/2026-11-20/recommendations.csv", "/explain"],
+)
 @pytest.mark.parametrize(
     ("who", "status"),
     [({"anonymous": True}, 401), ({"role": None}, 403), ({"role": "VIEWER"}, 200)],
