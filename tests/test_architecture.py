@@ -76,6 +76,7 @@ ROOMS = {
         {
             "spark_jobs.quota",
             "spark_jobs.report.human_numbers",
+            "spark_jobs.report.page_template",
             "spark_jobs.report.wording",
             "spark_jobs.tables",
         },
@@ -133,7 +134,13 @@ ROOMS = {
         {"pyspark", "great_expectations", "pandas", "numba", "pyarrow"},
     ),
     "plugins": (
-        {"spark_jobs.settings", "spark_jobs.warehouse", "spark_jobs.report"},
+        {
+            "spark_jobs.settings",
+            "spark_jobs.warehouse",
+            "spark_jobs.report",
+            # Inside its route: what it imports takes seconds.
+            "spark_jobs.jobs.explain_page",
+        },
         {"pyspark", "great_expectations", "pandas", "numba"},
     ),
 }
