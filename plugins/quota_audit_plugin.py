@@ -34,21 +34,20 @@ PAGES = {"report.html": "Report", "whatif.html": "What-if"}
 # Reports quote client ids and principals of the log. Should one of them ever get past the
 # escaping, it finds no script, no form and no network; `allow-same-origin` alone lets links to
 # the report's other files carry the session.
-_REPORT_POLICY = (
-    "sandbox allow-same-origin allow-downloads; default-src 'none'; style-src 'unsafe-inline'; "
-    "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'"
+_POLICY = (
+    "sandbox {allowed}allow-same-origin allow-downloads; default-src 'none'; "
+    "style-src 'unsafe-inline'; img-src 'self' data:; font-src data:; base-uri 'none'; "
+    "form-action {forms}"
 )
 _HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": _REPORT_POLICY,
+    "Content-Security-Policy": _POLICY.format(allowed="", forms="'none'"),
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
 # A page with a form that asks this app for itself.
-_FORM_HEADERS = {
-    "Content-Security-Policy": _REPORT_POLICY.replace(
-        "form-action 'none'", "form-action 'self'"
-    ).replace("sandbox ", "sandbox allow-forms ")
+_FORM_HEADERS = _HEADERS | {
+    "Content-Security-Policy": _POLICY.format(allowed="allow-forms ", forms="'self'")
 }
 # Of clusters and files: no separator, no leading dot.
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -166,7 +165,7 @@ def create_app(warehouse: Path) -> FastAPI:
         from spark_jobs.jobs.explain_page import answer
 
         page, status = answer(warehouse, dict(request.query_params))
-        return HTMLResponse(page, status, headers=_HEADERS | _FORM_HEADERS)
+        return HTMLResponse(page, status, headers=_FORM_HEADERS)
 
     @app.get("/reports/{cluster}/{day}/{name}", response_class=FileResponse)
     def read_file(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_jobs.report.human_numbers import change, duration, exact_rate
+from spark_jobs.report.wording import visible
 
 ALL, NONE = "all", "none"
 """What can be chosen besides single changes; a change's name begins with users/ or clients/."""
@@ -77,8 +78,7 @@ def escaped(text: str) -> str:
     >>> escaped("a|b"), escaped("x\u202ey\n")
     ('a&#124;b', 'x&#92;u202ey&#92;n')
     """
-    visible = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    unlinked = _LINKED.sub(rf"\1{_WORD_JOINER}", visible)
+    unlinked = _LINKED.sub(rf"\1{_WORD_JOINER}", visible(text))
     return _MARKED.sub(lambda mark: f"&#{ord(mark[0])};", unlinked)
 
 

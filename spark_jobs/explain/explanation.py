@@ -14,13 +14,12 @@ from spark_jobs.explain.words import (
     advice_lines,
     bucket_lines,
     logged_lines,
-    moment,
     quota_lines,
     rate_lines,
 )
 from spark_jobs.quota.partition_inventory import is_strict
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.report.human_numbers import duration
+from spark_jobs.report.human_numbers import duration, moment
 from spark_jobs.report.wording import entity_name, visible
 
 Row = Mapping[str, Any]

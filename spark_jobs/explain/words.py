@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spark_jobs.explain.bucket_steps import BucketSteps
 from spark_jobs.explain.rate_steps import RateSteps
-from spark_jobs.report.human_numbers import duration, exact_rate, significant
+from spark_jobs.report.human_numbers import duration, exact_rate, moment, significant
 from spark_jobs.report.wording import REASONS, VERDICTS, entity_name, in_words, shortened, visible
 
 Row = Mapping[str, Any]
@@ -36,16 +35,6 @@ def clock(at_ms: int) -> str:
     '12:00:00.250'
     """
     return moment(at_ms)[11:23]
-
-
-def moment(at_ms: int) -> str:
-    """Return day and time in UTC.
-
-    >>> moment(1_794_312_000_250)
-    '2026-11-10 12:00:00.250 UTC'
-    """
-    at = dt.datetime.fromtimestamp(at_ms // 1000, dt.UTC).replace(microsecond=at_ms % 1000 * 1000)
-    return f"{at.strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]} UTC"
 
 
 def quota_lines(decision: Row) -> Iterator[str]:

@@ -43,9 +43,13 @@ def record_application(scope: RunScope, rows: Sequence[Mapping[str, Any]]) -> Pa
 
 def read_applications(warehouse: Path, cluster: str) -> list[RecordedApplication]:
     """Return everything that was applied to a cluster, oldest first."""
+    return recorded_applications(applied_rows(warehouse, cluster))
+
+
+def applied_rows(warehouse: Path, cluster: str) -> list[dict[str, Any]]:
+    """Return the rows of all days of a cluster."""
     scopes = [RunScope(warehouse, cluster, day) for day in days_of(warehouse, cluster, TABLE)]
-    rows = (row for scope in scopes for row in read_table(scope, TABLE).to_pylist())
-    return recorded_applications(rows)
+    return [row for scope in scopes for row in read_table(scope, TABLE).to_pylist()]
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import acero
 
 from spark_jobs.jobs.read_broker_log import read_starts
 from spark_jobs.jobs.resolve_quotas import read_changes
@@ -29,6 +28,7 @@ from spark_jobs.policy.change import Change
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.forecast import BrokerForecast, broker_forecast
+from spark_jobs.recommend.grouped import Aggregate, grouped
 from spark_jobs.recommend.sharing_clients import ClientKey, sharing_clients
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.warehouse import RunScope, open_table, read_table
@@ -85,15 +85,9 @@ def closed_loop_forecast(
 
 def _recorded(decisions: ds.Dataset) -> _Recorded:
     """Return where each client is recorded; held is a row for each pair of client and sensor."""
-    keys = [*SENSOR, "user", "client_id"]
-    options = acero.AggregateNodeOptions(
-        [("recorded_at_ms", "hash_max", None, "last_ms")], keys=keys
-    )
-    scan = acero.ScanNodeOptions(decisions, columns=[*keys, "recorded_at_ms"])
-    plan = acero.Declaration.from_sequence(
-        [acero.Declaration("scan", scan), acero.Declaration("aggregate", options)]
-    )
-    rows = sorted(plan.to_table().to_pylist(), key=lambda row: row["last_ms"])
+    last: Aggregate = ("recorded_at_ms", "hash_max", None, "last_ms")
+    found = grouped(decisions, [*SENSOR, "user", "client_id"], [last])
+    rows = sorted(found, key=lambda row: row["last_ms"])
     pairs = [(tuple(row[name] for name in SENSOR), (row["user"], row["client_id"])) for row in rows]
     return _Recorded({(sensor[0], client): sensor for sensor, client in pairs}, pairs)
 

@@ -16,14 +16,14 @@ import typer
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
-from spark_jobs.explain.words import moment
 from spark_jobs.jobs.moments import moment_of, since_epoch_ms
 from spark_jobs.recommend.quota_entity import configured_entity
+from spark_jobs.report.human_numbers import moment
+from spark_jobs.report.sensors import SENSOR_COLUMNS
 from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
 
 Row = Mapping[str, Any]
 
-_SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 _EARLIER = (
     "sensor_seq", "recorded_at_ms", "amount", "bound", "is_unrecorded", "logged_throttle_time_ms",
     "logged_admitted", "api_name", "api_version",
@@ -134,7 +134,7 @@ def _rows(scope: RunScope, chosen: pc.Expression) -> list[Row]:
 
 def _history(scope: RunScope, decision: Row) -> DecisionHistory:
     sensor = pc.scalar(True)
-    for name in (*_SENSOR, "sensor_epoch"):
+    for name in (*SENSOR_COLUMNS, "sensor_epoch"):
         sensor &= pc.field(name) == decision[name]
     earlier = (
         open_table(scope, "decisions")
@@ -161,7 +161,7 @@ def _carried(scope: RunScope, decision: Row) -> Row | None:
     if not before:
         return None
     rows = read_table(RunScope(scope.warehouse, scope.cluster, before[-1]), "quota_state")
-    names = (*_SENSOR, "sensor_epoch")
+    names = (*SENSOR_COLUMNS, "sensor_epoch")
     same = [r for r in rows.to_pylist() if all(r[name] == decision[name] for name in names)]
     return same[0] if same else None
 

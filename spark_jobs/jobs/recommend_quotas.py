@@ -7,12 +7,12 @@ import tomllib
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pydantic import ValidationError
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.applied_changes import applied_rows
 from spark_jobs.jobs.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.utc_days import day_number
@@ -63,10 +63,7 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
 
 def _results(scope: RunScope, demand: pa.Table, settings: RecommendSettings) -> pa.Table:
     """Return what became of the changes that were applied before the day's log begins."""
-    applied: list[dict[str, Any]] = []
-    for day in days_of(scope.warehouse, scope.cluster, "applied_changes"):
-        other = RunScope(scope.warehouse, scope.cluster, day)
-        applied += read_table(other, "applied_changes").to_pylist()
+    applied = applied_rows(scope.warehouse, scope.cluster)
     if not applied:
         return CHANGE_RESULTS.empty_table()
     span_ms = span_of(brokers_of(scope))

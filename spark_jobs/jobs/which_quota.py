@@ -11,6 +11,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.moments import moment_of, since_epoch_ms
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.utc_days import DAY_MS, day_of
+from spark_jobs.report.human_numbers import moment
 from spark_jobs.tables import QUOTA_TYPES
 from spark_jobs.timeline.events import SINCE_UNKNOWN_MS
 from spark_jobs.timeline.resolution import QuotaInForce, which_quota
@@ -44,7 +45,7 @@ def print_which_quota(
     timeline = read_timeline(scope)
     console = Console(soft_wrap=True, highlight=False)
     console.print(
-        f"user {user!r}, client-id {client_id!r}, broker {broker_id}, at {_moment(at_ms)}:",
+        f"user {user!r}, client-id {client_id!r}, broker {broker_id}, at {moment(at_ms)}:",
         markup=False,
     )
     for quota_type in QUOTA_TYPES:
@@ -62,10 +63,10 @@ def _answer(quota_type: str, held: QuotaInForce) -> str:
     )
     since = found.set_at_ms
     line = f":{held.source_line}" if held.source_line is not None else ""
-    moment = "before the log" if since is None or since <= SINCE_UNKNOWN_MS else f"{_moment(since)}"
+    begins = "before the log" if since is None or since <= SINCE_UNKNOWN_MS else moment(since)
     return (
         f"{found.bound:,.10g} {_UNITS[quota_type]} at level {found.quota_level} ({entity}), "
-        f"since {moment}, by {held.source} {held.source_file or ''}{line}".rstrip()
+        f"since {begins}, by {held.source} {held.source_file or ''}{line}".rstrip()
     )
 
 
@@ -93,8 +94,3 @@ def _nearest_day(days: list[dt.date], at_ms: int) -> dt.date:
     day = day_of(at_ms // DAY_MS)
     earlier = [d for d in days if d <= day]
     return earlier[-1] if earlier else days[0]
-
-
-def _moment(at_ms: int) -> str:
-    moment = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC)
-    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"

@@ -22,13 +22,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_jobs.lab.client_log import FETCHES, PRODUCE, Ask
+from spark_jobs.lab.client_log import FETCHES, PRODUCE, Ask, sized_amount
 from spark_jobs.policy.request import PolicyRequest, TopicPart
 
 
 def largest_bytes(asks: Sequence[Ask]) -> float:
     """Return the size of the largest produce of a connection, 0 without any."""
-    return max((_amount(a) for a in asks if a.logged.request.api_name == PRODUCE), default=0.0)
+    return max((sized_amount(a) for a in asks if a.logged.request.api_name == PRODUCE), default=0.0)
 
 
 def largest_fetch_bytes(asks: Sequence[Ask]) -> float:
@@ -61,8 +61,3 @@ def can_join(request: PolicyRequest, more: PolicyRequest) -> bool:
     is_produce = request.api_name == more.api_name == PRODUCE
     is_known = not math.isnan(request.amount + more.amount)
     return is_produce and is_known and request.acks == more.acks
-
-
-def _amount(ask: Ask) -> float:
-    amount = ask.logged.request.amount
-    return 0.0 if math.isnan(amount) else amount

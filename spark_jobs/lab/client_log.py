@@ -83,6 +83,12 @@ class Ask:
         return self.attempts[0].arrived_us
 
 
+def sized_amount(ask: Ask) -> float:
+    """Return the bytes that were asked for, 0 where the log does not tell."""
+    amount = ask.logged.request.amount
+    return 0.0 if math.isnan(amount) else amount
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionLog:
     """One connection: what was asked on it, and how many requests it had in flight."""

@@ -17,7 +17,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from spark_jobs.lab.client_log import FETCHES, PRODUCE, Ask, free_again_us, is_empty_fetch
+from spark_jobs.lab.client_log import (
+    FETCHES,
+    PRODUCE,
+    Ask,
+    free_again_us,
+    is_empty_fetch,
+    sized_amount,
+)
 
 SETTLED_AFTER_US = 1_000_000
 """A buffer is taken to have run empty this long after a throttle."""
@@ -44,7 +51,7 @@ def _wanted_us(asks: Sequence[Ask]) -> list[int]:
         # Whoever finds nothing to read has read everything.
         is_behind = is_behind and (is_throttled(ask) or not is_empty_fetch(ask.logged))
         if is_behind:
-            takes_us = _amount(ask) / bytes_per_us if bytes_per_us else math.inf
+            takes_us = sized_amount(ask) / bytes_per_us if bytes_per_us else math.inf
             at_us = int(min(at_us, wanted[-1] + takes_us))
             is_behind = at_us < ask.arrived_us
         is_behind = is_behind or is_throttled(ask)
@@ -73,7 +80,9 @@ def wanted_bytes_per_us(asks: Sequence[Ask]) -> list[float]:
             settled_us = free_again_us(ask.attempts[-1], 0) + SETTLED_AFTER_US
         paces.append(pace)
     first = next((found for found in paces if found is not None), None)
-    otherwise = _pace([_Sent(a.arrived_us, _amount(a)) for a in asks]) if first is None else first
+    otherwise = (
+        _pace([_Sent(a.arrived_us, sized_amount(a)) for a in asks]) if first is None else first
+    )
     return [otherwise if found is None else found for found in paces]
 
 
@@ -106,8 +115,3 @@ def _pace(sent: Sequence[_Sent]) -> float:
 def is_throttled(ask: Ask) -> bool:
     """Return whether any attempt was."""
     return any(attempt.throttle_time_ms for attempt in ask.attempts)
-
-
-def _amount(ask: Ask) -> float:
-    amount = ask.logged.request.amount
-    return 0.0 if math.isnan(amount) else amount

@@ -21,6 +21,7 @@ from spark_jobs.lab.client_log import (
     ConnectionLog,
     LoggedRequest,
     free_again_us,
+    sized_amount,
 )
 from spark_jobs.lab.client_pace import is_throttled, wanted_bytes_per_us, wanted_times_us
 
@@ -57,14 +58,10 @@ def _unsent(asks: Sequence[Ask]) -> list[Ask]:
 
 def _typical_large(asks: Sequence[Ask]) -> LoggedRequest | None:
     """Return one of the largest requests, served neither faster nor slower than most of them."""
-    largest = max((a.logged.request.amount for a in asks if _is_sized(a)), default=0.0)
-    large = [a.logged for a in asks if _is_sized(a) and a.logged.request.amount >= NEAR * largest]
+    largest = max(map(sized_amount, asks), default=0.0)
+    large = [ask.logged for ask in asks if sized_amount(ask) >= NEAR * largest]
     in_order = sorted(large, key=lambda logged: logged.service_us)
     return in_order[len(in_order) // 2] if largest > 0 else None
-
-
-def _is_sized(ask: Ask) -> bool:
-    return not math.isnan(ask.logged.request.amount)
 
 
 def _is_behind(last: Ask, wanted_us: int) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from spark_jobs.alter.quota_admin import QuotaKey
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.entities import Case
@@ -18,15 +19,12 @@ from spark_jobs.recommend.proposal import PROPOSED
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.settings import RecommendSettings
 
-ProposedKey = tuple[str, str | None, str | None]
-"""Quota type, user and client-id of an entity."""
-
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoopRequest:
     """Values to set, the sensors that they concern, and all sensors that a quota bounds."""
 
-    values: Mapping[ProposedKey, float | None]
+    values: Mapping[QuotaKey, float | None]
     concerned: frozenset[SensorKey]
     bound: frozenset[SensorKey]
 
@@ -68,10 +66,7 @@ def closed_loop_request(
     }
     if not concerned:
         return None
-    values = {
-        (case.quota_type, case.entity.user, case.entity.client_id): case.proposal.proposed
-        for case in changing
-    }
+    values = {case.quota: case.proposal.proposed for case in changing}
     return ClosedLoopRequest(values, frozenset(concerned), frozenset(today.observations))
 
 
@@ -134,8 +129,7 @@ class Replayed:
     def waiting(self, case: Case, settings: RecommendSettings) -> Waiting | None:
         """Return what was found of a case, None where it was not replayed."""
         own = {seen.sensor.key for seen in case.changing}
-        entity = (case.quota_type, case.entity.user, case.entity.client_id)
-        if entity not in self.request.values or not own & self.request.concerned:
+        if case.quota not in self.request.values or not own & self.request.concerned:
             return None
         before, after = (
             sum(throttle_time_of(forecasts, key) for key in own)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from spark_jobs.alter.quota_admin import QuotaKey
 from spark_jobs.alter.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.configured_values import ConfiguredValues
@@ -57,6 +58,11 @@ class Case:
     proposal: Proposal
     # Where its value would take a client-id out of a bucket.
     leaves: SharedBucket | None = None
+
+    @property
+    def quota(self) -> QuotaKey:
+        """Return whose value of which type it is about."""
+        return self.quota_type, self.entity.user, self.entity.client_id
 
     @property
     def hottest(self) -> Observation:

@@ -142,7 +142,7 @@ def _is_calm(case: Case, value: float, days: Sequence[SeenDay], rules: Rules) ->
 
 
 def _row_of(case: Case, rows: Mapping[tuple[Any, ...], Row]) -> Row:
-    return rows[case.quota_type, case.entity.user, case.entity.client_id]
+    return rows[case.quota]
 
 
 def _has_room(

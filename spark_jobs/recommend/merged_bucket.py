@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import acero
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.days import SeenDay
+from spark_jobs.recommend.grouped import grouped
 from spark_jobs.recommend.sensors import traffic_of
 from spark_jobs.recommend.shared_bucket import seen_alone
 from spark_jobs.recommend.traffic import Amounts, SensorKey, SensorTraffic
@@ -60,17 +60,8 @@ def moves_nobody_else(
 
 def _places(user: UserKey, decisions: ds.Dataset) -> list[tuple[str, str | None]]:
     is_users = (pc.field("quota_type") == user[0]) & (pc.field("user") == user[1])
-    columns = ["quota_type", "user", *_PLACE]
-    plan = acero.Declaration.from_sequence(
-        [
-            acero.Declaration(
-                "scan", acero.ScanNodeOptions(decisions, columns=columns, filter=is_users)
-            ),
-            acero.Declaration("filter", acero.FilterNodeOptions(is_users)),
-            acero.Declaration("aggregate", acero.AggregateNodeOptions([], keys=list(_PLACE))),
-        ]
-    )
-    return [(row["client_id"] or "", row["quota_level"]) for row in plan.to_table().to_pylist()]
+    rows = grouped(decisions, _PLACE, where=is_users, also_read=["quota_type", "user"])
+    return [(row["client_id"] or "", row["quota_level"]) for row in rows]
 
 
 def together_on(

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import acero
 
+from spark_jobs.recommend.grouped import Aggregate, grouped
 from spark_jobs.recommend.traffic import (
     SENSOR,
     TRAFFIC_COLUMNS,
@@ -39,22 +39,12 @@ def bound_sensors(decisions: ds.Dataset) -> list[Sensor]:
 
     Reads ``decisions`` batch by batch: what is held is one row per sensor and value of its quota.
     """
-    columns = [*SENSOR, "quota_level", "bound", "recorded_at_ms"]
-    options = acero.AggregateNodeOptions(
-        [
-            ("recorded_at_ms", "hash_count", pc.CountOptions(mode="all"), "decisions"),
-            ("recorded_at_ms", "hash_max", None, "last_ms"),
-        ],
-        keys=[*SENSOR, "quota_level", "bound"],
-    )
-    plan = acero.Declaration.from_sequence(
-        [
-            acero.Declaration("scan", acero.ScanNodeOptions(decisions, columns=columns)),
-            acero.Declaration("aggregate", options),
-        ]
-    )
+    aggregates: list[Aggregate] = [
+        ("recorded_at_ms", "hash_count", pc.CountOptions(mode="all"), "decisions"),
+        ("recorded_at_ms", "hash_max", None, "last_ms"),
+    ]
     by_sensor: dict[SensorKey, list[dict[str, Any]]] = {}
-    for row in plan.to_table().to_pylist():
+    for row in grouped(decisions, [*SENSOR, "quota_level", "bound"], aggregates):
         by_sensor.setdefault(tuple(row[name] for name in SENSOR), []).append(row)
     sensors = (_sensor(key, rows) for key, rows in sorted(by_sensor.items()))
     return [sensor for sensor in sensors if sensor is not None]

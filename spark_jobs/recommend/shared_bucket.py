@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from pyarrow import acero
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, windowed_rates
+from spark_jobs.recommend.grouped import grouped
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.sensors import Sensor, read_sensors
 from spark_jobs.recommend.traffic import SENSOR, SensorKey, SensorTraffic, split_by_sensor
@@ -53,29 +53,21 @@ def amounts_by_client(
     """
     if not keys:
         return {}
-    columns = [*SENSOR, "client_id", "amount", "is_unrecorded", "logged_admitted"]
     parts = [
         pc.field(name).isin(pa.array(sorted(set(values))))
         for name, values in zip(SENSOR, zip(*keys, strict=True), strict=True)
     ]
     wanted = parts[0] & parts[1] & parts[2]
     settled = pc.field("logged_admitted") & ~pc.field("is_unrecorded")
-    plan = acero.Declaration.from_sequence(
-        [
-            acero.Declaration(
-                "scan", acero.ScanNodeOptions(decisions, columns=columns, filter=wanted)
-            ),
-            acero.Declaration("filter", acero.FilterNodeOptions(wanted & settled)),
-            acero.Declaration(
-                "aggregate",
-                acero.AggregateNodeOptions(
-                    [("amount", "hash_sum", None, "amount")], keys=[*SENSOR, "client_id"]
-                ),
-            ),
-        ]
+    rows = grouped(
+        decisions,
+        [*SENSOR, "client_id"],
+        [("amount", "hash_sum", None, "amount")],
+        where=wanted & settled,
+        also_read=["is_unrecorded", "logged_admitted"],
     )
     found: dict[SensorKey, Amounts] = defaultdict(dict)
-    for row in plan.to_table().to_pylist():
+    for row in rows:
         key = (row["quota_type"], row["quota_user"], row["quota_client_id"])
         if key in keys:
             client_id = row["client_id"] or ""

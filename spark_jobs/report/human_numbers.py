@@ -140,9 +140,18 @@ def time_of_day(milliseconds: int | None, day: dt.date) -> str:
     """Return the UTC time, with the date in front only where it is not ``day``."""
     if milliseconds is None:
         return NONE
-    moment = utc(milliseconds)
-    text = moment.strftime("%H:%M:%S")
-    return text if moment.date() == day else f"{moment.date()} {text}"
+    at = utc(milliseconds)
+    text = at.strftime("%H:%M:%S")
+    return text if at.date() == day else f"{at.date()} {text}"
+
+
+def moment(milliseconds: int) -> str:
+    """Return day and time in UTC, to the millisecond.
+
+    >>> moment(1_794_312_000_250)
+    '2026-11-10 12:00:00.250 UTC'
+    """
+    return f"{utc(milliseconds).strftime('%Y-%m-%d %H:%M:%S.%f')[:-3]} UTC"
 
 
 def iso(milliseconds: int | None) -> str:
