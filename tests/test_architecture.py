@@ -77,6 +77,7 @@ ROOMS = {
             "spark_jobs.quota",
             "spark_jobs.report.human_numbers",
             "spark_jobs.report.page_template",
+            "spark_jobs.report.visible_text",
             "spark_jobs.report.wording",
             "spark_jobs.tables",
         },

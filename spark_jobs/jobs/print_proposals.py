@@ -18,7 +18,7 @@ from spark_jobs.alter.change_key import change_key
 from spark_jobs.alter.quota_alteration import PROPOSED, proposed_alterations
 from spark_jobs.jobs.recommended_day import recommended_day
 from spark_jobs.report.human_numbers import duration, exact_rate
-from spark_jobs.report.wording import visible
+from spark_jobs.report.visible_text import visible
 from spark_jobs.warehouse import read_table
 
 # A proposal on one line, whatever the terminal's width.

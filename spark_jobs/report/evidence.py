@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from spark_jobs.report.human_numbers import NONE, duration, significant
-from spark_jobs.report.wording import shortened, visible
+from spark_jobs.report.visible_text import shortened, visible
 
 _LENGTH_MAX = 400
 _LIST_MAX = 10

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from spark_jobs.report.evidence import Evidence, evidence_items
 from spark_jobs.report.sensors import Sensor
-from spark_jobs.report.wording import entity_name, visible
+from spark_jobs.report.visible_text import visible
+from spark_jobs.report.wording import entity_name
 from spark_jobs.tables import SEVERITIES
 from spark_jobs.warehouse import RunScope, read_table
 

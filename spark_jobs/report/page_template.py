@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from spark_jobs.report import human_numbers as numbers
 from spark_jobs.report import wording
+from spark_jobs.report.visible_text import visible
 
 
 def page_template(name: str) -> Template:
@@ -37,7 +38,7 @@ def _environment() -> Environment:
         "significant": numbers.significant,
         "time": numbers.time_of_day,
         "value": numbers.rate,
-        "visible": wording.visible,
+        "visible": visible,
     }
     words: dict[str, Any] = {
         "FINDING_KINDS": wording.FINDING_KINDS,

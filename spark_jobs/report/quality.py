@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.report.published_rows import read_batches
-from spark_jobs.report.wording import visible
+from spark_jobs.report.visible_text import visible
 from spark_jobs.warehouse import RunScope, read_table
 
 STAGES = ("ingested", "replayed", "judged")

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from spark_jobs.report.human_numbers import count, duration, share, time_of_day
 from spark_jobs.report.summary import AuditSummary, ThrottledClient
-from spark_jobs.report.wording import plural, shortened
+from spark_jobs.report.visible_text import shortened
+from spark_jobs.report.wording import plural
 
 LINES_MAX = 20
 _FINDINGS_MAX = 4

@@ -8,7 +8,8 @@ from math import fsum
 from typing import Any, Literal, NamedTuple
 
 from spark_jobs.report.human_numbers import count, significant, size
-from spark_jobs.report.wording import plural, shortened, visible
+from spark_jobs.report.visible_text import shortened, visible
+from spark_jobs.report.wording import plural
 from spark_jobs.tables import WHATIF_KINDS, WHATIF_MODES
 
 Row = Mapping[str, Any]

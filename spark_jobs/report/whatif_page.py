@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from spark_jobs.report import whatif_wording as words
 from spark_jobs.report.page_template import page_template
+from spark_jobs.report.visible_text import shortened
 from spark_jobs.report.whatif_answer import answer
 from spark_jobs.report.whatif_figures import FIGURES, Row, modes_of, replays_of
 from spark_jobs.report.whatif_harm import harm_tables
 from spark_jobs.report.whatif_pictures import client_pictures
 from spark_jobs.report.whatif_tables import clients_tables, totals_tables
-from spark_jobs.report.wording import shortened
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse import RunScope
 from spark_jobs.whole_file import write_whole

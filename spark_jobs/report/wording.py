@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.tables import DEFAULT
-
-NAME_LENGTH_MAX = 120
 
 VERDICTS = {
     "agree": "as configured",
@@ -74,27 +73,6 @@ RATE_PROFILES = {
 def in_words(code: str, words: dict[str, str]) -> str:
     """Return the words for ``code``; a code nobody described is shown with spaces."""
     return words.get(code) or code.replace("_", " ")
-
-
-def visible(text: str) -> str:
-    r"""Return ``text`` with control, invisible and direction-changing characters spelled out.
-
-    Client ids come from clients: one may hold characters that make it look like another.
-
-    >>> visible("safe name"), visible("a\u202eb\n")
-    ('safe name', 'a\\u202eb\\n')
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def shortened(text: str, length_max: int = NAME_LENGTH_MAX) -> str:
-    """Return ``text``, cut in the middle where it is longer than ``length_max`` characters."""
-    if len(text) <= length_max:
-        return text
-    head = length_max * 2 // 3
-    return f"{text[:head]}…{text[-(length_max - head - 1) :]}"
 
 
 def entity_name(quota_user: str | None, quota_client_id: str | None) -> str:

@@ -16,7 +16,8 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.report import wording
 from spark_jobs.report.evidence import evidence_items
 from spark_jobs.report.human_numbers import byte_step, duration, rate, share, time_of_day
-from spark_jobs.report.wording import REASONS, entity_name, in_words, shortened, visible
+from spark_jobs.report.visible_text import shortened, visible
+from spark_jobs.report.wording import REASONS, entity_name, in_words
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.tables import FINDING_KINDS as KINDS
 from spark_jobs.tables import VERDICTS
