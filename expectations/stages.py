@@ -22,7 +22,7 @@ STAGES = {
         "quota_state",
         "topic_inventory",
     ),
-    "judged": ("findings", "demand", "change_results", "recommendations"),
+    "judged": ("findings", "rate_rollups", "demand", "change_results", "recommendations"),
     "whatif": ("whatif",),
     "applied": ("applied_changes",),
 }

@@ -301,6 +301,25 @@ RATES = pa.schema(
         _required("throttle_time_ms", I64),
     ]
 )
+ROLLUP_SPANS_MS = (60_000, 3_600_000, 86_400_000)
+"""A minute, an hour, a day: what a row of ``rate_rollups`` may be about."""
+RATE_ROLLUPS = pa.schema(
+    [
+        _required("span_ms", I64),  # ROLLUP_SPANS_MS
+        _required("broker_id", I32),
+        *SENSOR_KEY,
+        _required("from_ms", I64),
+        _required("seconds", I64),  # with traffic
+        _required("amount", F64),
+        pa.field("rate", F64),  # the highest
+        pa.field("tokens", F64),  # the lowest
+        pa.field("bound_min", F64),
+        pa.field("bound_max", F64),
+        # Of requests on several sensors: where this one is why they were throttled or refused.
+        _required("throttled_requests", I64),
+        _required("throttle_time_ms", I64),
+    ]
+)
 
 QUOTA_STATE = pa.schema(
     [
@@ -485,6 +504,7 @@ TABLES: dict[str, pa.Schema] = {
     "quota_state": QUOTA_STATE,
     "topic_inventory": TOPIC_INVENTORY,
     "findings": FINDINGS,
+    "rate_rollups": RATE_ROLLUPS,
     "demand": DEMAND,
     "recommendations": RECOMMENDATIONS,
     "whatif": WHATIF,

@@ -94,6 +94,16 @@ ROOMS = {
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    "spark_jobs/pages": (
+        {
+            "spark_jobs.tables",
+            "spark_jobs.errors",
+            "spark_jobs.report",
+            "spark_jobs.settings",
+            "spark_jobs.warehouse",
+        },
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     # The log's lines are read here again; of the audit it knows the reference rate only.
     "spark_jobs/score": (
         {
@@ -138,6 +148,7 @@ ROOMS = {
         {
             "spark_jobs.settings",
             "spark_jobs.warehouse",
+            "spark_jobs.pages",
             "spark_jobs.report",
             # Inside its route: what it imports takes seconds.
             "spark_jobs.jobs.explain_page",

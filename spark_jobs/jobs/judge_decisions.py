@@ -1,4 +1,4 @@
-"""Step judge_decisions: decisions → findings."""
+"""Step judge_decisions: decisions → findings, rates → roll-ups."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.jobs.explain_stretches import explain_stretches
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.publish_table import read_partition
+from spark_jobs.jobs.roll_up_rates import roll_up_rates
 from spark_jobs.judge.findings import SensorSecond, find
 from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
@@ -23,7 +24,7 @@ from spark_jobs.warehouse import RunScope, open_table, read_table
 def judge_decisions(
     session: Callable[[], SparkSession], scope: RunScope, settings: JudgeSettings | None = None
 ) -> str:
-    """Write the ``findings`` of a day and return what was found in a sentence.
+    """Write ``findings`` and ``rate_rollups`` of a day and return what was found in a sentence.
 
     ``session`` returns a Spark session; it is not asked for one where no decision is suspect.
     """
@@ -39,6 +40,7 @@ def judge_decisions(
     )
     rows = pa.Table.from_pylist(findings, schema=FINDINGS)
     write_local(rows, "findings", scope)
+    roll_up_rates(scope)
     by_severity = {
         s: sum(f["severity"] == s for f in findings) for s in ("critical", "warning", "info")
     }

@@ -13,18 +13,26 @@ from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
 
 
-def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:
+def write_local(
+    rows: pa.Table, table: str, scope: RunScope, rows_in_group: int | None = None
+) -> None:
     """Replace this scope's partition of ``table`` by ``rows``; no rows leave an empty partition.
 
     The new files are complete beside the old ones before they take their place, so a reader sees
-    the old partition or the new one.
+    the old partition or the new one. A reader who wants few of the rows reads whole groups of
+    ``rows_in_group`` (None: Arrow's default).
     """
     of_contract = rows.cast(TABLES[table])
     target = scope.partition_dir(table)
     staged = target.parent / f".staged-{uuid.uuid4().hex}"
     staged.mkdir(parents=True)
     try:
-        pq.write_table(of_contract, staged / "part-0.parquet", compression="zstd")
+        pq.write_table(
+            of_contract,
+            staged / "part-0.parquet",
+            compression="zstd",
+            row_group_size=rows_in_group,
+        )
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from spark_jobs.recommend.recommend import write_files
 from spark_jobs.report.publish import publish_report
 from spark_jobs.report.summary import summarize
@@ -14,7 +16,8 @@ def publish_run(scope: RunScope) -> str:
     folder = scope.output_dir("reports")
     folder.mkdir(parents=True, exist_ok=True)
     write_files(read_table(scope, "recommendations"), folder)
-    published = publish_report(scope)
+    # Airflow tells its tasks, and what they start, which run they are.
+    published = publish_report(scope, dag_run_id=os.environ.get("AIRFLOW_CTX_DAG_RUN_ID"))
     return f"report: {published.report}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from spark_jobs.report import human_numbers as numbers
 from spark_jobs.report import wording
@@ -13,14 +13,16 @@ from spark_jobs.report.visible_text import visible
 
 
 def page_template(name: str) -> Template:
-    """Return the template ``name`` of ``report/templates``."""
+    """Return the template ``name`` of ``report/templates`` or ``pages/templates``."""
     return _environment().get_template(name)
 
 
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("spark_jobs", "report/templates"),
+        loader=ChoiceLoader(
+            [PackageLoader("spark_jobs", f"{room}/templates") for room in ("report", "pages")]
+        ),
         # Client ids, users and log lines are text of strangers: nothing is HTML unless marked.
         autoescape=True,
         undefined=StrictUndefined,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.report.audit_facts import gather
+from spark_jobs.report.audit_outcome import outcome_of, outcome_path, outcome_text
 from spark_jobs.report.page import render
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse import RunScope
@@ -19,6 +20,7 @@ class Published:
     """Where the files of a run are."""
 
     report: Path
+    outcome: Path
 
 
 def report_path(scope: RunScope) -> Path:
@@ -26,7 +28,14 @@ def report_path(scope: RunScope) -> Path:
     return scope.output_dir("reports") / REPORT_NAME
 
 
-def publish_report(scope: RunScope, settings: ReportSettings | None = None) -> Published:
-    """Write the page of an audited day beside its other files and return where it is."""
-    page = render(gather(scope), settings or ReportSettings())
-    return Published(report=write_whole(report_path(scope), page))
+def publish_report(
+    scope: RunScope, settings: ReportSettings | None = None, dag_run_id: str | None = None
+) -> Published:
+    """Write the page and the outcome of an audited day; return where they are."""
+    facts = gather(scope)
+    page = render(facts, settings or ReportSettings())
+    outcome = outcome_text(outcome_of(facts, dag_run_id))
+    return Published(
+        report=write_whole(report_path(scope), page),
+        outcome=write_whole(outcome_path(scope), outcome),
+    )

@@ -28,7 +28,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_pages_load_nothing_and_run_nothing(pages: Path) -> None:
     written = list(pages.rglob("*.html"))
-    assert len(written) == 1 + 3 + 11
+    assert len(written) == 1 + 3 + 12
     for page in written:
         text = page.read_text("utf-8")
         assert not re.search(r"<(script|link|img|iframe|object|form)|\bon\w+=\"|https?://", text)

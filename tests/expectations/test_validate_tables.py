@@ -45,7 +45,7 @@ def test_the_builder_has_every_column_of_the_contract_and_no_other() -> None:
 def test_sound_tables_pass_and_the_sentence_says_so(scope: RunScope) -> None:
     report = validate_tables(scope, "judged")
     assert report.sentence() == (
-        "validated judged: 121 rules on 4 tables, all critical ones and warnings hold"
+        "validated judged: 143 rules on 5 tables, all critical ones and warnings hold"
     )
     assert written(scope, "judged")["outcome"] == "passed"
 

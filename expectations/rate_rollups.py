@@ -1,0 +1,70 @@
+"""Rules of ``rate_rollups``: one sensor in one minute, hour or day a row."""
+
+from __future__ import annotations
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+
+from expectations.custom_expectations import ExpectColumnValuesToBeMultipleOf
+from expectations.rules import (
+    LARGEST_DOUBLE,
+    at_least,
+    known_quota_type,
+    not_after,
+    not_negative,
+    once,
+    rule,
+    suite_of,
+)
+from spark_jobs.tables import ROLLUP_SPANS_MS
+
+KEY = ("span_ms", "broker_id", "quota_type", "quota_user", "quota_client_id", "from_ms")
+
+
+def suite() -> gx.ExpectationSuite:
+    """Return the expectations of ``rate_rollups``."""
+    return suite_of(
+        "rate_rollups",
+        known_quota_type(),
+        rule(
+            gxe.ExpectColumnValuesToBeInSet,
+            "known_span",
+            "span_ms is a minute, an hour or a day.",
+            column="span_ms",
+            value_set=list(ROLLUP_SPANS_MS),
+        ),
+        once("one_row_per_span", "A sensor has one row per minute, hour and day.", *KEY),
+        rule(
+            ExpectColumnValuesToBeMultipleOf,
+            "from_is_whole",
+            "from_ms is the begin of a minute.",
+            column="from_ms",
+            divisor=ROLLUP_SPANS_MS[0],
+        ),
+        at_least("seconds_positive", "seconds", 1, "There is a row where there was traffic only."),
+        not_negative("amount_not_negative", "amount", "An amount is not below 0."),
+        rule(
+            gxe.ExpectColumnValuesToBeBetween,
+            "rate_not_negative",
+            "A rate is not below 0 by more than rounding.",
+            column="rate",
+            min_value=-1e-3,
+            max_value=LARGEST_DOUBLE,
+        ),
+        not_negative("bound_not_negative", "bound_min", "A bound is a number of at least 0."),
+        not_after(
+            "bounds_in_order", "bound_min", "bound_max", "The least bound is not the larger one."
+        ),
+        at_least(
+            "throttled_requests_not_negative",
+            "throttled_requests",
+            0,
+            "throttled_requests counts, so it is not negative.",
+        ),
+        at_least(
+            "throttle_time_not_negative",
+            "throttle_time_ms",
+            0,
+            "The sum of throttle times is not negative.",
+        ),
+    )

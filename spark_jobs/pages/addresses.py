@@ -1,0 +1,80 @@
+"""Where each page is: addresses hold no name of a user or client, whatever it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from urllib.parse import urlencode
+
+import msgspec
+
+CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+ENTITY_PATTERN = r"^[0-9a-f]{16}$"
+
+
+def entity_id(quota_user: str, quota_client_id: str) -> str:
+    """Return 16 hexadecimal digits for a sensor's names: the same for the same names everywhere.
+
+    Names come from clients and have up to 32,767 characters of any kind.
+    """
+    names = msgspec.json.encode([quota_user, quota_client_id])
+    return blake2b(names, digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Addresses below ``base``, where the pages are mounted (no slash at the end)."""
+
+    base: str
+
+    def overview(self) -> str:
+        """Return the address of the list of clusters and days."""
+        return f"{self.base}/"
+
+    def audit(self, cluster: str, day: object) -> str:
+        """Return the address of one audited day."""
+        return f"{self.base}/clusters/{cluster}/{day}"
+
+    def entities(self, cluster: str, day: object, **query: object) -> str:
+        """Return the address of the list of clients of a day."""
+        return f"{self.audit(cluster, day)}/entities{_query(query)}"
+
+    def entity(
+        self, cluster: str, day: object, quota_user: str, quota_client_id: str, **query: object
+    ) -> str:
+        """Return the address of one client's page; ``query``: quota_type, from_ms, until_ms, …."""
+        name = entity_id(quota_user, quota_client_id)
+        return f"{self.audit(cluster, day)}/entities/{name}{_query(query)}"
+
+    def finding(self, cluster: str, day: object, finding_id: str) -> str:
+        """Return the address of one finding."""
+        return f"{self.audit(cluster, day)}/finding{_query({'id': finding_id})}"
+
+    def recommendations(self, cluster: str, day: object) -> str:
+        """Return the address of the proposals of a day."""
+        return f"{self.audit(cluster, day)}/recommendations"
+
+    def whatif(self, cluster: str, day: object) -> str:
+        """Return the address of the comparison of policies on a day."""
+        return f"{self.audit(cluster, day)}/whatif"
+
+    def quality(self, cluster: str, day: object) -> str:
+        """Return the address of the data-quality results of a day."""
+        return f"{self.audit(cluster, day)}/quality"
+
+    def explain(self, **query: object) -> str:
+        """Return the address of the page that explains a request."""
+        return f"{self.base}/explain{_query(query)}"
+
+    def file(self, cluster: str, day: object, name: str) -> str:
+        """Return the address of a published file."""
+        return f"{self.base}/reports/{cluster}/{day}/{name}"
+
+    def static(self, name: str, version: str) -> str:
+        """Return the address of a file that comes with the package."""
+        return f"{self.base}/static/{name}?v={version}"
+
+
+def _query(values: dict[str, object]) -> str:
+    given = {name: value for name, value in values.items() if value is not None and value != ""}
+    return f"?{urlencode(given, doseq=True)}" if given else ""

@@ -1,0 +1,93 @@
+"""What a run found, in one small file beside its report: for lists of runs and other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from spark_jobs.report.audit_facts import AuditFacts
+from spark_jobs.report.findings import by_severity
+from spark_jobs.report.headline import headline
+from spark_jobs.report.quality import StageQuality
+from spark_jobs.warehouse import RunScope
+
+OUTCOME_NAME = "audit.json"
+_WORST_LAST = ("passed", "warnings", "not validated", "failed", "broken")
+
+
+class AuditOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """One audited day in numbers."""
+
+    cluster: str
+    day: str
+    # Who ran it, where Airflow did.
+    dag_run_id: str | None = None
+    mood: str  # good, warning, critical, unknown
+    title: str
+    brokers: int
+    requests: int
+    decisions: int  # with a bound in force
+    agree: int
+    indeterminate: int
+    wrong: int
+    throttles: int
+    throttles_within_1ms: int
+    throttled_clients: int
+    throttled_requests: int
+    throttle_time_ms: int
+    findings: dict[str, int]  # by severity
+    proposals: int
+    data_quality: str  # the worst of the stages: passed, warnings, failed, broken, not validated
+    broken_rules: int
+
+
+def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
+    """Return ``facts`` as the numbers of :class:`AuditOutcome`."""
+    answer = headline(facts)
+    return AuditOutcome(
+        cluster=facts.scope.cluster,
+        day=facts.scope.day.isoformat(),
+        dag_run_id=dag_run_id,
+        mood=answer.mood,
+        title=answer.title,
+        brokers=len(facts.brokers),
+        requests=sum(broker.requests for broker in facts.brokers),
+        decisions=facts.verdicts.decided,
+        agree=facts.verdicts.agree,
+        indeterminate=facts.verdicts.indeterminate,
+        wrong=facts.verdicts.wrong,
+        throttles=facts.agreement.throttles,
+        throttles_within_1ms=facts.agreement.within_1ms,
+        throttled_clients=len({one.sensor.entity for one in facts.throttled}),
+        throttled_requests=sum(one.requests for one in facts.throttled),
+        throttle_time_ms=sum(one.throttle_time_ms for one in facts.throttled),
+        findings=by_severity(facts.findings),
+        proposals=len(facts.changes),
+        data_quality=worst_quality(facts.stages),
+        broken_rules=sum(len(stage.broken_rules) for stage in facts.stages),
+    )
+
+
+def worst_quality(stages: tuple[StageQuality, ...]) -> str:
+    """Return the worst outcome of the stages; what cannot be read is ``broken``."""
+    known = [s.outcome if s.outcome in _WORST_LAST else _WORST_LAST[-1] for s in stages]
+    return max(known, key=_WORST_LAST.index, default="not validated")
+
+
+def outcome_path(scope: RunScope) -> Path:
+    """Return where the outcome of ``scope`` is, or will be."""
+    return scope.output_dir("reports") / OUTCOME_NAME
+
+
+def outcome_text(outcome: AuditOutcome) -> str:
+    """Return the outcome as JSON, the same text for the same outcome."""
+    return msgspec.json.format(msgspec.json.encode(outcome), indent=2).decode() + "\n"
+
+
+def read_outcome(path: Path) -> AuditOutcome | None:
+    """Return what :func:`outcome_text` wrote; None where it is missing or not readable."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=AuditOutcome)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
