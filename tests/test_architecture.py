@@ -76,7 +76,6 @@ ROOMS = {
         {
             "spark_jobs.quota",
             "spark_jobs.report.human_numbers",
-            "spark_jobs.report.page_template",
             "spark_jobs.report.visible_text",
             "spark_jobs.report.wording",
             "spark_jobs.tables",
@@ -98,6 +97,7 @@ ROOMS = {
         {
             "spark_jobs.tables",
             "spark_jobs.errors",
+            "spark_jobs.explain.explanation",
             "spark_jobs.report",
             "spark_jobs.settings",
             "spark_jobs.warehouse",
@@ -149,7 +149,6 @@ ROOMS = {
             "spark_jobs.settings",
             "spark_jobs.warehouse",
             "spark_jobs.pages",
-            "spark_jobs.report",
             # Inside its route: what it imports takes seconds.
             "spark_jobs.jobs.explain_page",
         },

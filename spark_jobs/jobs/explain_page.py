@@ -8,27 +8,41 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.explain.page import FIELDS, explanation_page
 from spark_jobs.jobs.explain_request import Asked, explained
+from spark_jobs.pages.addresses import CLUSTER_PATTERN, Addresses
+from spark_jobs.pages.audits import published_audit
+from spark_jobs.pages.explain_page import FIELDS, explanation_page
+from spark_jobs.pages.page import Place
 
 _ANYTHING = ("user", "client_id", "line")
 _LENGTH_MAX = 32_767
 """Kafka's strings are no longer."""
 
 
-def answer(warehouse: Path, form: Mapping[str, str]) -> tuple[str, int]:
+def answer(warehouse: Path, form: Mapping[str, str], to: Addresses) -> tuple[str, int]:
     """Return the page and its HTTP status: 200, or 400 where the question has no answer.
 
     ``form`` has texts by the names of ``FIELDS``; other names are passed over.
     """
     asked = {name: form.get(name, "").strip()[:_LENGTH_MAX] for name, _, _ in FIELDS}
     if not any(asked[name] for name in _ANYTHING):
-        return explanation_page(asked), 200
+        return explanation_page(_place(warehouse, asked, to), asked), 200
     try:
         found = explained(warehouse, _cluster(asked), _day(asked), _asked(asked))
     except BadInputError as error:
-        return explanation_page(asked, error=str(error)), 400
-    return explanation_page(asked, found), 200
+        return explanation_page(Place(to), asked, error=str(error)), 400
+    return explanation_page(_place(warehouse, asked, to), asked, found), 200
+
+
+def _place(warehouse: Path, form: Mapping[str, str], to: Addresses) -> Place:
+    """Return the audit that was asked about, where it is one: its other pages are at hand."""
+    try:
+        cluster, day = _cluster(form), _day(form)
+    except BadInputError:
+        return Place(to)
+    if day is None or published_audit(warehouse, cluster, day) is None:
+        return Place(to)
+    return Place(to, cluster, day, "explain")
 
 
 def _asked(form: Mapping[str, str]) -> Asked:
@@ -47,7 +61,7 @@ def _asked(form: Mapping[str, str]) -> Asked:
 def _cluster(form: Mapping[str, str]) -> str:
     """Return the cluster, whose name is part of a path and never leads out of it."""
     cluster = form["cluster"] or "default"
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", cluster):
+    if not re.fullmatch(CLUSTER_PATTERN, cluster):
         raise BadInputError(f"Cluster {cluster!r}: there is none of such a name.")
     return cluster
 

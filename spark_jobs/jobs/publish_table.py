@@ -12,12 +12,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_jobs.tables import TABLES, partition_columns
 from spark_jobs.warehouse import RunScope
 
+ROWS_IN_GROUP = 65_536
+"""The least that a reader of one sensor has to read of a file that is in order of sensors."""
+
 
 def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: bool) -> None:
     """Replace this scope's partition of ``table`` by ``rows``, which has the contract's columns.
 
-    ``filled`` says that there are rows; else the partition is removed. Spark stages the files and
-    moves the partition into place when the job commits.
+    A file's row groups have ROWS_IN_GROUP rows at most. ``filled`` says that there are rows;
+    else the partition is removed. Spark stages the files and moves the partition into place when
+    the job commits.
     """
     if not filled:
         shutil.rmtree(scope.partition_dir(table), ignore_errors=True)
@@ -28,6 +32,7 @@ def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: boo
     (
         rows.select(*columns, *[F.lit(place[name]).alias(name) for name in names])
         .write.mode("overwrite")
+        .option("parquet.block.row.count.limit", ROWS_IN_GROUP)
         .partitionBy(*names)
         .parquet(str(scope.warehouse / table))
     )

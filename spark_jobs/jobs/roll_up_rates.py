@@ -8,14 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
 from spark_jobs.report.published_rows import count_rows, read_batches
 from spark_jobs.report.sensors import SENSOR_COLUMNS
 from spark_jobs.report.throttles import throttled_by_second
 from spark_jobs.tables import RATE_ROLLUPS, ROLLUP_SPANS_MS
 from spark_jobs.warehouse import RunScope
-
-ROWS_IN_GROUP = 65_536
-"""Of a row group, which is the least that a reader of one sensor has to read."""
 
 _KEYS = (*SENSOR_COLUMNS, "from_ms")
 _RATES = (*SENSOR_COLUMNS, "second_ms", "amount", "rate", "tokens", "bound")

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from spark_jobs.report.human_numbers import iso
+
 CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 ENTITY_PATTERN = r"^[0-9a-f]{16}$"
 
@@ -42,17 +44,24 @@ class Addresses:
     def entity(
         self, cluster: str, day: object, quota_user: str, quota_client_id: str, **query: object
     ) -> str:
-        """Return the address of one client's page; ``query``: quota_type, from_ms, until_ms, …."""
+        """Return the address of one client's page.
+
+        ``query`` says what is shown: quota_type, broker, from_ms and until_ms (epoch ms).
+        """
         name = entity_id(quota_user, quota_client_id)
+        for end in ("from", "until"):
+            at_ms = query.pop(f"{end}_ms", None)
+            if isinstance(at_ms, int):
+                query[end] = iso(at_ms)
         return f"{self.audit(cluster, day)}/entities/{name}{_query(query)}"
 
     def finding(self, cluster: str, day: object, finding_id: str) -> str:
         """Return the address of one finding."""
         return f"{self.audit(cluster, day)}/finding{_query({'id': finding_id})}"
 
-    def recommendations(self, cluster: str, day: object) -> str:
-        """Return the address of the proposals of a day."""
-        return f"{self.audit(cluster, day)}/recommendations"
+    def recommendations(self, cluster: str, day: object, **query: object) -> str:
+        """Return the address of the proposals of a day; ``query``: q (text of a name), page."""
+        return f"{self.audit(cluster, day)}/recommendations{_query(query)}"
 
     def whatif(self, cluster: str, day: object) -> str:
         """Return the address of the comparison of policies on a day."""
@@ -69,6 +78,10 @@ class Addresses:
     def file(self, cluster: str, day: object, name: str) -> str:
         """Return the address of a published file."""
         return f"{self.base}/reports/{cluster}/{day}/{name}"
+
+    def data_docs(self, cluster: str, day: object, stage: str, name: str) -> str:
+        """Return the address of a page of Data Docs: its links to others are by their folders."""
+        return f"{self.base}/data_docs/cluster={cluster}/date={day}/{stage}/{name}"
 
     def static(self, name: str, version: str) -> str:
         """Return the address of a file that comes with the package."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from spark_jobs.report.evidence import Evidence, evidence_items
 from spark_jobs.report.sensors import Sensor
@@ -50,19 +52,18 @@ class Finding:
 
 def findings_of(scope: RunScope) -> tuple[Finding, ...]:
     """Return the findings of the run, critical ones first, then those with most decisions."""
-    rows = read_table(scope, "findings").to_pylist()
-    findings = [
-        Finding(
-            **row
-            | {
-                "explanation": visible(row["explanation"]),
-                "evidence": evidence_items(row["evidence"]),
-            }
-        )
-        for row in rows
-    ]
+    findings = [finding_of(row) for row in read_table(scope, "findings").to_pylist()]
     findings.sort(key=lambda f: (_rank(f.severity), -f.decisions, f.from_ms, f.finding_id))
     return tuple(findings)
+
+
+def finding_of(row: Mapping[str, Any]) -> Finding:
+    """Return a row of the table ``findings`` with its texts made visible."""
+    texts = {
+        "explanation": visible(row["explanation"]),
+        "evidence": evidence_items(row["evidence"]),
+    }
+    return Finding(**{**row, **texts})
 
 
 def by_severity(findings: tuple[Finding, ...]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Te
 
 from spark_jobs.report import human_numbers as numbers
 from spark_jobs.report import wording
-from spark_jobs.report.visible_text import visible
+from spark_jobs.report.visible_text import shortened, visible
 
 
 def page_template(name: str) -> Template:
@@ -37,6 +37,7 @@ def _environment() -> Environment:
         "in_words": wording.in_words,
         "iso": numbers.iso,
         "share": numbers.share,
+        "shortened": shortened,
         "significant": numbers.significant,
         "time": numbers.time_of_day,
         "value": numbers.rate,

@@ -21,7 +21,10 @@ _SAMPLE_LENGTH_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of a table and whether it holds; ``error``: it could not be evaluated."""
+    """One rule of a table and whether it holds; ``error``: it could not be evaluated.
+
+    ``sample`` are the first of the rows that break it, by column; their number is ``failed_rows``.
+    """
 
     rule: str
     description: str = ""
@@ -30,6 +33,7 @@ class Rule:
     failed_rows: int = 0
     found: str | None = None
     error: str | None = None
+    sample: tuple[dict[str, Any], ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -95,10 +99,11 @@ class QuarantineReason:
 
 def stages_of(scope: RunScope) -> tuple[StageQuality, ...]:
     """Return what validation found at each stage."""
-    return tuple(_stage(scope, stage) for stage in STAGES)
+    return tuple(stage_of(scope, stage) for stage in STAGES)
 
 
-def _stage(scope: RunScope, stage: str) -> StageQuality:
+def stage_of(scope: RunScope, stage: str) -> StageQuality:
+    """Return what validation found at ``stage``; its outcome says where nothing can be read."""
     path = scope.output_dir("data_quality") / f"{stage}.json"
     if not path.is_file():
         return StageQuality(stage)

@@ -12,7 +12,7 @@ SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 
 
 def rates_per_second(decisions: DataFrame) -> DataFrame:
-    """Return the rows of the ``rates`` table: one sensor in one second."""
+    """Return the rows of the ``rates`` table: one sensor in one second, each part in order."""
     last = F.struct("sensor_epoch", "sensor_seq")
     second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
     return (
@@ -31,6 +31,7 @@ def rates_per_second(decisions: DataFrame) -> DataFrame:
             F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
         )
         .select(*RATES.names)
+        .sortWithinPartitions(*SENSOR, "second_ms")
     )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.jobs.explain_page import answer
+from spark_jobs.jobs import explain_page
+from spark_jobs.pages.addresses import Addresses
 from tests.spark_jobs.recommend.day import produces, steady
 from tests.tables_builder import row, scope_in, write_rows
 
@@ -14,6 +15,10 @@ HOSTILE = "<script>alert('1')</script>\u202e\"&\n../"
 BUSY = produces(
     steady(80_000.0, 20), 50_000.0, waits=True, user=HOSTILE, quota_user=HOSTILE, client_id=HOSTILE
 )
+
+
+def answer(warehouse: Path, form: dict[str, str]) -> tuple[str, int]:
+    return explain_page.answer(warehouse, form, Addresses("/quota-audit"))
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def test_without_a_question_it_is_the_form(warehouse: Path) -> None:
     assert status == 200
     assert '<input name="cluster" value="east"' in page
     assert 'id="answer"' not in page
-    assert "form-action 'self'" in page
+    assert 'action="/quota-audit/explain"' in page
 
 
 def test_the_answer_stands_below_what_was_asked_and_names_are_text(warehouse: Path) -> None:

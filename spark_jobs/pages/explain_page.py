@@ -1,11 +1,14 @@
-"""The explanation of one request as an HTML page with the form that asks for it."""
+"""The explanation of one request as a page with the form that asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from spark_jobs.explain.explanation import Explanation
-from spark_jobs.report.page_template import page_template
+from spark_jobs.pages.page import Place, render
+
+if TYPE_CHECKING:
+    from spark_jobs.explain.explanation import Explanation
 
 FIELDS = (
     ("cluster", "Cluster", "default"),
@@ -20,9 +23,13 @@ FIELDS = (
 
 
 def explanation_page(
-    asked: Mapping[str, str], found: Explanation | None = None, error: str | None = None
+    place: Place,
+    asked: Mapping[str, str],
+    found: Explanation | None = None,
+    error: str | None = None,
 ) -> str:
     """Return the page; ``asked`` is what the form was filled in with, by the names of FIELDS."""
     filled_in = {name: asked.get(name, "") for name, _, _ in FIELDS}
-    template = page_template("explain.html.j2")
-    return template.render(fields=FIELDS, asked=filled_in, found=found, error=error)
+    return render(
+        "explain.html.j2", place, fields=FIELDS, asked=filled_in, found=found, error=error
+    )

@@ -1,0 +1,245 @@
+"""What each address answers: a page, a file, or what is missing; with status and headers."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.pages.addresses import Addresses
+from spark_jobs.pages.audit_page import audit_page
+from spark_jobs.pages.audits import audit_of_run, published_audit, published_file
+from spark_jobs.pages.entities_page import EntitiesQuery, entities_page
+from spark_jobs.pages.entity_page import EntityQuery, entity_page, entity_view, table_rows
+from spark_jobs.pages.finding_page import finding_page
+from spark_jobs.pages.overview_page import overview_page
+from spark_jobs.pages.page import POLICY, STATIC, Place, render, static_file
+from spark_jobs.pages.quality_page import quality_page
+from spark_jobs.pages.recommendations_page import recommendations_page
+from spark_jobs.pages.whatif_page import whatif_page
+from spark_jobs.report.human_numbers import iso
+from spark_jobs.warehouse import RunScope
+
+SAFE = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+HTML = "text/html; charset=utf-8"
+# Published files quote client ids and principals of the log. Should one of them ever get past the
+# escaping, it finds no script, no form and no network; `allow-same-origin` alone lets links to
+# other files carry the session.
+FILE_POLICY = (
+    "sandbox allow-same-origin allow-downloads; default-src 'none'; style-src 'unsafe-inline'; "
+    "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'"
+)
+_A_YEAR = "private, max-age=31536000, immutable"
+Form = Mapping[str, Sequence[str]]
+Explained = Callable[[Path, Mapping[str, str], Addresses], tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent; ``path`` instead of ``body`` where it is a file."""
+
+    body: bytes = b""
+    kind: str = HTML
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of one warehouse; ``to``: where the pages are mounted."""
+
+    warehouse: Path
+    to: Addresses
+    dag_id: str
+    # The page of `explain` and its status, for the form it was asked with.
+    explained: Explained
+
+    def overview(self, run_id: str | None, task_id: str | None) -> Answer:
+        """Return the first page, or of a run of Airflow the page of what it audited."""
+        if run_id:
+            audit = audit_of_run(self.warehouse, run_id)
+            if audit is None:
+                return self.missing("This run has not published an audit into this warehouse.")
+            is_check = (task_id or "").startswith("validate_")
+            address = self.to.quality if is_check else self.to.audit
+            return Answer(status=303, headers={"Location": address(audit.cluster, audit.day)})
+        return _page(overview_page(Place(self.to), self.warehouse, self.dag_id))
+
+    def audit(self, cluster: str, day: dt.date) -> Answer:
+        """Return the page of an audited day."""
+        audit = published_audit(self.warehouse, cluster, day)
+        if audit is None:
+            return self._no_audit(cluster, day)
+        return _page(audit_page(self._place(cluster, day, "audit"), self.warehouse, audit))
+
+    def entities(self, cluster: str, day: dt.date, form: Form) -> Answer:
+        """Return the list of a day's clients."""
+        page = _first(form, "page") or "1"
+        query = EntitiesQuery(
+            _first(form, "q"), _first(form, "quota_type"), int(page) if page.isdecimal() else 1
+        )
+        return self._of_day(cluster, day, "entities", lambda p, s: entities_page(p, s, query))
+
+    def entity(self, cluster: str, day: dt.date, name: str, form: Form) -> Answer:
+        """Return the page of a client."""
+        try:
+            query = _entity_query(form)
+        except BadInputError as error:
+            return self.missing(str(error), status=400)
+        return self._of_day(
+            cluster, day, "entities", lambda p, s: entity_page(p, s, name, query), "client"
+        )
+
+    def history(self, cluster: str, day: dt.date, name: str, form: Form) -> Answer:
+        """Return the steps of a client's chart as CSV."""
+        try:
+            query = _entity_query(form)
+        except BadInputError as error:
+            return self.missing(str(error), status=400)
+        view = entity_view(RunScope(self.warehouse, cluster, day), name, query)
+        if view is None:
+            return self.missing("There is no such client on this day.")
+        text = io.StringIO()
+        rows = table_rows(view)
+        names = ["start", *(n for n in rows[0] if n != "start_ms")] if rows else ["start"]
+        writer = csv.DictWriter(text, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({**row, "start": iso(row["start_ms"])} for row in rows)
+        return _download(text.getvalue().encode(), f"history-{cluster}-{day}-{name}.csv")
+
+    def finding(self, cluster: str, day: dt.date, finding_id: str) -> Answer:
+        """Return the page of a finding."""
+        return self._of_day(
+            cluster, day, "audit", lambda p, s: finding_page(p, s, finding_id), "finding"
+        )
+
+    def recommendations(self, cluster: str, day: dt.date, form: Form) -> Answer:
+        """Return the page of a day's proposals."""
+        page = _first(form, "page") or "1"
+        number = int(page) if page.isdecimal() else 1
+        return self._of_day(
+            cluster,
+            day,
+            "recommendations",
+            lambda p, s: recommendations_page(p, s, _first(form, "q"), number),
+        )
+
+    def whatif(self, cluster: str, day: dt.date) -> Answer:
+        """Return the comparison of policies."""
+        return self._of_day(cluster, day, "whatif", whatif_page)
+
+    def quality(self, cluster: str, day: dt.date) -> Answer:
+        """Return the data-quality results of a day."""
+        return self._of_day(cluster, day, "quality", quality_page)
+
+    def explain(self, form: Form) -> Answer:
+        """Return the page that explains a request."""
+        first = {name: values[0] for name, values in form.items() if values}
+        page, status = self.explained(self.warehouse, first, self.to)
+        return _page(page, status)
+
+    def file(self, cluster: str, day: dt.date, name: str) -> Answer:
+        """Return a published file: pages to be read, anything else to be kept."""
+        path = published_file(self.warehouse, cluster, day, name)
+        if path is None:
+            return self.missing(f"No such file is published for {cluster} on {day}.")
+        if path.suffix == ".html":
+            return _file(path)
+        disposition = f'attachment; filename="{name}"'
+        headers = SAFE | {"Content-Disposition": disposition}
+        return Answer(kind="text/plain; charset=utf-8", headers=headers, path=path)
+
+    def data_docs(self, name: str) -> Answer:
+        """Return a page of Great Expectations' Data Docs."""
+        folder = (self.warehouse / "data_docs").resolve()
+        path = (folder / name).resolve() if "\0" not in name else folder
+        if not path.is_relative_to(folder) or path.suffix != ".html" or not path.is_file():
+            return self.missing("There is no such page of Data Docs.")
+        return _file(path)
+
+    def missing(self, sentence: str, status: int = 404) -> Answer:
+        """Return the page that says what is not there, or not as asked."""
+        return _page(render("missing.html.j2", Place(self.to), sentence=sentence), status)
+
+    def _place(self, cluster: str, day: dt.date, tab: str) -> Place:
+        return Place(self.to, cluster, day, tab)
+
+    def _no_audit(self, cluster: str, day: dt.date) -> Answer:
+        return self.missing(f"No audit of {cluster} on {day} is published in this warehouse.")
+
+    def _of_day(
+        self,
+        cluster: str,
+        day: dt.date,
+        tab: str,
+        page: Callable[[Place, RunScope], str | None],
+        what: str = "page",
+    ) -> Answer:
+        if published_audit(self.warehouse, cluster, day) is None:
+            return self._no_audit(cluster, day)
+        made = page(self._place(cluster, day, tab), RunScope(self.warehouse, cluster, day))
+        return (
+            self.missing(f"There is no such {what} on this day.") if made is None else _page(made)
+        )
+
+
+def static_answer(name: str) -> Answer | None:
+    """Return a file that comes with the package; None where there is none of the name."""
+    content = static_file(name)
+    if content is None:
+        return None
+    return Answer(content, STATIC[name], headers=SAFE | {"Cache-Control": _A_YEAR})
+
+
+def _page(text: str, status: int = 200) -> Answer:
+    headers = SAFE | {"Content-Security-Policy": POLICY}
+    # Names from logs may hold lone surrogates, which UTF-8 has no bytes for.
+    return Answer(text.encode("utf-8", "replace"), HTML, status, headers)
+
+
+def _file(path: Path) -> Answer:
+    return Answer(headers=SAFE | {"Content-Security-Policy": FILE_POLICY}, path=path)
+
+
+def _download(content: bytes, name: str) -> Answer:
+    headers = SAFE | {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Answer(content, "text/csv; charset=utf-8", headers=headers)
+
+
+def _first(form: Form, name: str) -> str:
+    return next(iter(form.get(name, ())), "").strip()
+
+
+def _entity_query(form: Form) -> EntityQuery:
+    brokers = tuple(form.get("broker", ()))
+    if not all(re.fullmatch(r"\d{1,9}", broker) for broker in brokers):
+        raise BadInputError("broker: expected the numbers of brokers.")
+    return EntityQuery(
+        quota_type=_first(form, "quota_type") or None,
+        from_ms=_moment_ms(form, "from"),
+        until_ms=_moment_ms(form, "until"),
+        broker_ids=tuple(map(int, brokers)),
+    )
+
+
+def _moment_ms(form: Form, name: str) -> int | None:
+    text = _first(form, name)
+    if not text:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInputError(
+            f"{name}: found {text[:40]!r}, expected a moment like 2026-11-21T10:30:00Z."
+        ) from error
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)

@@ -1,0 +1,33 @@
+"""One audited day: the answer, what needs a look, who was throttled, and every file of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spark_jobs.pages.audits import PublishedAudit
+from spark_jobs.pages.entities import entities_of
+from spark_jobs.pages.page import Place, render
+from spark_jobs.report.findings import findings_of
+
+FINDINGS_MAX = 200
+CLIENTS_MAX = 10
+PAGES = ("report.html", "whatif.html")
+
+
+def audit_page(place: Place, warehouse: Path, audit: PublishedAudit) -> str:
+    """Return the page of ``audit``."""
+    scope = audit.scope(warehouse)
+    findings = findings_of(scope)
+    entities = entities_of(scope)
+    throttled = [one for one in entities if one.throttled_requests]
+    return render(
+        "audit.html.j2",
+        place,
+        audit=audit,
+        found=audit.outcome,
+        findings=findings[:FINDINGS_MAX],
+        findings_left=max(len(findings) - FINDINGS_MAX, 0),
+        throttled=throttled[:CLIENTS_MAX],
+        throttled_left=max(len(throttled) - CLIENTS_MAX, 0),
+        downloads=[name for name in audit.files if name not in PAGES],
+    )

@@ -1,0 +1,45 @@
+"""The clients of a day as a list that can be searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_jobs.pages.entities import EntityUse, entities_of
+from spark_jobs.pages.page import Place, render
+from spark_jobs.tables import QUOTA_TYPES
+from spark_jobs.warehouse import RunScope
+
+ROWS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class EntitiesQuery:
+    """What is looked for: a text in the names, a quota type ("" = any), and which part of it."""
+
+    text: str = ""
+    quota_type: str = ""
+    page: int = 1
+
+
+def entities_page(place: Place, scope: RunScope, query: EntitiesQuery) -> str:
+    """Return the list of the day's clients that ``query`` asks for."""
+    found = [one for one in entities_of(scope) if _is_asked_for(one, query)]
+    pages = max(-(-len(found) // ROWS_MAX), 1)
+    page = min(max(query.page, 1), pages)
+    return render(
+        "entities.html.j2",
+        place,
+        query=query,
+        found=len(found),
+        shown=found[(page - 1) * ROWS_MAX : page * ROWS_MAX],
+        page=page,
+        pages=pages,
+        quota_types=QUOTA_TYPES,
+    )
+
+
+def _is_asked_for(one: EntityUse, query: EntitiesQuery) -> bool:
+    if query.quota_type and one.quota_type != query.quota_type:
+        return False
+    text = query.text.casefold()
+    return text in one.quota_user.casefold() or text in one.quota_client_id.casefold()

@@ -1,0 +1,248 @@
+"""One client's page: its rate against its bound over time on each broker, and why it moved."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as ds
+
+from spark_jobs.pages.entities import EntityUse, entities_of
+from spark_jobs.pages.history import DAY_MS, Floats, History, Series, Wanted, read_history
+from spark_jobs.pages.page import Place, render
+from spark_jobs.pages.quota_marks import QuotaMark, quota_marks
+from spark_jobs.pages.sample_windows import RANGE_MAX_MS, sample_starts_of
+from spark_jobs.pages.throttled_requests import throttled_requests
+from spark_jobs.report.findings import Finding, findings_of
+from spark_jobs.report.human_numbers import unit_of
+from spark_jobs.report.published_rows import read_rows
+from spark_jobs.tables import DEMAND
+from spark_jobs.warehouse import RunScope, read_table
+
+PANELS_MAX = 6
+TABLE_ROWS_MAX = 200
+DAYS_MAX = 31
+RANGE_MIN_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EntityQuery:
+    """What of a client is shown: times in epoch ms, None where the page may choose."""
+
+    quota_type: str | None = None
+    from_ms: int | None = None
+    until_ms: int | None = None
+    broker_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntityView:
+    """What is shown of one client: the series of ``shown`` brokers, the totals of ``all``."""
+
+    uses: tuple[EntityUse, ...]
+    use: EntityUse
+    wanted: Wanted
+    history: History
+    shown: tuple[Series, ...]
+    marks: list[QuotaMark]
+    findings: tuple[Finding, ...]
+
+
+def entity_view(scope: RunScope, name: str, query: EntityQuery) -> EntityView | None:
+    """Return what the page shows of the client ``name`` (see ``entity_id``); None: unknown."""
+    uses = tuple(one for one in entities_of(scope) if one.entity_id == name)
+    if not uses:
+        return None
+    use = next((one for one in uses if one.quota_type == query.quota_type), uses[0])
+    wanted = _wanted(scope, use, query)
+    history = read_history(scope, wanted)
+    shown = [s for s in history.series if not query.broker_ids or s.broker_id in query.broker_ids]
+    shown.sort(key=lambda s: (-int(s.throttle_time_ms.sum()), -_highest(s), s.broker_id))
+    shown = sorted(shown[:PANELS_MAX], key=lambda s: s.broker_id)
+    return EntityView(
+        uses=tuple(sorted(uses, key=lambda one: one.quota_type)),
+        use=use,
+        wanted=wanted,
+        history=history,
+        shown=tuple(shown),
+        marks=quota_marks(scope, wanted),
+        findings=tuple(f for f in findings_of(scope) if _is_about(f, use)),
+    )
+
+
+def entity_page(place: Place, scope: RunScope, name: str, query: EntityQuery) -> str | None:
+    """Return the page of the client ``name``; None where the day has no such client."""
+    view = entity_view(scope, name, query)
+    if view is None:
+        return None
+    rows = table_rows(view)
+    return render(
+        "entity.html.j2",
+        place,
+        name=name,
+        query=query,
+        view=view,
+        chart=chart_of(place, scope, view),
+        demand=_demand(scope, view.use),
+        requests=throttled_requests(scope, view.wanted, tuple(s.broker_id for s in view.shown)),
+        totals=[_total(series) for series in view.history.series],
+        rows=rows[:TABLE_ROWS_MAX],
+        rows_in_all=len(rows),
+        day_from_ms=_day_ms(place.day or scope.day),
+        day_ms=DAY_MS,
+        panels_max=PANELS_MAX,
+    )
+
+
+def chart_of(place: Place, scope: RunScope, view: EntityView) -> dict[str, Any]:
+    """Return what the chart draws: a panel a broker, times in epoch ms, numbers in its unit."""
+    wanted, step_ms = view.wanted, view.history.step_ms
+    starts = _sample_starts(scope, view)
+    panels = []
+    for series in view.shown:
+        broker_id = series.broker_id
+        panels.append(
+            {
+                "broker": broker_id,
+                "t": series.start_ms.tolist(),
+                "value": _numbers(series.value),
+                "bound": _numbers(series.bound),
+                "throttled": _stretches(series, step_ms),
+                "changes": [
+                    [mark.at_ms, mark.text]
+                    for mark in view.marks
+                    if mark.broker_id in (None, broker_id)
+                ],
+                "findings": [
+                    [f.from_ms, f.until_ms, f.explanation]
+                    for f in view.findings
+                    if f.broker_id in (None, broker_id)
+                ],
+                "samples": starts.get(broker_id) or [],
+            }
+        )
+    return {
+        "kind": "history",
+        "value": "tokens" if wanted.is_tokens else "rate",
+        "unit": unit_of(wanted.quota_type),
+        "from": wanted.from_ms,
+        "until": wanted.until_ms,
+        "day": [_day_ms(scope.day), _day_ms(scope.day) + DAY_MS],
+        "step_ms": step_ms,
+        "panels": panels,
+    }
+
+
+def table_rows(view: EntityView) -> list[Mapping[str, Any]]:
+    """Return the steps of the shown brokers as rows, in order of time and broker."""
+    rows = [
+        {
+            "start_ms": int(s.start_ms[i]),
+            "broker_id": s.broker_id,
+            "value": _number(s.value[i]),
+            "bound": _number(s.bound[i]),
+            "amount": float(s.amount[i]),
+            "throttled_requests": int(s.throttled_requests[i]),
+            "throttle_time_ms": int(s.throttle_time_ms[i]),
+        }
+        for s in view.shown
+        for i in range(len(s.start_ms))
+    ]
+    return sorted(rows, key=lambda row: (row["start_ms"], row["broker_id"]))
+
+
+def _wanted(scope: RunScope, use: EntityUse, query: EntityQuery) -> Wanted:
+    day_ms = _day_ms(scope.day)
+    whole = Wanted(use.quota_type, use.quota_user, use.quota_client_id, day_ms, day_ms + DAY_MS)
+    from_ms, until_ms = query.from_ms, query.until_ms
+    if from_ms is None or until_ms is None:
+        active_from_ms, active_until_ms = _active(scope, whole)
+        from_ms = active_from_ms if from_ms is None else from_ms
+        until_ms = active_until_ms if until_ms is None else until_ms
+    until_ms = max(until_ms, from_ms + RANGE_MIN_MS)
+    from_ms = max(from_ms, until_ms - DAYS_MAX * DAY_MS)
+    return Wanted(use.quota_type, use.quota_user, use.quota_client_id, from_ms, until_ms)
+
+
+def _active(scope: RunScope, whole: Wanted) -> tuple[int, int]:
+    """Return the day, or the part of it that the client was there, where that is a small one."""
+    series = read_history(scope, whole)
+    if not series.series:
+        return whole.from_ms, whole.until_ms
+    first = min(int(s.start_ms[0]) for s in series.series)
+    last = max(int(s.start_ms[-1]) for s in series.series) + series.step_ms
+    if last - first > DAY_MS // 4:
+        return whole.from_ms, whole.until_ms
+    return first, last
+
+
+def _is_about(finding: Finding, use: EntityUse) -> bool:
+    key = (finding.quota_type, finding.quota_user, finding.quota_client_id)
+    return key == (use.quota_type, use.quota_user, use.quota_client_id)
+
+
+def _stretches(series: Series, step_ms: int) -> list[list[int]]:
+    """Return the throttled stretches as [from, until, requests, throttle ms]."""
+    found: list[list[int]] = []
+    for i in np.flatnonzero(series.throttled_requests > 0).tolist():
+        start, requests = int(series.start_ms[i]), int(series.throttled_requests[i])
+        time_ms = int(series.throttle_time_ms[i])
+        if found and found[-1][1] == start:
+            last = found[-1]
+            found[-1] = [last[0], start + step_ms, last[2] + requests, last[3] + time_ms]
+        else:
+            found.append([start, start + step_ms, requests, time_ms])
+    return found
+
+
+def _sample_starts(scope: RunScope, view: EntityView) -> dict[int, list[int]]:
+    wanted = view.wanted
+    if wanted.is_tokens or wanted.until_ms - wanted.from_ms > RANGE_MAX_MS:
+        return {}
+    rows = read_table(scope, "brokers", ["broker_id", "window_ms"]).to_pylist()
+    shown = {series.broker_id for series in view.shown}
+    windows = {r["broker_id"]: r["window_ms"] for r in rows if r["broker_id"] in shown}
+    return sample_starts_of(scope, wanted, windows)
+
+
+def _demand(scope: RunScope, use: EntityUse) -> list[dict[str, Any]]:
+    where = (
+        (ds.field("quota_type") == use.quota_type)
+        & (ds.field("quota_user") == use.quota_user)
+        & (ds.field("quota_client_id") == use.quota_client_id)
+    )
+    rows: list[dict[str, Any]] = read_rows(scope, "demand", DEMAND.names, where).to_pylist()
+    return sorted(rows, key=lambda row: (-row["throttle_time_ms"], row["broker_id"]))
+
+
+def _total(series: Series) -> dict[str, Any]:
+    return {
+        "broker_id": series.broker_id,
+        "highest": _number(_highest(series)),
+        "throttled_requests": int(series.throttled_requests.sum()),
+        "throttle_time_ms": int(series.throttle_time_ms.sum()),
+    }
+
+
+def _highest(series: Series) -> float:
+    return float(np.nanmax(series.value, initial=-np.inf))
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    """Return the values as a chart needs them: six digits of the largest one."""
+    is_known = np.isfinite(values)
+    largest = float(np.abs(values[is_known]).max(initial=0.0)) or 1.0
+    shown = np.round(values, 5 - math.floor(math.log10(largest))).tolist()
+    return [value if known else None for value, known in zip(shown, is_known, strict=True)]
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def _day_ms(day: dt.date) -> int:
+    return (day.toordinal() - dt.date(1970, 1, 1).toordinal()) * DAY_MS

@@ -1,0 +1,50 @@
+"""Single requests that one client's sensors throttled or refused, to be explained one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.dataset as ds
+
+from spark_jobs.pages.history import Wanted
+from spark_jobs.report.visible_text import shortened, visible
+from spark_jobs.warehouse import RunScope, open_table
+
+REQUESTS_MAX = 20
+_BATCH_ROWS = 8192  # few are wanted: reading stops early
+_COLUMNS = [
+    "recorded_at_ms", "broker_id", "api_name", "user", "client_id", "logged_throttle_time_ms",
+    "replayed_throttle_time_ms", "logged_admitted", "verdict", "source_file", "source_line",
+]  # fmt: skip
+
+
+def throttled_requests(
+    scope: RunScope, wanted: Wanted, broker_ids: tuple[int, ...]
+) -> list[dict[str, Any]]:
+    """Return up to REQUESTS_MAX requests of the day in the range; reading stops with the last.
+
+    Rows of ``decisions``, in order of time; ``line`` names the line of the log as ``explain``
+    takes it.
+    """
+    held_back = (ds.field("logged_throttle_time_ms") > 0) | ~ds.field("logged_admitted")
+    where = (
+        (ds.field("quota_type") == wanted.quota_type)
+        & (ds.field("quota_user") == wanted.quota_user)
+        & (ds.field("quota_client_id") == wanted.quota_client_id)
+        & ds.field("broker_id").isin(broker_ids)
+        & (ds.field("recorded_at_ms") >= wanted.from_ms)
+        & (ds.field("recorded_at_ms") < wanted.until_ms)
+        & held_back
+    )
+    found = open_table(scope, "decisions").scanner(
+        columns=_COLUMNS,
+        filter=where,
+        batch_size=_BATCH_ROWS,
+        batch_readahead=1,
+        fragment_readahead=1,
+    )
+    rows = found.head(REQUESTS_MAX).to_pylist()
+    for row in rows:
+        row["line"] = f"{row['source_file']}:{row['source_line']}"
+        row["client"] = shortened(visible(row["client_id"] or ""))
+    return sorted(rows, key=lambda row: (row["recorded_at_ms"], row["source_line"]))
