@@ -84,7 +84,7 @@ class RecommendSettings(BaseSettings):
     left_share_max: float = Field(default=0.15, ge=0.0, lt=1.0)
     # Propose nothing but raises.
     raise_only: bool = False
-    # Where so many followers of a default need more, the default is raised instead.
+    # Where more followers of a default than this need more, the default is raised instead.
     overrides_max: int = Field(default=10, ge=0)
     # By quota type: what explicit values of one broker may add up to.
     broker_capacity: dict[str, float] = Field(default_factory=dict)

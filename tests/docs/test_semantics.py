@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,17 +50,22 @@ def test_a_rule_names_its_source_and_its_test(row: dict[str, str], line: int) ->
     assert _FUNCTION.search(named) or _FILE.search(named), f"{where}: names no test"
 
 
+@cache
+def sources() -> defaultdict[str, list[str]]:
+    """Return the texts of all test files by the file's name, which folders may share."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        found[path.name].append(path.read_text("utf-8"))
+    return found
+
+
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text("utf-8")
-    files = {path.name: [] for path in (ROOT / "tests").rglob("test_*.py")}
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        files[path.name].append(path)
     for found in _FUNCTION.finditer(text):
-        pattern = rf"^\s*def {found['name']}\("
-        held = [p for p in files.get(found["file"], []) if re.search(pattern, p.read_text(), re.M)]
+        held = any(f"def {found['name']}(" in source for source in sources()[found["file"]])
         assert held, f"{name_of(page)} names {found[0]}: there is no such test"
     for found in _FILE.finditer(text):
         whole, name = found["path"], Path(found["path"]).name
-        exists = (ROOT / whole).is_file() if "/" in whole else name in files
+        exists = (ROOT / whole).is_file() if "/" in whole else name in sources()
         assert exists, f"{name_of(page)} names {found[0]}: there is no such file"

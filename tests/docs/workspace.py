@@ -78,11 +78,6 @@ def first_difference(shown: str, printed: str) -> str | None:
 
     A shown line that is only ``…`` stands for any number of lines, ``…`` within a line for any
     text.
-
-    >>> first_difference("a\\n…\\nd", "a\\nb\\nc\\nd\\n") is None
-    True
-    >>> first_difference("a\\nd", "a\\nb\\nd\\n")
-    'd'
     """
     lines = [line.rstrip() for line in printed.splitlines() if not _NOISE.match(line)]
     position, may_skip = 0, False
