@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,8 @@ import pytest
 from tests.docs.pages import ROOT, name_of, pages
 
 SEMANTICS = ROOT / "docs" / "semantics.md"
-_FUNCTION = re.compile(r"`(?P<file>test_\w+\.py)::(?P<name>test_\w+)`")
+# A test is named by the words of its name, linked to its file.
+_FUNCTION = re.compile(r"\[(?P<name>[\w ]+)\]\((?P<file>[\w/.]+/test_\w+\.py)\)")
 _FILE = re.compile(r"`(?P<path>(?:tests/[\w/]+/)?test_\w+\.py)`")
 
 
@@ -50,22 +49,17 @@ def test_a_rule_names_its_source_and_its_test(row: dict[str, str], line: int) ->
     assert _FUNCTION.search(named) or _FILE.search(named), f"{where}: names no test"
 
 
-@cache
-def sources() -> defaultdict[str, list[str]]:
-    """Return the texts of all test files by the file's name, which folders may share."""
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        found[path.name].append(path.read_text("utf-8"))
-    return found
-
-
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_test_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text("utf-8")
     for found in _FUNCTION.finditer(text):
-        held = any(f"def {found['name']}(" in source for source in sources()[found["file"]])
-        assert held, f"{name_of(page)} names {found[0]}: there is no such test"
+        path = (page.parent / found["file"]).resolve()
+        name = "test_" + found["name"].replace(" ", "_")
+        assert path.is_file(), f"{name_of(page)} names {found[0]}: there is no such file"
+        held = f"def {name}(" in path.read_text("utf-8")
+        assert held, f"{name_of(page)} names {found[0]}: there is no {name}"
+    names = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
     for found in _FILE.finditer(text):
         whole, name = found["path"], Path(found["path"]).name
-        exists = (ROOT / whole).is_file() if "/" in whole else name in sources()
+        exists = (ROOT / whole).is_file() if "/" in whole else name in names
         assert exists, f"{name_of(page)} names {found[0]}: there is no such file"
