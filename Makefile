@@ -47,7 +47,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker check format bench gallery lock package clean
+.PHONY: test test-broker check format bench gallery reference lock package clean
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest
 
@@ -75,6 +75,9 @@ bench: setup-dev ## ratios: kernels beside the JVM's Rate, alignment and policie
 
 gallery: setup ## write docs/gallery: the design documents' own arguments, replayed
 	.venv/bin/python -m spark_jobs.gallery docs/gallery
+
+reference: setup ## write docs/reference: commands and settings, from the sources
+	.venv/bin/python -m docs.generate
 
 lock: $(UV) ## write requirements*.txt from requirements*.in
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements.in -o requirements.txt

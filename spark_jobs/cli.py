@@ -7,9 +7,11 @@ import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from spark_jobs.cli_changes import apply_changes, roll_back
 from spark_jobs.cli_explain import explain
@@ -41,6 +43,7 @@ from spark_jobs.cli_options import (
 )
 from spark_jobs.cli_proposals import list_proposals
 from spark_jobs.errors import BadInputError, QuotaAuditError
+from spark_jobs.settings import refused_settings
 from spark_jobs.warehouse import RunScope
 
 if TYPE_CHECKING:
@@ -387,8 +390,19 @@ def main() -> None:
     try:
         app()
     except QuotaAuditError as error:
-        typer.secho(f"error: {error}", err=True, fg=typer.colors.RED)
-        sys.exit(error.exit_code)
+        _end(str(error), error.exit_code)
+    except ValidationError as error:
+        said = refused_settings(error)
+        if said is None:
+            raise
+        _end(said, BadInputError.exit_code)
+    except SettingsError as error:
+        _end(f"{error}: lists and tables are written as JSON.", BadInputError.exit_code)
+
+
+def _end(said: str, exit_code: int) -> NoReturn:
+    typer.secho(f"error: {said}", err=True, fg=typer.colors.RED)
+    sys.exit(exit_code)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -14,10 +14,13 @@ class SparkSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SPARK_", frozen=True)
 
+    # Spark's master URL: local[*], or a cluster, as spark://host:7077.
     master: str = "local[*]"
+    # Memory of the driver's JVM, which is all there is with a local master.
     driver_memory: str = "2g"
     # Options of the JVM; for logs of a few MB -XX:TieredStopAtLevel=1 saves a fifth of the time.
     driver_java_options: str = ""
+    # Into how many parts Spark cuts sorted tables: two or three per core.
     shuffle_partitions: int = Field(default=8, ge=1)
 
 
@@ -26,11 +29,13 @@ class JudgeSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_JUDGE_", frozen=True)
 
+    # Throttles that differ by no more than this agree.
     tolerance_ms: int = Field(default=5, ge=0)
     # After a first quota, a restart or the log's start the sensor's past is unknown this long.
     warm_up_windows: int = Field(default=13, ge=0)
     # How long a quota change may take to reach every broker.
     change_ms: int = Field(default=1000, ge=0)
+    # So many wrong decisions of a sensor are looked at for one cause.
     finding_min_decisions: int = Field(default=10, ge=1)
 
 
@@ -39,35 +44,47 @@ class RecommendSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_RECOMMEND_", frozen=True)
 
-    # Under these there is "not enough data", never a number.
+    # Under so many requests there is "not enough data", never a number.
     min_requests: int = Field(default=200, ge=1)
+    # The same for quotas of controller mutations.
     min_mutations: int = Field(default=20, ge=1)
+    # Seconds with traffic, for mutations from the first to the last.
     min_seconds: int = Field(default=30, ge=1)
     # A day with less throttling than this is left alone.
     min_throttle_ms: int = Field(default=1000, ge=0)
+    # A value is proposed of what was asked for times this.
     headroom: float = Field(default=1.2, gt=1.0)
+    # From this share of the value on, the reason to keep it says that it is near the limit.
     near_limit: float = Field(default=0.8, gt=0.0, le=1.0)
+    # What never asked for more than this share of its value is lowered.
     far_below: float = Field(default=0.25, gt=0.0, lt=1.0)
+    # A change by this share of the value or less is not proposed.
     min_change: float = Field(default=0.1, ge=0.0)
-    # How many days of evidence are looked at, and what they must show for more than a raise.
+    # How many days of evidence are looked at.
     history_days: int = Field(default=28, ge=1)
+    # Days on which traffic was seen, before a value is lowered.
     lower_min_days: int = Field(default=1, ge=1)
+    # Days without traffic, before a value is reclaimed.
     reclaim_min_days: int = Field(default=7, ge=1)
     # The largest demand of this many days is what a value must hold: a week has its shape.
     season_days: int = Field(default=7, ge=1)
     # A day above all others by more than this, and never again, is a burst and no demand.
     burst_ratio: float = Field(default=2.0, gt=1.0)
+    # With this many days or fewer nothing is called a burst.
     burst_min_days: int = Field(default=3, ge=2)
     # A demand that rises on this share of all pairs of days is extrapolated over the horizon.
     rising_share: float = Field(default=0.8, gt=0.5, le=1.0)
+    # With fewer days than this nothing is called rising.
     rising_min_days: int = Field(default=5, ge=3)
+    # How far ahead a rising demand is extrapolated.
     horizon_days: int = Field(default=7, ge=0)
     # Of what it should have done on days it was not computed from, a proposal must keep this share.
     min_kept_share: float = Field(default=0.5, ge=0.0, le=1.0)
     # A raise keeps its promise where at most this share of the throttling is left.
     left_share_max: float = Field(default=0.15, ge=0.0, lt=1.0)
+    # Propose nothing but raises.
     raise_only: bool = False
-    # Where so many followers of a default need more, the default is raised instead.
+    # Where more followers of a default than this need more, the default is raised instead.
     overrides_max: int = Field(default=10, ge=0)
     # By quota type: what explicit values of one broker may add up to.
     broker_capacity: dict[str, float] = Field(default_factory=dict)
@@ -80,14 +97,17 @@ class RecommendSettings(BaseSettings):
     )
     # Who makes at least this share of what a bucket shares is parted from the others in it.
     split_share: float = Field(default=0.8, gt=0.5, le=1.0)
-    # So many values of a user's client-ids are worth one value for all of them.
+    # Propose one value for a user in place of those of its client-ids.
     merge: bool = True
+    # Single values of a user's client-ids that are worth one.
     merge_min_values: int = Field(default=3, ge=2)
     # So many times the demand of the other brokers makes a broker one that leads too much.
     skew_ratio: float = Field(default=3.0, gt=1.0)
     # With more requests of throttled clients than this, a forecast keeps them as they were logged.
     closed_loop_requests_max: int = Field(default=500_000, ge=0)
+    # One step raises to this many times the value at most.
     max_raise: float = Field(default=4.0, gt=1.0)
+    # One step lowers to this share of the value at most.
     max_lower: float = Field(default=0.5, gt=0.0, lt=1.0)
 
 
@@ -96,8 +116,9 @@ class ReportSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_REPORT_", frozen=True)
 
-    # The page stays readable and under 3 MB: it says how much it leaves out.
+    # Charts of one page: it stays readable and under 3 MB, and says how much it leaves out.
     pictures_max: int = Field(default=12, ge=0, le=60)
+    # Rows of one table of the page.
     table_rows_max: int = Field(default=200, ge=1, le=1000)
 
 
@@ -115,11 +136,15 @@ class DailyAuditSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_", frozen=True)
 
+    # Folder of the archived logs.
     archive: Path = Field(default=Path("examples/capture"), validate_default=True)
+    # Folder of the tables and reports.
     warehouse: Path = Field(default=Path("artifacts/warehouse"), validate_default=True)
+    # As in the archive's folder cluster=<name>; any name where it has none.
     cluster: str = "default"
+    # Time zone of the log lines, a name of the IANA database.
     timezone: str = "UTC"
-    # "" = kafka-version.txt of the archive, else detected.
+    # Version of the brokers; "" = kafka-version.txt of the archive, else detected.
     broker_version: str = ""
     # What runs a step, as a JSON list; empty = this interpreter with -m spark_jobs.cli. Set it
     # where Airflow and the jobs live in different environments.
@@ -143,13 +168,15 @@ class KafkaAdminSettings(BaseSettings):
     maven_url: str = "https://repo.maven.apache.org/maven2"
     # Where the jar is kept; None = quota-audit in the user's cache folder.
     cache: Path | None = None
-    # What the client properties do not say themselves.
+    # Where the client properties have none: what a call may take, its repetitions included.
     default_api_timeout_ms: int = Field(default=30_000, ge=1)
+    # The same for one request.
     request_timeout_ms: int = Field(default=10_000, ge=1)
     # How long a broker may take to show a change that the controller has accepted.
     read_back_ms: int = Field(default=10_000, ge=0)
-    # For login modules and SSL engines of one's own: their jars, and the keys they read.
+    # Jars of login modules and SSL engines of one's own.
     class_path: str = ""
+    # Keys of client properties that no Kafka client knows, a JSON list.
     extra_keys: tuple[str, ...] = ()
     # Options of the JVM, as -Djava.security.krb5.conf=FILE. Everybody on the machine sees them.
     java_options: str = ""
@@ -164,6 +191,7 @@ class ApprovalSettings(BaseSettings):
     bootstrap_servers: str = ""
     # Kafka client properties file; secrets stand there and nowhere else.
     command_config: Path | None = None
+    # On: what is approved is checked against the cluster, and nothing is changed.
     dry_run: bool = True
     # Off: what would remove a value is not offered.
     allow_delete: bool = False
@@ -182,12 +210,30 @@ class ServeSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SERVE_", frozen=True)
 
+    # Port of Airflow's pages; --port wins.
     port: int = Field(default=8080, ge=1, le=65535)
     # 0.0.0.0 only in a container, whose port is then published on the host's 127.0.0.1.
     host: Literal["127.0.0.1", "0.0.0.0"] = "127.0.0.1"
+    # The one user.
     user: str = Field(default="admin", pattern=r"^[A-Za-z0-9._-]+$")
     # None = one is made up and kept in the home's passwords file.
     password: SecretStr | None = None
     # How long a component may take to end by itself before it is killed.
     grace_s: float = Field(default=15.0, gt=0.0)
+    # How long the start may take.
     healthy_within_s: float = Field(default=180.0, gt=0.0)
+
+
+def refused_settings(error: ValidationError) -> str | None:
+    """Return which settings of the environment do not hold, and why; None: it was none of them.
+
+    No secret is quoted: any text is one, so none is ever refused.
+    """
+    classes = {cls.__name__: cls for cls in BaseSettings.__subclasses__()}
+    if error.title not in classes:
+        return None
+    prefix = classes[error.title].model_config["env_prefix"]
+    return " ".join(
+        f"The setting {prefix}{str(one['loc'][0]).upper()} is {one['input']!r}: {one['msg']}."
+        for one in error.errors()
+    )

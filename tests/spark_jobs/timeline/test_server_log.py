@@ -165,6 +165,19 @@ def test_other_lines_say_nothing() -> None:
     assert log == ServerLog((), (), (), ())
 
 
+@pytest.mark.parametrize("around", ["2026-11-01T10:00:00.1Z stdout F ", "kafka-1 kafka: "])
+def test_what_stands_before_a_line_changes_nothing(around: str) -> None:
+    lines = [
+        logged("Changing PRODUCE quota for user alice to 1.0"),
+        logged("Removing PRODUCE quota for user alice", "2026-11-01 10:00:05,000"),
+        logged("Quota violated for sensor (Produce-alice:). Delay time: (8)", level="DEBUG"),
+        *(f"[2026-11-01 10:01:00,000] {text}" for text in RAFT),
+    ]
+    bare, wrapped = read(*lines), read(*(around + line for line in lines))
+    assert (len(bare.quota_events), len(bare.throttles), len(bare.starts)) == (2, 1, 1)
+    assert wrapped == bare
+
+
 def test_the_zone_of_the_stamps_is_an_input_and_the_repeated_hour_keeps_its_order() -> None:
     berlin = zoneinfo.ZoneInfo("Europe/Berlin")
     stamps = ("2026-10-25 02:30:00,000", "2026-10-25 02:10:00,000", "2026-10-25 02:05:00,000")

@@ -1,0 +1,49 @@
+"""A setting of the environment that cannot be used is named, with what was found (exit code 2)."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from spark_jobs.cli import main
+from spark_jobs.settings import refused_settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        (
+            "QUOTA_AUDIT_RECOMMEND_HEADROOM",
+            "0.5",
+            "error: The setting QUOTA_AUDIT_RECOMMEND_HEADROOM is '0.5': "
+            "Input should be greater than 1.",
+        ),
+        (
+            "QUOTA_AUDIT_RECOMMEND_BROKER_CAPACITY",
+            "much",
+            'error: error parsing value for field "broker_capacity" from source '
+            '"EnvSettingsSource": lists and tables are written as JSON.',
+        ),
+    ],
+)
+def test_it_ends_the_command_with_a_sentence(
+    name: str,
+    value: str,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.argv", ["quota-audit", "recommend", "-w", "x", "--day", "2026-11-21"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main()
+    assert capsys.readouterr().err == f"{sentence}\n"
+
+
+def test_what_is_no_setting_is_not_called_one() -> None:
+    class Other(BaseModel):
+        width: int
+
+    with pytest.raises(ValidationError) as caught:
+        Other(width="wide")  # type: ignore[arg-type]
+    assert refused_settings(caught.value) is None
