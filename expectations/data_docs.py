@@ -22,6 +22,7 @@ from great_expectations.checkpoint import CheckpointResult
 from great_expectations.core import ExpectationSuiteValidationResult
 from great_expectations.data_context import EphemeralDataContext
 
+from expectations.data_docs_style import POLICY, STYLE
 from expectations.results import TableResult, ValidationReport
 from expectations.stages import STAGES
 from spark_jobs.warehouse import RunScope
@@ -36,39 +37,6 @@ _SILENT = frozenset({"script", "style", "footer", "label", "button", "select", "
 # fmt: on
 _INDENT = re.compile(r"\s*\n\s*")
 _SECTION = re.compile(r"#?section-\d+")
-_POLICY = (
-    '<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-    "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-)
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; background: #fff; margin: 0 auto;
-  max-width: 78rem; padding: 0 1.5rem 3rem; }
-a { color: #0b5cad; text-decoration: none; } a:hover { text-decoration: underline; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } h4, h5, h6 { margin: 0; }
-nav.navbar { border-bottom: 1px solid #d5dce3; padding: .6rem 0; margin-bottom: 1rem; }
-.sticky > .card:first-child, .navbar-brand, .collapse, p.lead { display: none; }
-a:not([href]) { color: inherit; } h6 { font-size: .9rem; }
-ol.breadcrumb, ul.nav { list-style: none; display: flex; gap: .5rem; margin: 0; padding: 0; }
-ol.breadcrumb li + li::before { content: "/ "; color: #8494a3; }
-.container-fluid > .row { display: flex; gap: 2rem; }
-.container-fluid > .row > .col-lg-2 { flex: 0 0 14rem; }
-.container-fluid > .row > .col-lg-10 { flex: 1; min-width: 0; }
-.sticky { position: sticky; top: 1rem; max-height: 90vh; overflow: auto; font-size: .85rem; }
-.sticky ul.nav { display: block; } .sticky nav { border: 0; padding: 0; }
-.ge-section .row { display: block; } .ge-section { margin-bottom: 1.2rem; }
-.alert { background: #eef2f6; border-left: 4px solid #8494a3; padding: .3rem .7rem; }
-table { border-collapse: collapse; width: 100%; margin: .3rem 0; }
-th, td { border-bottom: 1px solid #e1e7ec; padding: .25rem .6rem; text-align: left;
-  vertical-align: top; overflow-wrap: anywhere; }
-.ge-section table { table-layout: fixed; } .ge-section th:first-child { width: 4rem; }
-.ge-section th:last-child { width: 40%; } p.show-more-or-less, .ge-section > a { display: none; }
-th { font-weight: 600; color: #51606e; white-space: nowrap; } td.number { text-align: right; }
-td table { width: auto; background: #fbf4f3; }
-.fa-check-circle::before { content: "✓"; } .fa-times::before { content: "✗"; }
-.fa-exclamation-triangle::before { content: "!"; } i { font-style: normal; font-weight: 700; }
-.text-success, .passed { color: #1a7f37; } .text-danger, .failed, .broken { color: #b42318; }
-.text-warning, .warnings { color: #9a6700; }
-"""
 _TEMPLATES = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
 _OVERVIEW = _TEMPLATES.from_string("""<!DOCTYPE html>
 <html lang="en"><head>{{ policy|safe }}<title>Data quality</title><style>{{ style|safe }}</style>
@@ -84,6 +52,7 @@ _INDEX = _TEMPLATES.from_string(
     """<!DOCTYPE html>
 <html lang="en"><head>{{ policy|safe }}<title>Data quality {{ report.date }} {{ report.stage }}
 </title><style>{{ style|safe }}</style></head><body>
+<p><a href="../../../index.html">All runs</a></p>
 <h1>Data quality: {{ report.stage }}, cluster {{ report.cluster }}, {{ report.date }}</h1>
 <p>Outcome: <strong class="{{ report.outcome }}">{{ report.outcome }}</strong></p>
 <table><thead><tr><th>Table</th><th>Rows</th><th>Rules</th><th>Do not hold</th><th>Checked by</th>
@@ -153,7 +122,7 @@ def publish(pages: Path, scope: RunScope, report: ValidationReport) -> None:
     for table in report.tables:
         (written,) = (pages / "validations" / table.table).rglob("*.html")
         (folder / f"{table.table}.html").write_text(offline(written.read_text("utf-8")), "utf-8")
-    index = _INDEX.render(report=report, policy=_POLICY, style=_STYLE, not_holding=_not_holding)
+    index = _INDEX.render(report=report, policy=POLICY, style=STYLE, not_holding=_not_holding)
     (folder / "index.html").write_text(index, "utf-8")
     _write_overview(scope.warehouse / "data_docs")
 
@@ -214,7 +183,7 @@ class _Cleaner(HTMLParser):
             kept = "".join(_attribute(name, value or "") for name, value in attrs)
             self.parts.append(f"<{tag}{kept}>")
             if tag == "head":
-                self.parts.append(f"{_POLICY}<style>{_STYLE}</style>")
+                self.parts.append(f"{POLICY}<style>{STYLE}</style>")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Copy a permitted tag without content."""
@@ -255,7 +224,7 @@ def _write_overview(root: Path) -> None:
             for stage, page in pages.items()
             if page.is_file()
         ]
-    page = _OVERVIEW.render(days=days, policy=_POLICY, style=_STYLE)
+    page = _OVERVIEW.render(days=days, policy=POLICY, style=STYLE)
     (root / "index.html").write_text(page, "utf-8")
 
 

@@ -7,7 +7,7 @@ from spark_jobs.report.headline import headline
 from spark_jobs.report.page_pictures import bound_in_words, pictured_sensors, sensor_pictures
 from spark_jobs.report.page_template import page_template
 from spark_jobs.report.proposals import written_files
-from spark_jobs.report.quality import quarantine_reasons, total_lines
+from spark_jobs.report.quality import data_docs_of, quarantine_reasons, total_lines
 from spark_jobs.report.quota_intervals import quota_timelines
 from spark_jobs.settings import ReportSettings
 
@@ -24,6 +24,7 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
         anchors={picture.sensor: picture.anchor for picture in pictures},
         timelines=quota_timelines(facts.scope, facts.span_ms) if facts.span_ms else (),
         quarantine=quarantine_reasons(facts.scope),
+        data_docs=data_docs_of(facts.scope),
         lines=total_lines(facts.files),
         written_files=written_files(facts.scope),
         rows_max=settings.table_rows_max,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
@@ -112,6 +113,17 @@ def stage_of(scope: RunScope, stage: str) -> StageQuality:
     except (msgspec.DecodeError, UnicodeDecodeError):
         # The report still helps; whoever reads it must know that this part is missing.
         return StageQuality(stage, outcome=f"not readable: {path.name}")
+
+
+def data_docs_of(scope: RunScope) -> tuple[tuple[str, str], ...]:
+    """Return each stage that has Data Docs, with their address as seen from the report."""
+    folder = scope.output_dir("data_docs")
+    found = [(stage, folder / stage / "index.html") for stage in STAGES]
+    return tuple(
+        (stage, f"../../../{quote(page.relative_to(scope.warehouse).as_posix())}")
+        for stage, page in found
+        if page.is_file()
+    )
 
 
 def lines_of_files(scope: RunScope) -> tuple[LinesOfFile, ...]:

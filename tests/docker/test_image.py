@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.settings import DailyAuditSettings
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "docker" / "Dockerfile"
+
+
+@pytest.fixture(scope="module")
+def instructions() -> list[tuple[str, str]]:
+    """Return the Dockerfile's instructions, continuation lines joined, comments left out."""
+    lines = [line for line in DOCKERFILE.read_text().splitlines() if not line.startswith("#")]
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
+    return [tuple(line.split(None, 1)) for line in joined.splitlines() if line]  # type: ignore[misc]
+
+
+def text(instructions: list[tuple[str, str]], name: str) -> str:
+    return "\n".join(arguments for found, arguments in instructions if found == name)
+
+
+def test_python_and_java_are_those_of_the_project(instructions: list[tuple[str, str]]) -> None:
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    bases = re.findall(r"^python:(3\.\d+)-", text(instructions, "FROM"), re.MULTILINE)
+    assert len(bases) == 2, "the wheel's and the image's"
+    for minor in bases:
+        assert wanted.startswith(f">={minor},")
+    assert "openjdk-17-jre-headless" in text(instructions, "RUN")
+
+
+def test_every_pin_is_the_locks(instructions: list[tuple[str, str]]) -> None:
+    locks = "".join(
+        (ROOT / name).read_text() for name in ("requirements.txt", "requirements-dev.txt")
+    )
+    locked = dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", locks, re.MULTILINE))
+    pins = dict(re.findall(r"([a-z0-9._-]+)==([\d.]+)", text(instructions, "RUN")))
+    assert pins, "uv itself is pinned"
+    assert pins == {name: locked[name] for name in pins}
+
+
+def test_packages_come_from_the_lock_and_the_wheel_and_from_nothing_else(
+    instructions: list[tuple[str, str]],
+) -> None:
+    commands = re.split(r"&&|\n", text(instructions, "RUN"))
+    installs = [command.split() for command in commands if "uv pip install" in command]
+    assert [command[-1] for command in installs] == ["requirements.txt", "/wheels/*.whl"]
+    for command in installs:
+        assert "--no-deps" in command, "what the lock does not name must not come in"
+
+
+def test_nothing_runs_as_root(instructions: list[tuple[str, str]]) -> None:
+    users = [arguments for name, arguments in instructions if name == "USER"]
+    assert users == ["10001"], "a number, so that it can be checked without the image"
+    assert instructions.index(("USER", "10001")) < [n for n, _ in instructions].index("CMD")
+
+
+def test_all_that_is_copied_exists_and_gets_through_the_ignore_file(
+    instructions: list[tuple[str, str]],
+) -> None:
+    copies = [rest for name, rest in instructions if name == "COPY" and "--from=" not in rest]
+    copied = {source for rest in copies for source in rest.split()[:-1]}
+    ignore = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines()
+    let_through = {line[1:].rstrip("/") for line in ignore if line.startswith("!")}
+    assert copied == let_through
+    assert [source for source in sorted(copied) if not (ROOT / source).exists()] == []
+
+
+def test_folders_that_volumes_are_mounted_on_are_made_before(
+    instructions: list[tuple[str, str]],
+) -> None:
+    made = text(instructions, "RUN")
+    for folder in ("/airflow", "/airflow/auth", "/airflow/logs", "/warehouse", "/demo-archive"):
+        assert f" {folder}" in made, folder
+
+
+def test_the_settings_of_the_image_are_read_by_the_program(
+    instructions: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for word in text(instructions, "ENV").split():
+        name, _, value = word.partition("=")
+        if name.startswith("QUOTA_AUDIT_"):
+            monkeypatch.setenv(name, value)
+    settings = DailyAuditSettings()
+    assert (str(settings.archive), str(settings.warehouse)) == ("/archive", "/warehouse")
+
+
+def test_no_password_is_written_into_the_image(instructions: list[tuple[str, str]]) -> None:
+    assert not re.search(r"(?i)password\s*[:=]", DOCKERFILE.read_text())
+    assert not text(instructions, "ARG")
