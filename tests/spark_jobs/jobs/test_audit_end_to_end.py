@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
@@ -187,6 +188,15 @@ def test_the_rates_add_up_to_the_decisions(audited: RunScope) -> None:
         pc.sum(rates["throttle_time_ms"]).as_py()
         == pc.sum(decisions["logged_throttle_time_ms"]).as_py()
     )
+
+
+def test_the_rates_of_a_file_are_in_order_of_sensor_and_time(audited: RunScope) -> None:
+    order = ["broker_id", "quota_type", "quota_user", "quota_client_id", "second_ms"]
+    files = sorted(audited.partition_dir("rates").glob("*.parquet"))
+    assert files
+    for file in files:
+        rows = pq.read_table(file)
+        assert rows.sort_by([(name, "ascending") for name in order]).equals(rows)
 
 
 def test_every_table_has_the_contracts_columns(audited: RunScope) -> None:

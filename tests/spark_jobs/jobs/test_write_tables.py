@@ -6,10 +6,12 @@ import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_jobs.jobs import publish_table
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.publish_table import read_partition, write_partition
 from spark_jobs.tables import QUARANTINE, TABLES
@@ -60,6 +62,19 @@ def quarantine(spark: SparkSession, lines: int) -> DataFrame:
     return spark.createDataFrame(
         pa.Table.from_pylist(rows, schema), schema=from_arrow_schema(schema)
     )
+
+
+@pytest.mark.spark
+def test_rows_keep_their_order_in_groups_that_a_reader_of_few_can_pass_over(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publish_table, "ROWS_IN_GROUP", 100)
+    ordered = quarantine(spark, 250).coalesce(1).sortWithinPartitions("source_line")
+    write_partition(ordered, "quarantine", scope(tmp_path), filled=True)
+    (file,) = scope(tmp_path).partition_dir("quarantine").glob("*.parquet")
+    groups = [pq.ParquetFile(file).metadata.row_group(i).num_rows for i in range(3)]
+    assert groups == [100, 100, 50]
+    assert pq.read_table(file)["source_line"].to_pylist() == list(range(250))
 
 
 def counts(spark: SparkSession, warehouse: Path, cluster: str = "default") -> tuple[int, int]:
