@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.report.audit_facts import AuditFacts
+from spark_jobs.report.first_page import first_page
 from spark_jobs.report.headline import headline
 from spark_jobs.report.page_pictures import bound_in_words, pictured_sensors, sensor_pictures
 from spark_jobs.report.page_template import page_template
@@ -18,6 +19,7 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
     return page_template("report.html.j2").render(
         facts=facts,
         headline=headline(facts),
+        first=first_page(facts),
         pictures=pictures,
         pictures_max=settings.pictures_max,
         pictures_possible=len(pictured_sensors(facts)),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_jobs.report.evidence import Evidence, evidence_items
-from spark_jobs.report.visible_text import visible
+from spark_jobs.report.human_numbers import change, rate
+from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.report.wording import entity_name
 from spark_jobs.warehouse import RunScope, read_table
 
@@ -64,3 +65,22 @@ def written_files(scope: RunScope) -> tuple[tuple[str, str], ...]:
     """Return name and description of the recommendation files beside the report."""
     folder = scope.output_dir("reports")
     return tuple((name, what) for name, what in FILES.items() if (folder / name).is_file())
+
+
+def proposal_in_words(proposal: Proposal, name_length_max: int | None = None) -> str:
+    """Return a change in one line: whose, from what, to what, and how sure that is."""
+    name = proposal.entity
+    if name_length_max is not None:
+        name = shortened(name, name_length_max)
+    current = rate(proposal.current, proposal.quota_type)
+    if proposal.proposed is None:
+        return (
+            f"{name}: {proposal.quota_type} {current} → none, unused, "
+            f"confidence {proposal.confidence}"
+        )
+    proposed = rate(proposal.proposed, proposal.quota_type)
+    difference = change(proposal.current, proposal.proposed)
+    return (
+        f"{name}: {proposal.quota_type} {current} → {proposed} ({difference}), "
+        f"confidence {proposal.confidence}"
+    )

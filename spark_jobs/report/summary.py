@@ -8,8 +8,7 @@ from pathlib import Path
 
 from spark_jobs.report.audit_facts import AuditFacts, gather
 from spark_jobs.report.headline import headline
-from spark_jobs.report.human_numbers import change, rate
-from spark_jobs.report.proposals import Proposal
+from spark_jobs.report.proposals import proposal_in_words
 from spark_jobs.report.publish import report_path
 from spark_jobs.report.throttles import ThrottledSensor
 from spark_jobs.warehouse import RunScope
@@ -74,7 +73,7 @@ def summary_of(facts: AuditFacts) -> AuditSummary:
         wrong=facts.verdicts.wrong,
         findings=tuple((f.severity, f.explanation) for f in facts.findings),
         throttled=tuple(_client(throttled) for throttled in facts.throttled),
-        recommendations=tuple(_in_words(proposal) for proposal in facts.changes),
+        recommendations=tuple(proposal_in_words(proposal) for proposal in facts.changes),
         report=report,
         is_report_written=report.is_file(),
     )
@@ -88,19 +87,4 @@ def _client(throttled: ThrottledSensor) -> ThrottledClient:
         requests=throttled.requests,
         refused=throttled.refused,
         throttle_time_ms=throttled.throttle_time_ms,
-    )
-
-
-def _in_words(proposal: Proposal) -> str:
-    current = rate(proposal.current, proposal.quota_type)
-    if proposal.proposed is None:
-        return (
-            f"{proposal.entity}: {proposal.quota_type} {current} → none, unused, "
-            f"confidence {proposal.confidence}"
-        )
-    proposed = rate(proposal.proposed, proposal.quota_type)
-    difference = change(proposal.current, proposal.proposed)
-    return (
-        f"{proposal.entity}: {proposal.quota_type} {current} → {proposed} ({difference}), "
-        f"confidence {proposal.confidence}"
     )
