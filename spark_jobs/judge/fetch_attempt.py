@@ -5,10 +5,12 @@ tries until data came read the same records and those that came in since: they n
 what was handed out in the end is the most that any of them can have been. A try that was more was
 throttled for too long, one that was less than a try before it for too short.
 
-How large a try was follows from the replayed state. Where a record came within its own interval of
-a sample's end, the broker may have begun the next sample there or not. Its window may then reach a
-sample further, and hold what was recorded around its far end or not: by so much such a try may have
-been more or less.
+How large a try was follows from the replayed state. Where the record times leave open which window
+the broker measured (``window_doubts``), it may have been a sample longer or shorter, and have held
+what was recorded around its far end or not: by so much such a try may have been more or less.
+
+An answer with an error ends the tries before it: a partition of theirs is led by another broker, or
+the position is no longer there, and what is read next is something else.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from spark_jobs.judge.window_doubts import WindowRule, window_doubts
 
 # What a response has besides records: a header and some 40 bytes per partition.
 RESPONSE_OVERHEAD = 1.05
@@ -67,6 +71,7 @@ class FetchRows:
     amount: Floats  # recorded, or given back by the throttle time; bytes
     is_unrecorded: Bools  # throttled: the amount was taken back
     has_records: Bools  # the response held data
+    has_errors: Bools  # a partition was not served
     bound: Floats  # bytes per second
     fetch_max_bytes: Floats  # NaN: not in the log
     span_ms: Int64s  # samples x window
@@ -81,6 +86,8 @@ class FetchLimits:
     # Brokers 2.5 and later cut a fetch to what all but one of the samples may hold (KAFKA-9677).
     cuts_to_quota: bool = True
     samples: int = 11
+    # Brokers 3.8 and later keep a sample until its last event left the window.
+    keeps_overlapping: bool = True
     batch_max_bytes: float = BATCH_MAX_BYTES
     # A sample's anchor is off by milliseconds, on either side; besides the rows' own intervals.
     state_slack_ms: int = 100
@@ -93,6 +100,14 @@ class FetchAttempts(NamedTuple):
     amount: Floats  # bytes, the row's own where it is not accused
 
 
+class _Sizes(NamedTuple):
+    """What each try can have been by the windows it may have had; bytes."""
+
+    least: Floats
+    most: Floats
+    slack: Floats  # by how much the tries of one state may be off on top, all to one side
+
+
 def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     """Return an :class:`Attempt` per row, and what it can have been.
 
@@ -103,55 +118,63 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     tried = np.flatnonzero(rows.is_unrecorded)
     state_ms = _widest(rows, tried, rows.interval_ms) + limits.state_slack_ms
     slack[tried] = rows.bound[tried] / 1000.0 * state_ms
-    found = _judged(rows, slack, limits)
+    found = _judged(rows, _Sizes(rows.amount, rows.amount, slack), limits)
     accused = np.isin(found.attempt, ODD_ATTEMPTS)
     if not accused.any():
         return found
-    doubts = _widest(rows, tried, sample_doubts(rows, limits, np.unique(rows.sensor[accused])))
-    window_ms = rows.span_ms[tried] // limits.samples
-    at_far_end = _kept_around(rows, tried, rows.span_ms[tried], window_ms)
-    slack[tried] += np.where(doubts > 0, rows.bound[tried] / 1000.0 * window_ms + at_far_end, 0.0)
-    return _judged(rows, slack, limits)
+    less, more = _by_window(rows, tried, state_ms, limits, np.unique(rows.sensor[accused]))
+    least, most = rows.amount.copy(), rows.amount.copy()
+    least[tried] -= less
+    most[tried] += more
+    return _judged(rows, _Sizes(least, most, slack), limits)
 
 
-def sample_doubts(rows: FetchRows, limits: FetchLimits, sensors: Int64s) -> Int64s:
-    """Return 1 where a record of ``sensors`` may or may not have begun a sample, else 0.
+def _by_window(
+    rows: FetchRows, tried: Int64s, state_ms: Int64s, limits: FetchLimits, sensors: Int64s
+) -> tuple[Floats, Floats]:
+    """Return how many bytes less, and more, each try of ``sensors`` may have been by its window.
 
-    Samples begin as the record times say (Kafka: ``SampledStat.record``), give or take the
-    intervals of the record and of the one that began the sample before.
+    A window is between samples - 1 and samples windows long (``Rate.windowSize``), and up to one
+    more where a sample is kept until its last event left.
     """
-    doubts = np.zeros(len(rows.amount), np.int64)
+    begins, leaves, longer, shorter = (np.zeros(len(rows.amount), np.int64) for _ in range(4))
     for sensor in sensors.tolist():
         own = np.flatnonzero(rows.sensor == sensor)
-        window_ms = int(rows.span_ms[own[0]]) // limits.samples
-        times, widths = rows.recorded_at_ms[own].tolist(), rows.interval_ms[own].tolist()
-        start_ms, start_width_ms = times[0], 0
-        for i, at_ms, width_ms in zip(own.tolist(), times, widths, strict=True):
-            past_ms = at_ms - start_ms - window_ms
-            doubts[i] = abs(past_ms) <= width_ms + start_width_ms
-            if past_ms >= 0:
-                start_ms, start_width_ms = at_ms, width_ms
-    return doubts
+        rule = WindowRule(
+            samples=limits.samples,
+            window_ms=int(rows.span_ms[own[0]]) // limits.samples,
+            keeps_overlapping=limits.keeps_overlapping,
+        )
+        begins[own], leaves[own], longer[own], shorter[own] = window_doubts(
+            rows.recorded_at_ms[own], rows.interval_ms[own], rule
+        )
+    window_ms = rows.span_ms[tried] // limits.samples
+    kept = _kept_around(rows, tried, rows.span_ms[tried], window_ms + state_ms)
+    is_other = (_widest(rows, tried, begins) > 0) | (leaves[tried] > 0)
+    by_kept = np.where(is_other, kept, 0.0)
+    window_bytes = rows.bound[tried] / 1000.0 * window_ms
+    overlapping = leaves[tried] & limits.keeps_overlapping
+    less = window_bytes * (np.maximum(is_other, shorter[tried]) + overlapping) + by_kept
+    more = window_bytes * (np.maximum(is_other, longer[tried]) + overlapping) + by_kept
+    return less, more
 
 
-def _judged(rows: FetchRows, slack: Floats, limits: FetchLimits) -> FetchAttempts:
-    result = np.full(len(rows.amount), Attempt.NOT_THROTTLED, np.int8)
-    out_of_line, nearest, answered, largest = _evidence(rows, slack)
+def _judged(rows: FetchRows, sizes: _Sizes, limits: FetchLimits) -> FetchAttempts:
+    out_of_line, nearest, answered, largest = _evidence(rows, sizes)
     amount, limit = rows.amount, _limit(rows, limits)
-    known = amount > 0
     with np.errstate(invalid="ignore"):
         by_request = (rows.request_throttle_max_ms > 0) & (
             rows.logged_ms <= rows.request_throttle_max_ms
         )
-        verdict = np.select(
+        result = np.select(
             [
                 ~rows.is_unrecorded,
                 by_request,
-                ~known,
-                amount > limit + slack,
+                ~(amount > 0),
+                sizes.least > limit + sizes.slack,
                 out_of_line == Attempt.TOO_LARGE,
                 out_of_line == Attempt.TOO_SMALL,
-                answered | (amount <= largest + slack),
+                answered | (sizes.least <= largest + sizes.slack),
             ],
             [
                 Attempt.NOT_THROTTLED,
@@ -163,8 +186,7 @@ def _judged(rows: FetchRows, slack: Floats, limits: FetchLimits) -> FetchAttempt
                 Attempt.PLAUSIBLE,
             ],
             Attempt.UNKNOWN,
-        )
-    result[:] = verdict
+        ).astype(np.int8)
     allowed = np.where(result == Attempt.OVER_LIMIT, limit, amount)
     is_odd = (result == Attempt.TOO_LARGE) | (result == Attempt.TOO_SMALL)
     return FetchAttempts(result, np.where(is_odd, nearest, allowed))
@@ -207,7 +229,7 @@ def _in_order(rows: FetchRows) -> Int64s:
     return np.asarray(np.maximum.accumulate(key))
 
 
-def _evidence(rows: FetchRows, slack: Floats) -> tuple[npt.NDArray[np.int8], Floats, Bools, Floats]:
+def _evidence(rows: FetchRows, sizes: _Sizes) -> tuple[npt.NDArray[np.int8], Floats, Bools, Floats]:
     """Return, per row, what its run says of it and the nearest size that it would not blame.
 
     And whether data came, and its client's largest answer.
@@ -222,7 +244,7 @@ def _evidence(rows: FetchRows, slack: Floats) -> tuple[npt.NDArray[np.int8], Flo
         for part in range(0, len(tries), RUN_MAX):
             of_part = tries[part : part + RUN_MAX]
             out_of_line[of_part], nearest[of_part] = _out_of_line(
-                rows.amount[of_part], slack[of_part], given
+                rows.amount[of_part], _Sizes(*(each[of_part] for each in sizes)), given
             )
     with_data = ~rows.is_unrecorded & rows.has_records
     positions, position = np.unique(rows.position, return_inverse=True)
@@ -233,7 +255,7 @@ def _evidence(rows: FetchRows, slack: Floats) -> tuple[npt.NDArray[np.int8], Flo
 
 
 def _out_of_line(
-    amounts: Floats, slack: Floats, given: float
+    amounts: Floats, sizes: _Sizes, given: float
 ) -> tuple[npt.NDArray[np.int8], Floats]:
     """Return TOO_LARGE, TOO_SMALL or 0 per try of one run, and the nearest size in line.
 
@@ -241,22 +263,23 @@ def _out_of_line(
     the likeliest truth: out of line is a try that is in none of them. Where two contradict each
     other and no third one speaks, each is in one, and neither is accused.
     """
-    fits = amounts <= given + slack
+    least, most, slack = sizes
+    fits = least <= given + slack
     n = len(amounts)
     before, after = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for k in range(n):
-        grows = fits[:k] & (amounts[:k] <= amounts[k] + np.maximum(slack[:k], slack[k]))
+        grows = fits[:k] & (least[:k] <= most[k] + np.maximum(slack[:k], slack[k]))
         before[k] = before[:k][grows].max(initial=0) + 1
     for k in range(n - 1, -1, -1):
         rest = slice(k + 1, n)
-        grows = fits[rest] & (amounts[k] <= amounts[rest] + np.maximum(slack[rest], slack[k]))
+        grows = fits[rest] & (least[k] <= most[rest] + np.maximum(slack[rest], slack[k]))
         after[k] = after[rest][grows].max(initial=0) + 1
     together = np.where(fits, before + after - 1, 0)
     is_in_line = fits & (together == together.max(initial=0))
     found, nearest = np.zeros(n, np.int8), amounts.copy()
     for odd in np.flatnonzero(~is_in_line):
         later = amounts[odd + 1 :][is_in_line[odd + 1 :]].min(initial=given)
-        is_larger = amounts[odd] > later + slack[odd]
+        is_larger = least[odd] > later + slack[odd]
         found[odd] = Attempt.TOO_LARGE if is_larger else Attempt.TOO_SMALL
         before_it = amounts[:odd][is_in_line[:odd]].max(initial=0.0)
         nearest[odd] = later if is_larger else before_it
@@ -266,11 +289,11 @@ def _out_of_line(
 def _runs(rows: FetchRows) -> Iterator[tuple[list[int], int | None]]:
     """Yield the rows of tries from one position, and the row that handed out data in the end."""
     open_runs: dict[int, list[int]] = {}
-    for i in np.flatnonzero(rows.is_unrecorded | rows.has_records).tolist():
+    for i in np.flatnonzero(rows.is_unrecorded | rows.has_records | rows.has_errors).tolist():
         position = int(rows.position[i])
         if rows.is_unrecorded[i]:
             open_runs.setdefault(position, []).append(i)
         elif position in open_runs:
-            yield open_runs.pop(position), i
+            yield open_runs.pop(position), None if rows.has_errors[i] else i
     for run in open_runs.values():
         yield run, None

@@ -66,6 +66,7 @@ AMOUNTS = pa.schema(
         ("request_bytes", I64),
         ("fetch_max_bytes", I64),
         ("has_records", BOOL),
+        ("has_errors", BOOL),
     ]
 )
 # Amounts of a sensor are recorded in this order; the rest of the key makes it total.
@@ -172,10 +173,15 @@ def _fetch_columns(batch: pa.RecordBatch) -> dict[str, object]:
     records_bytes = topics.flatten().field("records_bytes")
     with_data = pc.fill_null(pc.greater(records_bytes, 0), False)
     has_records[pc.list_parent_indices(topics).filter(with_data).to_numpy()] = True
+    codes = batch["error_codes"]
+    has_errors = np.zeros(len(batch), bool)
+    with_error = pc.fill_null(pc.not_equal(codes.flatten(), 0), False)
+    has_errors[pc.list_parent_indices(codes).filter(with_error).to_numpy()] = True
     return {
         "request_bytes": batch["request_bytes"],
         "fetch_max_bytes": batch["fetch_max_bytes"],
         "has_records": has_records,
+        "has_errors": has_errors,
     }
 
 

@@ -33,12 +33,18 @@ def fetch_attempts(
     is_fetch = pc.equal(part["quota_type"], "consumer_byte_rate").to_numpy(zero_copy_only=False)
     is_throttled = is_fetch & (part["logged_throttle_time_ms"].to_numpy() > 0)
     # The overlapping-sample profile is that of 3.8, window_ms >= 1 that of 3.3: both cut (2.5+).
-    kinds = np.stack([states.samples, states.allows_zero_window == 0])
-    for samples, cuts in np.unique(kinds[:, np.unique(sensor[is_throttled])], axis=1).T.tolist():
-        of_kind = (states.samples == samples) & ((states.allows_zero_window == 0) == bool(cuts))
+    kinds = np.stack(
+        [states.samples, states.allows_zero_window == 0, states.keeps_overlapping != 0]
+    )
+    for kind in np.unique(kinds[:, np.unique(sensor[is_throttled])], axis=1).T:
+        of_kind = (kinds == kind[:, None]).all(axis=0)
         rows = np.flatnonzero(is_fetch & of_kind[sensor])
+        samples, cuts, keeps = kind.tolist()
         limits = FetchLimits(
-            cuts_to_quota=bool(cuts), samples=samples, batch_max_bytes=GENEROUS_BATCH_MAX_BYTES
+            cuts_to_quota=bool(cuts),
+            samples=samples,
+            keeps_overlapping=bool(keeps),
+            batch_max_bytes=GENEROUS_BATCH_MAX_BYTES,
         )
         fetches = _fetch_rows(part.take(pa.array(rows)), sensor[rows], states, amount[rows])
         judged = judge_fetch_attempts(fetches, limits)
@@ -58,6 +64,7 @@ def _fetch_rows(
         amount=np.nan_to_num(amount),
         is_unrecorded=is_throttled,
         has_records=bools(pc.fill_null(part["has_records"], False)),
+        has_errors=bools(pc.fill_null(part["has_errors"], False)),
         bound=part["bound"].to_numpy(),
         fetch_max_bytes=floats(part["fetch_max_bytes"]),
         span_ms=states.samples[sensor] * states.window_ms[sensor],

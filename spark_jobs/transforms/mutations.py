@@ -181,6 +181,7 @@ def _resolve(
         "request_bytes": pa.nulls(len(batch), I64),
         "fetch_max_bytes": pa.nulls(len(batch), I64),
         "has_records": pa.nulls(len(batch), BOOL),
+        "has_errors": pa.nulls(len(batch), BOOL),
         "quota_user": found.quota_user,
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.judge.fetch_attempt import (
@@ -14,7 +14,6 @@ from spark_jobs.judge.fetch_attempt import (
     FetchLimits,
     FetchRows,
     judge_fetch_attempts,
-    sample_doubts,
 )
 
 BOUND = 500_000.0
@@ -34,6 +33,7 @@ def fetches(*amounts: tuple[float, bool], position: int = 0) -> FetchRows:
         amount=np.array([a for a, _ in amounts]),
         is_unrecorded=throttled,
         has_records=~throttled,
+        has_errors=np.zeros(n, bool),
         bound=np.full(n, BOUND),
         fetch_max_bytes=np.full(n, 52_428_800.0),
         span_ms=np.full(n, 11_000),
@@ -151,6 +151,7 @@ def test_the_widest_record_interval_of_the_window_widens_the_slack() -> None:
 
 
 @given(st.lists(st.floats(1.0, 4e6), min_size=1, max_size=12), st.floats(0.0, 4e5))
+@settings(deadline=None)
 def test_tries_of_growing_data_are_never_accused(sizes: list[float], more: float) -> None:
     growing = sorted(sizes)
     rows = fetches(*((size, True) for size in growing), (growing[-1] + more, False))
@@ -180,24 +181,63 @@ def test_what_was_kept_at_the_window_s_far_end_may_be_in_it_or_not() -> None:
     assert judged(more)[2] == Attempt.TOO_LARGE
 
 
-@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=30), st.integers(0, 5))
-def test_samples_are_in_doubt_where_other_admissible_times_begin_others(
-    gaps_ms: list[int], width_ms: int
-) -> None:
-    n = len(gaps_ms)
-    rows = fetches(*[(1.0, False)] * n)
-    at_ms = 1_000_000 + np.cumsum(gaps_ms)
-    rows = replace(rows, recorded_at_ms=at_ms, interval_ms=np.full(n, width_ms))
-    doubts = sample_doubts(rows, FetchLimits(), np.array([0]))
-    if not doubts.any():
-        earliest = _starts(at_ms - np.arange(n) % 2 * width_ms)
-        assert earliest == _starts(at_ms)
+def test_a_try_at_whole_samples_of_a_young_window_may_be_a_window_more_or_less() -> None:
+    # Kafka 3.9.1, 31 samples: a cold broker's first fetches took 76 ms, then it was asked again
+    # 5 s after them, give or take those. From 5 000 ms on only 0 ms of its window count.
+    rows = logged(
+        (0, 76, 131_184.0, 0), (37, 28, 131_184.0, 0), (42, 3, 131_184.0, 0),
+        (52, 8, 130_653.0, 4_895), (4_975, 3, 145_578.0, 4_967), (9_944, 3, 130_578.0, 3_998),
+        (13_945, 3, 130_578.0, 3_997), (17_943, 2, 130_563.0, 3_998),
+        bound=15_000.0, samples=31,
+    )  # fmt: skip
+    limits = FetchLimits(samples=31)
+    assert set(judged(rows, limits)[3:]) == {Attempt.PLAUSIBLE}
+    more = replace(rows, amount=rows.amount + 15_000.0 * (np.arange(8) == 4))
+    assert judged(more, limits)[4] is Attempt.TOO_LARGE
+    # 200 ms earlier their windows are what they are.
+    earlier = np.where(np.arange(8) >= 4, 200, 0)
+    sure = replace(rows, recorded_at_ms=rows.recorded_at_ms - earlier)
+    assert judged(sure, limits)[4] is Attempt.TOO_LARGE
 
 
-def _starts(times: np.ndarray) -> list[int]:
-    """Return the positions of the records that begin a sample of a second."""
-    start, found = int(times[0]), [0]
-    for i, at_ms in enumerate(times.tolist()):
-        if at_ms - start >= 1_000:
-            start, found = at_ms, [*found, i]
-    return found
+def test_so_may_one_at_whole_samples_after_the_ones_before_have_left() -> None:
+    # Kafka 4.1.0, 11 samples: the oldest sample began 8 998 ms before the fifth of these.
+    rows = logged(
+        (0, 7, 131_236.0, 2_996), (2_997, 2, 131_156.0, 2_996), (5_995, 3, 131_156.0, 2_998),
+        (8_996, 3, 131_184.0, 0), (8_998, 2, 151_096.0, 3_116), (12_115, 2, 131_176.0, 3_000),
+        (15_117, 3, 131_176.0, 2_996), (18_117, 2, 131_176.0, 2_997), (21_115, 3, 131_184.0, 0),
+        bound=20_000.0, samples=11,
+    )  # fmt: skip
+    assert set(judged(rows)) == {Attempt.PLAUSIBLE, Attempt.NOT_THROTTLED}
+
+
+def test_what_is_read_after_an_error_is_no_evidence_of_the_tries_before_it() -> None:
+    # Kafka 3.9.1 at its end: after 114 answers of FENCED_LEADER_EPOCH one more is throttled.
+    rows = logged(
+        (0, 3, 15_497.0, 672), (702, 2, 49_487.0, 3_236), (3_941, 3, 97_472.0, 6_196),
+        (10_533, 5, 130.0, 0), (10_536, 2, 12_732.0, 931),
+        bound=15_000.0, samples=31,
+    )  # fmt: skip
+    limits = FetchLimits(samples=31)
+    fenced = np.arange(5) == 3
+    unserved = replace(rows, has_records=np.zeros(5, bool))
+    assert judged(unserved, limits)[4] is Attempt.TOO_SMALL
+    assert judged(replace(unserved, has_errors=fenced), limits)[4] is Attempt.UNKNOWN
+    # Of two partitions one was not served: its part of the tries was not handed out.
+    half = replace(rows, amount=rows.amount + np.where(fenced, 20_000.0, 0.0))
+    assert judged(half, limits)[2] is Attempt.TOO_LARGE
+    assert judged(replace(half, has_errors=fenced), limits)[2] is Attempt.UNKNOWN
+
+
+def logged(*fetched: tuple[int, int, float, int], bound: float, samples: int) -> FetchRows:
+    """Return fetches as (ms, width of its admissible times, bytes, throttle)."""
+    at_ms, width_ms, size, throttle_ms = (np.array(column) for column in zip(*fetched, strict=True))
+    n = len(fetched)
+    return replace(
+        fetches(*zip(size.tolist(), (throttle_ms > 0).tolist(), strict=True)),
+        recorded_at_ms=1_700_000_000_000 + at_ms,
+        interval_ms=width_ms,
+        bound=np.full(n, bound),
+        span_ms=np.full(n, samples * 1_000),
+        logged_ms=throttle_ms,
+    )

@@ -54,6 +54,17 @@ def test_a_throttled_fetch_was_taken_back_and_its_size_is_not_in_the_log() -> No
 
 
 @pytest.mark.parametrize(
+    ("codes", "expected"), [([0], False), ([], False), (None, False), ([0, 74], True)]
+)
+def test_a_fetch_says_whether_a_partition_was_not_served(
+    codes: list[int] | None, expected: bool
+) -> None:
+    rows = [FETCH | {"error_codes": [6]}, FETCH | {"error_codes": codes}]
+    first, second = amounts(rows, quota(5e4, **CONSUMER))
+    assert (first["has_errors"], second["has_errors"]) == (True, expected)
+
+
+@pytest.mark.parametrize(
     "of_a_broker",
     [{"is_replica": True}, {"is_forwarded": True}, {"listener": "CONTROLLER"}],
     ids=["follower", "forwarded", "controller listener"],

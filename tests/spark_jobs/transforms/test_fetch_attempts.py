@@ -32,6 +32,7 @@ def fetch(size: float, *, throttled: bool = False, at_ms: int = 0, **columns: An
         "behaviour": RECORD_AND_UNRECORD if throttled else RECORD,
         "logged_throttle_time_ms": 2_000 if throttled else 0,
         "has_records": not throttled,
+        "has_errors": False,
         "request_bytes": NEXT_BYTES if throttled else FIRST_BYTES,
         "fetch_max_bytes": 52_428_800,
         "bound": BOUND,
@@ -192,6 +193,34 @@ def test_an_answer_without_records_ends_no_run() -> None:
         assert attempts([*tries(9e5), nothing])[0] is Attempt.UNKNOWN
         last = fetch(2e5, request_bytes=NEXT_BYTES)
         assert attempts([*tries(9e5), nothing, last])[0] is Attempt.TOO_LARGE
+
+
+def test_an_answer_with_an_error_ends_a_run() -> None:
+    fenced = fetch(130.0, has_records=False, has_errors=True, request_bytes=NEXT_BYTES)
+    small = fetch(2e5, request_bytes=NEXT_BYTES)
+    assert attempts([*tries(9e5), fenced, small])[0] is Attempt.UNKNOWN
+    # One that hands out some of what was tried says nothing of the rest.
+    half = fetch(2e5, has_errors=True, request_bytes=NEXT_BYTES)
+    assert attempts([*tries(9e5), half])[0] is Attempt.UNKNOWN
+    not_said = fetch(2e5, has_errors=None, request_bytes=NEXT_BYTES)
+    assert attempts([*tries(9e5), not_said])[0] is Attempt.TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [(RateProfile.RATE_3_3, Attempt.TOO_LARGE), (RateProfile.RATE_3_8, Attempt.PLAUSIBLE)],
+)
+def test_a_sample_that_may_have_left_counts_by_its_profile(
+    profile: RateProfile, expected: Attempt
+) -> None:
+    # The first sample is from 0 to 800 ms: 11 s before the try its last event may have left.
+    rows = [
+        fetch(9e5, request_bytes=NEXT_BYTES),
+        fetch(9e5, request_bytes=NEXT_BYTES, at_ms=800),
+        fetch(20e5, throttled=True, at_ms=11_800, earliest_ms=11_799, latest_ms=11_801),
+        fetch(9e5, request_bytes=NEXT_BYTES, at_ms=14_000),
+    ]
+    assert Attempt(found(rows, profiles=[profile]).attempt[2]) is expected
 
 
 def test_a_client_with_a_request_quota_may_be_throttled_by_that() -> None:

@@ -1,0 +1,128 @@
+"""Where a sensor's window may have been another than the replayed one.
+
+A record time is known to an interval, and what hangs on it jumps: a record begins the next sample
+or does not (Kafka: ``SampledStat.record``), a sample has left the window or has not
+(``SampledStat.purgeObsoleteSamples``), and of a window that is not full yet only what is over whole
+samples counts (``Rate.windowSize``): one millisecond more may make it a whole sample shorter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+_START_MS = attrgetter("start_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRule:
+    """How a sensor keeps its samples."""
+
+    samples: int
+    window_ms: int
+    # From 3.8 on a sample is kept until its last event left the window, before until its start did.
+    keeps_overlapping: bool = True
+
+
+class WindowDoubts(NamedTuple):
+    """What is in doubt, per record of one sensor; arrays."""
+
+    begins: Bools  # whether it began a sample
+    leaves: Bools  # whether a sample had left the window by then
+    longer: Bools  # whether its window was a whole sample longer
+    shorter: Bools  # whether it was one shorter
+
+
+@dataclass(slots=True)
+class _Sample:
+    start_ms: int
+    start_width_ms: int
+    last_ms: int
+    last_width_ms: int
+
+    def reset(self, at_ms: int, width_ms: int) -> None:
+        self.start_ms = self.last_ms = at_ms
+        self.start_width_ms = self.last_width_ms = width_ms
+
+
+def window_doubts(recorded_at_ms: Int64s, interval_ms: Int64s, rule: WindowRule) -> WindowDoubts:
+    """Return what is in doubt at the records of one sensor, which are in order of time.
+
+    ``interval_ms`` is the width of each record's admissible times. Every record is measured.
+    """
+    n = len(recorded_at_ms)
+    doubts = WindowDoubts(*(np.zeros(n, bool) for _ in range(4)))
+    slots: list[_Sample] = []
+    current = 0
+    rows = zip(recorded_at_ms.tolist(), interval_ms.tolist(), strict=True)
+    for i, (at_ms, width_ms) in enumerate(rows):
+        current, doubts.begins[i] = _record(slots, current, at_ms, width_ms, rule)
+        doubts.leaves[i] = _leave(slots, at_ms, width_ms, rule)
+        doubts.longer[i], doubts.shorter[i] = _may_wrap(slots, at_ms, width_ms, rule)
+    return doubts
+
+
+def _record(
+    slots: list[_Sample], current: int, at_ms: int, width_ms: int, rule: WindowRule
+) -> tuple[int, bool]:
+    """Return the slot that a record goes to, and whether it may have gone to the other one."""
+    if not slots:
+        slots.append(_Sample(at_ms, width_ms, at_ms, width_ms))
+        return 0, False
+    sample = slots[current]
+    past_ms = at_ms - sample.start_ms - rule.window_ms
+    reach_ms = width_ms + sample.start_width_ms
+    if past_ms < 0:
+        sample.last_ms, sample.last_width_ms = at_ms, width_ms
+    else:
+        current = (current + 1) % (rule.samples + rule.keeps_overlapping)
+        if current == len(slots):
+            slots.append(_Sample(at_ms, width_ms, at_ms, width_ms))
+        slots[current].reset(at_ms, width_ms)
+    return current, _may_be_across(past_ms, reach_ms)
+
+
+def _leave(slots: list[_Sample], at_ms: int, width_ms: int, rule: WindowRule) -> bool:
+    """Empty what has left the window; return whether a sample may have, or may have stayed."""
+    span_ms = rule.samples * rule.window_ms
+    in_doubt = False
+    for sample in slots:
+        until_ms, until_width_ms = sample.start_ms, sample.start_width_ms
+        if rule.keeps_overlapping:
+            until_ms, until_width_ms = sample.last_ms, sample.last_width_ms
+        overdue_ms = at_ms - until_ms - span_ms
+        in_doubt |= _may_be_across(overdue_ms, width_ms + until_width_ms)
+        if overdue_ms >= 0:
+            sample.reset(at_ms, width_ms)
+    return in_doubt
+
+
+def _may_wrap(
+    slots: list[_Sample], at_ms: int, width_ms: int, rule: WindowRule
+) -> tuple[bool, bool]:
+    """Return whether the window may have been a whole sample longer, and whether one shorter.
+
+    It is shorter from a whole sample since the oldest one began on; from samples - 1 of them on
+    the time counts as it is.
+    """
+    oldest = min(slots, key=_START_MS)
+    elapsed_ms = at_ms - oldest.start_ms
+    reach_ms = width_ms + oldest.start_width_ms
+    whole = min(elapsed_ms // rule.window_ms, rule.samples - 1)
+    may_be_longer = whole > 0 and elapsed_ms - reach_ms < whole * rule.window_ms
+    next_ms = (whole + 1) * rule.window_ms
+    return may_be_longer, whole + 1 < rule.samples and elapsed_ms + reach_ms >= next_ms
+
+
+def _may_be_across(past_ms: int, reach_ms: int) -> bool:
+    """Return whether what is past a limit may be before it, or what is before may have reached it.
+
+    ``reach_ms`` is how far the time between two records may be off.
+    """
+    return -reach_ms <= past_ms < reach_ms
