@@ -44,7 +44,7 @@ def published_audit(warehouse: Path, cluster: str, day: dt.date) -> PublishedAud
     if not re.fullmatch(CLUSTER_PATTERN, cluster):
         return None
     folder = RunScope(warehouse, cluster, day).output_dir("reports")
-    return _audit(folder) if folder.is_dir() else None
+    return _audit(folder)
 
 
 def audit_of_run(warehouse: Path, dag_run_id: str) -> PublishedAudit | None:
@@ -79,7 +79,7 @@ def _audit(folder: Path) -> PublishedAudit | None:
     # Other folders are not ours, whatever they hold: no audit writes such names.
     with suppress(ValueError):
         day = dt.date.fromisoformat(folder.name.removeprefix("date="))
-        if re.fullmatch(CLUSTER_PATTERN, cluster):
+        if folder.is_dir() and re.fullmatch(CLUSTER_PATTERN, cluster):
             files = tuple(sorted(_files(folder)))
             return PublishedAudit(cluster, day, files, _outcome(folder / OUTCOME_NAME))
     return None
