@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,9 +17,13 @@ from spark_jobs.airflow_home import airflow_environment, prepare_home
 from spark_jobs.settings import SparkSettings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
+    from spark_jobs.warehouse import RunScope
+
 ROOT = Path(__file__).parent.parent
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +106,29 @@ def fake_steps(fake_steps_in: Callable[[Path], FakeSteps], tmp_path: Path) -> Fa
 def _own_airflow(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("airflow"):
         request.getfixturevalue("airflow_home")
+
+
+@pytest.fixture(scope="session")
+def small_day(tmp_path_factory: pytest.TempPathFactory) -> RunScope:
+    """Return the busy day of a small published warehouse, which tests only read."""
+    from tests.spark_jobs.pages.published_day import small_warehouse
+
+    return small_warehouse(tmp_path_factory.mktemp("small") / "warehouse")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, for a module: while Playwright runs, no other test's event loop can."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+        found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
+        if found is None and not Path(own).exists():
+            pytest.skip(
+                f"no Chromium: none of {', '.join(CHROMIUM)} is on PATH, nor is {own} there. "
+                "Get one: apt-get install chromium, or .venv/bin/playwright install chromium"
+            )
+        # The sandbox needs rights that a container does not have; the pages are this machine's.
+        with playwright.chromium.launch(executable_path=found, args=["--no-sandbox"]) as chromium:
+            yield chromium

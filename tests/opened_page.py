@@ -10,11 +10,24 @@ SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 
 
 def opened(browser: Browser, path: Path, size: str, scheme: str) -> tuple[Page, list[str]]:
-    """Return the opened page, and what the browser complained about or asked the world for."""
+    """Return a file opened without a network, and what the browser complained about or asked."""
     address = path.as_uri()
+    page, noticed = watched_page(browser, address, size, scheme, is_offline=True)
+    page.goto(address)
+    return page, noticed
+
+
+def watched_page(
+    browser: Browser, origin: str, size: str, scheme: str, *, is_offline: bool = False
+) -> tuple[Page, list[str]]:
+    """Return an empty page, and a list that grows with each complaint, dialog and request.
+
+    Of requests only those are noticed that go elsewhere than to addresses that begin with
+    ``origin``.
+    """
     width, height = SIZES[size]
     context = browser.new_context(
-        offline=True,
+        offline=is_offline,
         viewport={"width": width, "height": height},
         color_scheme="dark" if scheme == "dark" else "light",
     )
@@ -27,9 +40,8 @@ def opened(browser: Browser, path: Path, size: str, scheme: str) -> tuple[Page, 
         "request",
         lambda request: (
             None
-            if request.url.startswith((address, "data:"))
+            if request.url.startswith((origin, "data:", "blob:" + origin))
             else noticed.append(f"request: {request.url}")
         ),
     )
-    page.goto(address)
     return page, noticed

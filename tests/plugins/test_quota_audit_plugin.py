@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from spark_jobs.warehouse import RunScope
+from tests.spark_jobs.pages.every_address import every_address
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DAY = dt.date(2026, 11, 20)
 REPORT = "/reports/east/2026-11-20/report.html"
+WHO = ("anonymous", "junk cookie", "user without a role", "viewer")
+STATUS = dict(zip(WHO, (401, 403, 403, 200), strict=True))
+CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 
 pytestmark = [
     pytest.mark.airflow,
@@ -59,84 +64,125 @@ def client_of(plugin: Any, auth_manager: Any) -> Callable[..., TestClient]:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi.testclient import TestClient
 
-    def client(warehouse: Path, role: str | None = None, anonymous: bool = False) -> TestClient:
-        app = plugin.create_app(warehouse)
-        if not anonymous:
+    roles = {"viewer": "VIEWER", "user without a role": None}
+
+    def client(warehouse: Path, who: str = "viewer", app: Any = None) -> TestClient:
+        app = app or plugin.create_app(warehouse)
+        if who in roles:
             app.dependency_overrides[get_user] = lambda: SimpleAuthManagerUser(
-                username="viv", role=role
+                username="viv", role=roles[who]
             )
-        return TestClient(app)
+        cookies = {"_token": "junk"} if who == "junk cookie" else None
+        return TestClient(app, cookies=cookies, follow_redirects=False)
 
     return client
 
 
+def as_table(answers: dict[str, dict[str, int]]) -> str:
+    """Return route → column → status as lines of text."""
+    columns = list(next(iter(answers.values())))
+    lines = [
+        f"{route:<48}" + "".join(f"{row[c]:>{len(c) + 2}}" for c in columns)
+        for route, row in answers.items()
+    ]
+    return "\n".join([f"{'':<48}" + "".join(f"  {c}" for c in columns), *lines])
+
+
+def test_only_who_may_read_the_runs_gets_an_answer_from_any_route(
+    client_of: Callable[..., TestClient], plugin: Any, small_day: RunScope
+) -> None:
+    clients = {who: client_of(small_day.warehouse, who) for who in WHO}
+    addresses = every_address(plugin.create_app(small_day.warehouse), small_day)
+    answers = {
+        route: {who: client.get(address).status_code for who, client in clients.items()}
+        for route, address in addresses.items()
+    }
+    print(as_table(answers))
+    assert answers == dict.fromkeys(addresses, STATUS), as_table(answers)
+
+
+def test_who_may_not_read_the_runs_is_told_nothing_of_the_warehouse(
+    client_of: Callable[..., TestClient], plugin: Any, small_day: RunScope
+) -> None:
+    addresses = every_address(plugin.create_app(small_day.warehouse), small_day)
+    for who in WHO[:-1]:
+        client = client_of(small_day.warehouse, who)
+        answers = {client.get(address).text for address in addresses.values()}
+        assert answers <= {'{"detail":"Not authenticated"}', '{"detail":"Invalid JWT token"}',
+                           '{"detail":"Forbidden"}'}  # fmt: skip
+
+
+def test_no_route_takes_anything_that_could_change_something(
+    client_of: Callable[..., TestClient], plugin: Any, small_day: RunScope
+) -> None:
+    client = client_of(small_day.warehouse)
+    addresses = every_address(plugin.create_app(small_day.warehouse), small_day)
+    headers = {"Sec-Fetch-Site": "same-origin"}
+    answers = {
+        route: {m: client.request(m, address, headers=headers).status_code for m in CHANGING}
+        for route, address in addresses.items()
+    }
+    print(as_table(answers))
+    assert answers == dict.fromkeys(addresses, dict.fromkeys(CHANGING, 405)), as_table(answers)
+
+
+@pytest.mark.parametrize("method", CHANGING)
 @pytest.mark.parametrize(
-    "path",
-    ["/", REPORT, "/reports/east/2026-11-20/recommendations.csv", "/explain"],
+    ("comes_from", "status"),
+    [("cross-site", 403), ("same-site", 403), (None, 403), ("none", 200), ("same-origin", 200)],
 )
-@pytest.mark.parametrize(
-    ("who", "status"),
-    [({"anonymous": True}, 401), ({"role": None}, 403), ({"role": "VIEWER"}, 200)],
-    ids=["anonymous", "without a role", "viewer"],
-)
-def test_only_who_may_read_the_runs_sees_anything(
+def test_a_route_that_changes_something_would_take_it_from_these_pages_only(
     client_of: Callable[..., TestClient],
+    plugin: Any,
     warehouse: Path,
-    path: str,
-    who: dict[str, Any],
+    method: str,
+    comes_from: str | None,
     status: int,
 ) -> None:
-    assert client_of(warehouse, **who).get(path).status_code == status
+    app = plugin.create_app(warehouse)
+    app.add_api_route("/change", lambda: "changed", methods=[method])
+    headers = {"Sec-Fetch-Site": comes_from} if comes_from else {}
+    client = client_of(warehouse, app=app)
+    assert client.request(method, "/change", headers=headers).status_code == status
+    anonymous = client_of(warehouse, "anonymous", plugin.create_app(warehouse))
+    anonymous.app.add_api_route("/change", lambda: "changed", methods=[method])
+    assert anonymous.request(method, "/change", headers=headers).status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/nothing"])
 def test_the_routes_a_guard_would_not_reach_do_not_exist(
     client_of: Callable[..., TestClient], warehouse: Path, path: str
 ) -> None:
-    assert client_of(warehouse, anonymous=True).get(path).status_code == 404
+    assert client_of(warehouse, "anonymous").get(path).status_code == 404
 
 
-def test_the_list_has_the_newest_day_first_with_its_files(
-    client_of: Callable[..., TestClient], warehouse: Path
+def test_a_run_leads_to_what_it_audited_and_its_checks_to_data_quality(
+    client_of: Callable[..., TestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = client_of(warehouse, role="VIEWER").get("/").text
-    links = ["reports/west/2026-11-21/report.html", REPORT[1:], "reports/east/2026-11-20/recom"]
-    places = [page.index(f'href="{link}') for link in links]
-    assert places == sorted(places)
+    from spark_jobs.jobs.publish_report import publish_run
+    from tests.spark_jobs.report.day_builder import quiet_day
 
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__2026-11-21T00:00:00+00:00")
+    scope = quiet_day(tmp_path)
+    publish_run(scope)
+    client = client_of(tmp_path)
+    audit = f"/clusters/{scope.cluster}/{scope.day}"
+    run = {"run_id": "manual__2026-11-21T00:00:00+00:00"}
 
-def test_a_what_if_has_its_own_column_and_is_a_page_with_or_without_a_report(
-    client_of: Callable[..., TestClient], tmp_path: Path
-) -> None:
-    publish(tmp_path, "east", DAY, {"whatif.html": "<h1>What if</h1>"})
-    client = client_of(tmp_path, role="VIEWER")
-    rows = client.get("/").text.split("<tr>")
-    assert re.findall(r"<th>(.*?)</th>", rows[1]) == [
-        *["Day (UTC)", "Cluster", "Report", "What-if", "Files"],
-    ]
-    href = f"reports/east/{DAY}/whatif.html"
-    cells = re.findall(r"<td>(.*?)</td>", " ".join(rows[2].split()))
-    assert [cell.strip() for cell in cells] == [
-        *[str(DAY), "east", "none", f'<a href="{href}">open</a>', ""],
-    ]
-    page = client.get(f"/{href}")
-    assert page.text == "<h1>What if</h1>"
-    assert page.headers["content-type"].startswith("text/html")
-    assert page.headers["content-security-policy"].startswith("sandbox ")
+    def leads_to(**query: str) -> tuple[int, str | None]:
+        answer = client.get("/", params=query)
+        return answer.status_code, answer.headers.get("location")
 
-
-def test_an_empty_warehouse_says_what_to_do(
-    client_of: Callable[..., TestClient], tmp_path: Path
-) -> None:
-    answer = client_of(tmp_path / "none", role="VIEWER").get("/")
-    assert answer.status_code == 200
-    assert "Trigger the DAG quota_audit_daily" in answer.text
+    assert leads_to(**run) == (303, audit)
+    assert leads_to(**run, task_id="publish_report") == (303, audit)
+    assert leads_to(**run, task_id="validate_ingested") == (303, f"{audit}/quality")
+    assert leads_to(run_id="another") == (404, None)
 
 
 def test_a_report_may_run_no_script_and_load_nothing(
     client_of: Callable[..., TestClient], warehouse: Path
 ) -> None:
-    answer = client_of(warehouse, role="VIEWER").get(REPORT)
+    answer = client_of(warehouse).get(REPORT)
     assert answer.text == "<h1>East</h1>"
     assert answer.headers["content-type"].startswith("text/html")
     policy = answer.headers["content-security-policy"]
@@ -149,7 +195,7 @@ def test_a_report_may_run_no_script_and_load_nothing(
 def test_any_other_file_is_handed_out_as_text_to_keep(
     client_of: Callable[..., TestClient], warehouse: Path
 ) -> None:
-    answer = client_of(warehouse, role="VIEWER").get("/reports/east/2026-11-20/recommendations.csv")
+    answer = client_of(warehouse).get("/reports/east/2026-11-20/recommendations.csv")
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.headers["content-disposition"].startswith("attachment")
 
@@ -170,51 +216,44 @@ def test_any_other_file_is_handed_out_as_text_to_keep(
         "/reports/east/2026-11-20/%2fetc%2fpasswd",
         "/reports/east/2026-11-20/report.html%00.txt",
         "/reports/east/2026-11-20/report.html%0a",
+        "/data_docs/..%2fsecret.html",
+        "/data_docs/%2e%2e/secret.html",
+        "/data_docs/link.html",
+        "/data_docs/%2fetc%2fpasswd",
+        "/data_docs/index.html%00.html",
+        "/data_docs/",
+        "/static/..%2frouter.py",
+        "/static/chart.js%00",
+        "/clusters/..%2f..%2fx/2026-11-20",
+        "/clusters/east/2026-11-20/entities/..%2f..",
     ],
 )
 def test_nothing_but_a_published_file_can_be_asked_for(
     client_of: Callable[..., TestClient], warehouse: Path, path: str
 ) -> None:
-    (warehouse / "secret.txt").write_text("secret")
+    for secret in ("secret.txt", "secret.html"):
+        (warehouse / secret).write_text("secret")
+    (warehouse / "data_docs").mkdir()
+    (warehouse / "data_docs" / "link.html").symlink_to(warehouse / "secret.html")
     (warehouse / "reports" / "cluster=east" / f"date={DAY}" / ".hidden").write_text("secret")
-    answer = client_of(warehouse, role="VIEWER").get(path)
+    answer = client_of(warehouse).get(path)
     assert answer.status_code in (404, 422)
-    assert "secret" not in answer.text
+    assert "secret" not in answer.text.replace(path.rsplit("/", 1)[1], "")
 
 
-@pytest.mark.parametrize("name", ["..", "../secret.txt", "/etc/passwd", "", ".", "report.html\n"])
-def test_a_name_is_looked_up_not_joined(plugin: Any, warehouse: Path, name: str) -> None:
-    (warehouse / "reports" / "cluster=east" / "secret.txt").write_text("secret")
-    assert plugin.published_file(warehouse, "east", DAY, name) is None
-    assert plugin.published_file(warehouse, "east", DAY, "report.html").is_file()
-
-
-def test_a_link_out_of_the_reports_is_not_followed(
-    plugin: Any, warehouse: Path, tmp_path: Path
+def test_airflow_gets_one_page_tree_with_a_menu_item_and_a_tab_of_runs_and_tasks(
+    plugin: Any,
 ) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("secret")
-    folder = warehouse / "reports" / "cluster=east" / f"date={DAY}"
-    (folder / "link.txt").symlink_to(secret)
-    (warehouse / "reports" / "cluster=out").mkdir()
-    (warehouse / "reports" / "cluster=out" / f"date={DAY}").symlink_to(tmp_path)
-    assert plugin.published_file(warehouse, "east", DAY, "link.txt") is None
-    assert plugin.published_file(warehouse, "out", DAY, "secret.txt") is None
-
-
-def test_folders_that_no_audit_writes_are_passed_over(plugin: Any, warehouse: Path) -> None:
-    for name in ("cluster=east/date=soon", "cluster=<b>/date=2026-11-20", "other/date=2026-11-20"):
-        (warehouse / "reports" / name).mkdir(parents=True)
-    found = [(audit.cluster, audit.day) for audit in plugin.published_audits(warehouse)]
-    assert found == [("west", dt.date(2026, 11, 21)), ("east", DAY)]
-
-
-def test_airflow_gets_one_page_tree_and_one_menu_item(plugin: Any) -> None:
     (app,) = plugin.QuotaAuditPlugin.fastapi_apps
-    (view,) = plugin.QuotaAuditPlugin.external_views
     assert app["url_prefix"] == "/quota-audit"
-    assert view["href"] == "quota-audit/"
-    assert (view["destination"], view["url_route"]) == ("nav", "quota-audits")
+    views = plugin.QuotaAuditPlugin.external_views
+    assert {view["destination"]: view["href"] for view in views} == {
+        "nav": "quota-audit/",
+        "dag_run": "quota-audit/?run_id={RUN_ID}",
+        "task_instance": "quota-audit/?run_id={RUN_ID}&task_id={TASK_ID}",
+    }
+    assert len({view["url_route"] for view in views}) == 3
+    assert [view.get("category") for view in views] == ["browse", None, None]
 
 
 def test_the_folder_holds_one_module_with_a_name_nobody_else_has() -> None:

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from spark_jobs.report.whatif_page import publish_whatif
+from tests.opened_page import SIZES, opened
 from tests.spark_jobs.report.day_builder import HOSTILE
-from tests.spark_jobs.report.opened_page import SIZES, opened
 from tests.spark_jobs.report.whatif_builder import POLICIES, three_policies
 from tests.tables_builder import scope_in
 
