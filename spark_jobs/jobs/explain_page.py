@@ -47,8 +47,8 @@ def _place(warehouse: Path, form: Mapping[str, str], to: Addresses) -> Place:
 
 def _asked(form: Mapping[str, str]) -> Asked:
     broker = form["broker"]
-    if broker and not broker.isdecimal():
-        raise BadInputError(f"Broker {broker!r}: expected the number of a broker, or nothing.")
+    if broker and not re.fullmatch(r"\d{1,9}", broker):
+        raise BadInputError(f"Broker {broker[:40]!r}: expected the number of a broker, or nothing.")
     return Asked(
         line=form["line"] or None,
         user=form["user"] or None,

@@ -84,10 +84,7 @@ class Answers:
 
     def entities(self, cluster: str, day: dt.date, form: Form) -> Answer:
         """Return the list of a day's clients."""
-        page = _first(form, "page") or "1"
-        query = EntitiesQuery(
-            _first(form, "q"), _first(form, "quota_type"), int(page) if page.isdecimal() else 1
-        )
+        query = EntitiesQuery(_first(form, "q"), _first(form, "quota_type"), _page_number(form))
         return self._of_day(cluster, day, "entities", lambda p, s: entities_page(p, s, query))
 
     def entity(self, cluster: str, day: dt.date, name: str, form: Form) -> Answer:
@@ -125,13 +122,11 @@ class Answers:
 
     def recommendations(self, cluster: str, day: dt.date, form: Form) -> Answer:
         """Return the page of a day's proposals."""
-        page = _first(form, "page") or "1"
-        number = int(page) if page.isdecimal() else 1
         return self._of_day(
             cluster,
             day,
             "recommendations",
-            lambda p, s: recommendations_page(p, s, _first(form, "q"), number),
+            lambda p, s: recommendations_page(p, s, _first(form, "q"), _page_number(form)),
         )
 
     def whatif(self, cluster: str, day: dt.date) -> Answer:
@@ -220,6 +215,11 @@ def _first(form: Form, name: str) -> str:
     return next(iter(form.get(name, ())), "").strip()
 
 
+def _page_number(form: Form) -> int:
+    page = _first(form, "page")
+    return int(page) if re.fullmatch(r"\d{1,9}", page) else 1
+
+
 def _entity_query(form: Form) -> EntityQuery:
     brokers = tuple(form.get("broker", ()))
     if not all(re.fullmatch(r"\d{1,9}", broker) for broker in brokers):
@@ -238,8 +238,11 @@ def _moment_ms(form: Form, name: str) -> int | None:
         return None
     try:
         moment = dt.datetime.fromisoformat(text)
-    except ValueError as error:
+    except ValueError:
+        moment = None
+    # A range around the first or last moments that a calendar has would leave it.
+    if moment is None or not 1970 <= moment.year < 9999:
         raise BadInputError(
             f"{name}: found {text[:40]!r}, expected a moment like 2026-11-21T10:30:00Z."
-        ) from error
+        )
     return int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)

@@ -20,6 +20,7 @@ from spark_jobs.pages.throttled_requests import throttled_requests
 from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.human_numbers import unit_of
 from spark_jobs.report.published_rows import read_rows
+from spark_jobs.report.visible_text import shortened
 from spark_jobs.tables import DEMAND
 from spark_jobs.warehouse import RunScope, read_table
 
@@ -118,7 +119,7 @@ def chart_of(place: Place, scope: RunScope, view: EntityView) -> dict[str, Any]:
                     if mark.broker_id in (None, broker_id)
                 ],
                 "findings": [
-                    [f.from_ms, f.until_ms, f.explanation]
+                    [f.from_ms, f.until_ms, shortened(f.explanation)]
                     for f in view.findings
                     if f.broker_id in (None, broker_id)
                 ],

@@ -114,7 +114,7 @@ function tooltip(chart) {
       line(`broker ${panel.broker}: ${value}, ${bound}${held ? `; throttled ${held[2]} requests, ${(held[3] / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} s in this stretch` : ""}`);
       const near = (from) => Math.abs(from - at) <= chart.step_ms;
       panel.changes.filter(([from]) => near(from)).forEach(([, text]) => line(`quota of ${text}`));
-      panel.findings.filter(([from, until]) => from <= at && at <= until).forEach(([, , text]) => line(`finding: ${text.slice(0, 120)}`));
+      panel.findings.filter(([from, until]) => from <= at && at <= until).forEach(([, , text]) => line(`finding: ${text}`));
     });
     return box;
   };
