@@ -39,6 +39,15 @@ def test_the_csv_holds_every_row_as_it_is(folder: Path) -> None:
     assert table.to_pylist() == ROWS
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
+def test_no_name_is_a_formula_to_a_spreadsheet(tmp_path: Path, name: str) -> None:
+    write_files(table_of("recommendations", [row("recommendations", quota_user=name)]), tmp_path)
+    lines = csv.read_csv(
+        tmp_path / "recommendations.csv", parse_options=csv.ParseOptions(newlines_in_values=True)
+    )
+    assert lines["quota_user"].to_pylist() == [f"'{name}"]
+
+
 @pytest.mark.parametrize("name", ["apply.sh", "rollback.sh"])
 def test_the_scripts_are_executable_and_refuse_to_run_by_accident(folder: Path, name: str) -> None:
     script = folder / name
