@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -11,6 +13,9 @@ from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.router import page_router
 from spark_jobs.report.findings import findings_of
 from spark_jobs.warehouse import RunScope
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
 
 DAG_ID = "quota_audit_daily"
 _QUERIES = {"/clusters/{cluster}/{day}/finding": "?id={finding}"}
@@ -22,6 +27,15 @@ def pages_app(warehouse: Path) -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(page_router(warehouse, DAG_ID))
     return app
+
+
+def client_of(app: FastAPI) -> TestClient:
+    """Return a client that follows no redirect."""
+    with warnings.catch_warnings():
+        # Of the HTTP library that it is made with.
+        warnings.simplefilter("ignore")
+        from fastapi.testclient import TestClient
+    return TestClient(app, follow_redirects=False)
 
 
 def every_address(app: FastAPI, scope: RunScope) -> dict[str, str]:
