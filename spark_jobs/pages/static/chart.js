@@ -180,13 +180,17 @@ function read(place) {
 
 // The page of another view is asked for as a whole: what it shows, and its address, are the same
 // whether one zoomed there or was sent the link.
+let asked = 0;
 async function show(from, until) {
+  const own = ++asked;
   const address = new URL(location.href);
   address.searchParams.set("from", utc(from));
   address.searchParams.set("until", utc(until));
   const answer = await fetch(address, { credentials: "same-origin" });
   if (!answer.ok) return location.assign(address);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const text = await answer.text();
+  if (own !== asked) return;
+  const page = new DOMParser().parseFromString(text, "text/html");
   const main = page.querySelector("main");
   const focused = document.activeElement?.dataset?.zoom || (document.activeElement?.matches("[data-chart]") ? "chart" : null);
   document.querySelectorAll("[data-chart]").forEach((place) => echarts.getInstanceByDom(place.querySelector("[data-canvas]"))?.dispose());
@@ -211,7 +215,12 @@ const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "earlier", ArrowRigh
 
 function zooms(place, chart, drawn) {
   let settled;
-  const go = (how) => show(...moved(chart, how).map(Math.round));
+  // Where the last step leads: the next one goes on from there, also before the page has come.
+  let view = [chart.from, chart.until];
+  const go = (how) => {
+    view = moved({ ...chart, from: view[0], until: view[1] }, how).map(Math.round);
+    show(...view);
+  };
   place.addEventListener("keydown", (event) => {
     const how = KEYS[event.key];
     if (!how || event.ctrlKey || event.metaKey || event.altKey) return;
