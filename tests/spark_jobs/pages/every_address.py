@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from spark_jobs.jobs.explain_page import answer
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.router import page_router
 from spark_jobs.report.findings import findings_of
@@ -25,7 +26,7 @@ _NAMES = {"/static/": "chart.js", "/reports/": "report.html", "/data_docs/": "in
 def pages_app(warehouse: Path) -> FastAPI:
     """Return the pages without Airflow, so without a login."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(page_router(warehouse, DAG_ID))
+    app.include_router(page_router(warehouse, DAG_ID, answer))
     return app
 
 
