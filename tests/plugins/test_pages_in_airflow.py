@@ -130,7 +130,6 @@ def run_id(watched: Watched, server: AirflowServer, scope: RunScope) -> str:
     dialog.locator("[name=element_day]").fill(str(scope.day))
     dialog.get_by_role("button", name="Trigger").last.click()
     dialog.wait_for(state="hidden")
-    server.call("PATCH", AUDIT_URL, {"is_paused": False})
     (run,) = server.until(lambda: server.call("GET", f"{AUDIT_URL}/dagRuns")["dag_runs"], "run")
     server.until(lambda: ended(server, run["dag_run_id"]), "end of the run")
     return str(run["dag_run_id"])
