@@ -26,8 +26,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from spark_jobs.jobs.explain_page import answer
-from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.local_table import write_local, write_local_parts
 from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
+from spark_jobs.jobs.roll_up_rates import write_rollups
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.router import page_router
 from spark_jobs.report.audit_outcome import AuditOutcome, outcome_path, outcome_text
@@ -59,9 +60,9 @@ def write_day(scope: RunScope, seed: int, *, is_recent: bool) -> int:
     """Write what the pages read of a day; return the rows."""
     chance = np.random.default_rng(seed)
     active = sorted(chance.choice(CLIENTS, ACTIVE, replace=False), key=name_of)
-    rows = _rollups(scope, active, chance)
-    write_local(rows, "rate_rollups", scope, rows_in_group=ROWS_IN_GROUP)
-    written = rows.num_rows
+    spans = _rollups(scope, active, chance)
+    write_rollups(spans, scope)
+    written = sum(rows.num_rows for rows in spans)
     small = {
         "demand": [row("demand", quota_user=name_of(c), broker_id=b)
                    for c in range(CLIENTS) for b in range(BROKERS)],
@@ -83,7 +84,7 @@ def write_day(scope: RunScope, seed: int, *, is_recent: bool) -> int:
     return written
 
 
-def _rollups(scope: RunScope, active: list[int], chance: np.random.Generator) -> pa.Table:
+def _rollups(scope: RunScope, active: list[int], chance: np.random.Generator) -> list[pa.Table]:
     parts = []
     for _, span_ms in _SPANS:
         steps = _DAY_MS // span_ms
@@ -98,7 +99,7 @@ def _rollups(scope: RunScope, active: list[int], chance: np.random.Generator) ->
         np.full(CLIENTS * BROKERS, day_ms(scope.day)),
     )
     parts.append(_rollup_rows(_DAY_MS, users, brokers, starts, len(users), chance))
-    return pa.concat_tables(parts)
+    return parts
 
 
 def _rollup_rows(
@@ -163,7 +164,7 @@ def _write_decisions(scope: RunScope, active: list[int], chance: np.random.Gener
         "source_line": pa.array(np.arange(n)),
     }  # fmt: skip
     table = pa.table([columns[name] for name in DECISIONS.names], schema=DECISIONS)
-    write_local(table, "decisions", scope, rows_in_group=ROWS_IN_GROUP)
+    write_local_parts([(table, ROWS_IN_GROUP)], "decisions", scope)
     return n
 
 

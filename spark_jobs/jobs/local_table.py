@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,26 +14,31 @@ from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
 
 
-def write_local(
-    rows: pa.Table, table: str, scope: RunScope, rows_in_group: int | None = None
-) -> None:
+def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:
     """Replace this scope's partition of ``table`` by ``rows``; no rows leave an empty partition.
 
     The new files are complete beside the old ones before they take their place, so a reader sees
-    the old partition or the new one. A reader who wants few of the rows reads whole groups of
-    ``rows_in_group`` (None: Arrow's default).
+    the old partition or the new one.
     """
-    of_contract = rows.cast(TABLES[table])
+    write_local_parts([(rows, None)], table, scope)
+
+
+def write_local_parts(
+    parts: Sequence[tuple[pa.Table, int | None]], table: str, scope: RunScope
+) -> None:
+    """Replace this scope's partition of ``table`` by a file for each of ``parts``.
+
+    A part is rows and the most of them that a row group has (None: Arrow's default), which is the
+    least that a reader of few has to read.
+    """
     target = scope.partition_dir(table)
     staged = target.parent / f".staged-{uuid.uuid4().hex}"
+    contracts = [(rows.cast(TABLES[table]), in_group) for rows, in_group in parts]
     staged.mkdir(parents=True)
     try:
-        pq.write_table(
-            of_contract,
-            staged / "part-0.parquet",
-            compression="zstd",
-            row_group_size=rows_in_group,
-        )
+        for number, (rows, in_group) in enumerate(contracts):
+            file = staged / f"part-{number}.parquet"
+            pq.write_table(rows, file, compression="zstd", row_group_size=in_group)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.local_table import write_local_parts
 from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
 from spark_jobs.report.published_rows import count_rows, read_batches
 from spark_jobs.report.sensors import SENSOR_COLUMNS
@@ -17,7 +17,7 @@ from spark_jobs.warehouse import RunScope
 
 _KEYS = (*SENSOR_COLUMNS, "from_ms")
 _RATES = (*SENSOR_COLUMNS, "second_ms", "amount", "rate", "tokens", "bound")
-_ORDER = ("span_ms", "quota_type", "quota_user", "quota_client_id", "broker_id", "from_ms")
+_ORDER = ("quota_type", "quota_user", "quota_client_id", "broker_id", "from_ms")
 _MEASURES = {
     "seconds": "sum",
     "amount": "sum",
@@ -40,10 +40,17 @@ def roll_up_rates(scope: RunScope) -> int:
     for span_ms in ROLLUP_SPANS_MS[1:]:
         coarser = _rolled_up(spans[-1], span_ms)
         spans.append(coarser.append_column("span_ms", _repeated(span_ms, coarser)))
-    rows = pa.concat_tables(part.select(RATE_ROLLUPS.names).cast(RATE_ROLLUPS) for part in spans)
-    ordered = rows.sort_by([(name, "ascending") for name in _ORDER])
-    write_local(ordered, "rate_rollups", scope, rows_in_group=ROWS_IN_GROUP)
-    return int(rows.num_rows)
+    write_rollups(spans, scope)
+    return sum(rows.num_rows for rows in spans)
+
+
+def write_rollups(spans: Sequence[pa.Table], scope: RunScope) -> None:
+    """Write the rows of each span, the minutes first, as a file in order of sensor and time."""
+    in_order = [(name, "ascending") for name in _ORDER]
+    ordered = [rows.select(RATE_ROLLUPS.names).sort_by(in_order) for rows in spans]
+    # A client has few hours: groups as small as theirs cost little, for there are few in all.
+    in_group = [ROWS_IN_GROUP, *[ROWS_IN_GROUP // 16] * (len(ordered) - 1)]
+    write_local_parts(list(zip(ordered, in_group, strict=True)), "rate_rollups", scope)
 
 
 def _minutes(scope: RunScope) -> pa.Table:

@@ -13,13 +13,13 @@ import pyarrow.dataset as ds
 
 from spark_jobs.pages.entities import EntityUse, entities_of
 from spark_jobs.pages.history import DAY_MS, Floats, History, Series, Wanted, read_history
+from spark_jobs.pages.kept_tables import read_kept
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.quota_marks import QuotaMark, quota_marks
 from spark_jobs.pages.sample_windows import RANGE_MAX_MS, sample_starts_of
 from spark_jobs.pages.throttled_requests import throttled_requests
 from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.human_numbers import unit_of
-from spark_jobs.report.published_rows import read_rows
 from spark_jobs.report.visible_text import shortened
 from spark_jobs.tables import DEMAND
 from spark_jobs.warehouse import RunScope, read_table
@@ -80,7 +80,6 @@ def entity_page(place: Place, scope: RunScope, name: str, query: EntityQuery) ->
     view = entity_view(scope, name, query)
     if view is None:
         return None
-    rows = table_rows(view)
     return render(
         "entity.html.j2",
         place,
@@ -91,8 +90,8 @@ def entity_page(place: Place, scope: RunScope, name: str, query: EntityQuery) ->
         demand=_demand(scope, view.use),
         requests=throttled_requests(scope, view.wanted, tuple(s.broker_id for s in view.shown)),
         totals=[_total(series) for series in view.history.series],
-        rows=rows[:TABLE_ROWS_MAX],
-        rows_in_all=len(rows),
+        rows=table_rows(view, TABLE_ROWS_MAX),
+        rows_in_all=sum(len(series.start_ms) for series in view.shown),
         day_from_ms=_day_ms(place.day or scope.day),
         day_ms=DAY_MS,
         panels_max=PANELS_MAX,
@@ -138,22 +137,29 @@ def chart_of(place: Place, scope: RunScope, view: EntityView) -> dict[str, Any]:
     }
 
 
-def table_rows(view: EntityView) -> list[Mapping[str, Any]]:
-    """Return the steps of the shown brokers as rows, in order of time and broker."""
-    rows = [
-        {
-            "start_ms": int(s.start_ms[i]),
-            "broker_id": s.broker_id,
-            "value": _number(s.value[i]),
-            "bound": _number(s.bound[i]),
-            "amount": float(s.amount[i]),
-            "throttled_requests": int(s.throttled_requests[i]),
-            "throttle_time_ms": int(s.throttle_time_ms[i]),
-        }
-        for s in view.shown
-        for i in range(len(s.start_ms))
-    ]
-    return sorted(rows, key=lambda row: (row["start_ms"], row["broker_id"]))
+def table_rows(view: EntityView, rows_max: int | None = None) -> list[Mapping[str, Any]]:
+    """Return the steps of the shown brokers as rows, the first by time and broker."""
+    if not view.shown:
+        return []
+    start_ms = np.concatenate([s.start_ms for s in view.shown])
+    broker_id = np.concatenate([np.full(len(s.start_ms), s.broker_id) for s in view.shown])
+    index = np.concatenate([np.arange(len(s.start_ms)) for s in view.shown])
+    of_broker = {s.broker_id: s for s in view.shown}
+    rows = []
+    for at in np.lexsort((broker_id, start_ms))[:rows_max].tolist():
+        series, i = of_broker[int(broker_id[at])], int(index[at])
+        rows.append(
+            {
+                "start_ms": int(start_ms[at]),
+                "broker_id": series.broker_id,
+                "value": _number(series.value[i]),
+                "bound": _number(series.bound[i]),
+                "amount": float(series.amount[i]),
+                "throttled_requests": int(series.throttled_requests[i]),
+                "throttle_time_ms": int(series.throttle_time_ms[i]),
+            }
+        )
+    return rows
 
 
 def _wanted(scope: RunScope, use: EntityUse, query: EntityQuery) -> Wanted:
@@ -216,7 +222,7 @@ def _demand(scope: RunScope, use: EntityUse) -> list[dict[str, Any]]:
         & (ds.field("quota_user") == use.quota_user)
         & (ds.field("quota_client_id") == use.quota_client_id)
     )
-    rows: list[dict[str, Any]] = read_rows(scope, "demand", DEMAND.names, where).to_pylist()
+    rows: list[dict[str, Any]] = read_kept(scope, "demand", DEMAND.names, where).to_pylist()
     return sorted(rows, key=lambda row: (-row["throttle_time_ms"], row["broker_id"]))
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.report.published_rows import read_rows
+from spark_jobs.pages.kept_tables import read_kept
 from spark_jobs.tables import ROLLUP_SPANS_MS
 from spark_jobs.warehouse import RunScope, days_of
 
@@ -124,7 +124,7 @@ def _rows(scope: RunScope, wanted: Wanted, span_ms: int) -> pa.Table:
     )
     where = _is_wanted(whole, "from_ms") & (ds.field("span_ms") == span_ms)
     parts = [
-        read_rows(day, "rate_rollups", columns, where)
+        read_kept(day, "rate_rollups", columns, where)
         for day in _days(scope, whole, "rate_rollups")
     ]
     return _named(parts, columns)
@@ -136,7 +136,7 @@ def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
                "throttle_time_ms"]  # fmt: skip
     where = _is_wanted(wanted, "second_ms")
     rows = _named(
-        [read_rows(day, "rates", columns, where) for day in _days(scope, wanted, "rates")], columns
+        [read_kept(day, "rates", columns, where) for day in _days(scope, wanted, "rates")], columns
     )
     # A request is in the seconds of every sensor that it was recorded on; the minutes know which
     # of them throttled it.

@@ -9,8 +9,8 @@ from operator import itemgetter, or_
 import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
+from spark_jobs.pages.kept_tables import read_kept
 from spark_jobs.report.human_numbers import rate
-from spark_jobs.report.published_rows import read_rows
 from spark_jobs.report.wording import entity_name
 from spark_jobs.tables import DEFAULT
 from spark_jobs.warehouse import RunScope
@@ -40,7 +40,7 @@ def quota_marks(scope: RunScope, wanted: Wanted) -> list[QuotaMark]:
         & _part("quota_user", wanted.quota_user)
         & _part("quota_client_id", wanted.quota_client_id)
     )
-    rows = read_rows(scope, "quota_changes", _COLUMNS, where).to_pylist()
+    rows = read_kept(scope, "quota_changes", _COLUMNS, where).to_pylist()
     key = itemgetter("quota_user", "quota_client_id", "broker_id")
     begun = {(key(row), row["valid_from_ms"]) for row in rows}
     marks = []

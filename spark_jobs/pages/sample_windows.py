@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
-from spark_jobs.report.published_rows import read_rows
+from spark_jobs.pages.kept_tables import read_kept
 from spark_jobs.report.sensors import Sensor, sensor_filter
 from spark_jobs.warehouse import RunScope
 
@@ -61,7 +61,7 @@ def sample_starts_of(
         & (ds.field("recorded_at_ms") < wanted.until_ms)
     )
     columns = ["broker_id", "sensor_epoch", "sensor_seq", "recorded_at_ms"]
-    rows = read_rows(scope, "decisions", columns, where)
+    rows = read_kept(scope, "decisions", columns, where)
     if rows.num_rows > _ROWS_MAX:
         return {}
     rows = rows.sort_by([(name, "ascending") for name in columns[:3]])

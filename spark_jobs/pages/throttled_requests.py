@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
+from spark_jobs.pages.kept_tables import kept_table
 from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.warehouse import RunScope, open_table
+from spark_jobs.warehouse import RunScope
 
 REQUESTS_MAX = 20
 _BATCH_ROWS = 8192  # few are wanted: reading stops early
@@ -36,7 +37,7 @@ def throttled_requests(
         & (ds.field("recorded_at_ms") < wanted.until_ms)
         & held_back
     )
-    found = open_table(scope, "decisions").scanner(
+    found = kept_table(scope, "decisions").scanner(
         columns=_COLUMNS,
         filter=where,
         batch_size=_BATCH_ROWS,

@@ -73,19 +73,21 @@ def test_a_throttled_request_counts_for_the_sensor_that_throttled_it_only(scope:
         assert (requested["throttled_requests"], requested["throttle_time_ms"]) == (0, 0)
 
 
-def test_rows_are_in_order_of_span_sensor_and_time(scope: RunScope, monkeypatch) -> None:
-    monkeypatch.setattr(module, "ROWS_IN_GROUP", 10)
+def test_a_file_has_one_span_in_order_of_sensor_and_time(scope: RunScope, monkeypatch) -> None:
+    monkeypatch.setattr(module, "ROWS_IN_GROUP", 16)
     write_rows(scope, "rates", [
         second(60 * minute, quota_user=user, broker_id=broker_id)
         for minute in range(5) for user in ("zoe", "alice") for broker_id in (2, 1)
     ])  # fmt: skip
     roll_up_rates(scope)
-    rows = read_table(scope, "rate_rollups")
-    order = ("span_ms", "quota_type", "quota_user", "quota_client_id", "broker_id", "from_ms")
-    assert rows.sort_by([(name, "ascending") for name in order]).equals(rows)
-    (file,) = scope.partition_dir("rate_rollups").glob("*.parquet")
-    groups = [pq.ParquetFile(file).metadata.row_group(i).num_rows for i in range(3)]
-    assert groups == [10, 10, 8]
+    order = ("quota_type", "quota_user", "quota_client_id", "broker_id", "from_ms")
+    files = sorted(scope.partition_dir("rate_rollups").glob("*.parquet"))
+    assert len(files) == len(ROLLUP_SPANS_MS)
+    for file, span_ms, groups in zip(files, ROLLUP_SPANS_MS, (2, 4, 4), strict=True):
+        rows = pq.read_table(file)
+        assert set(rows["span_ms"].to_pylist()) == {span_ms}
+        assert rows.sort_by([(name, "ascending") for name in order]).equals(rows)
+        assert pq.ParquetFile(file).metadata.num_row_groups == groups
 
 
 def test_a_day_without_rates_has_no_rows(scope: RunScope) -> None:

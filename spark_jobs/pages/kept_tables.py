@@ -1,0 +1,40 @@
+"""Tables read again and again: the files of a day and what their footers say are kept."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from spark_jobs.tables import TABLES
+from spark_jobs.warehouse import RunScope, open_table
+
+KEPT_MAX = 256
+"""Of partitions: the footers of one with a million rows take some 100 kB."""
+
+
+def kept_table(scope: RunScope, table: str) -> ds.Dataset:
+    """Return this scope's rows of ``table``, as ``open_table`` does.
+
+    Of the KEPT_MAX last ones the list of files and their footers stay in memory, until the
+    partition is written again.
+    """
+    try:
+        stamp = scope.partition_dir(table).stat()
+    except FileNotFoundError:
+        return open_table(scope, table)
+    return _kept(scope, table, stamp.st_ino, stamp.st_mtime_ns)
+
+
+def read_kept(
+    scope: RunScope, table: str, columns: list[str], where: ds.Expression | None = None
+) -> pa.Table:
+    """Return ``columns`` of this scope's rows of ``table`` that ``where`` keeps."""
+    schema = pa.schema([TABLES[table].field(c) for c in columns])
+    return kept_table(scope, table).to_table(columns=columns, filter=where).cast(schema)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _kept(scope: RunScope, table: str, _inode: int, _changed_ns: int) -> ds.Dataset:
+    return open_table(scope, table)
