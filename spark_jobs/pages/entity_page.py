@@ -145,7 +145,7 @@ def table_rows(view: EntityView, rows_max: int | None = None) -> list[Mapping[st
     broker_id = np.concatenate([np.full(len(s.start_ms), s.broker_id) for s in view.shown])
     index = np.concatenate([np.arange(len(s.start_ms)) for s in view.shown])
     of_broker = {s.broker_id: s for s in view.shown}
-    rows = []
+    rows: list[Mapping[str, Any]] = []
     for at in np.lexsort((broker_id, start_ms))[:rows_max].tolist():
         series, i = of_broker[int(broker_id[at])], int(index[at])
         rows.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.pages.kept_tables import read_kept
+from spark_jobs.pages.kept_tables import read_kept_days
 from spark_jobs.tables import ROLLUP_SPANS_MS
 from spark_jobs.warehouse import RunScope, days_of
 
@@ -123,11 +123,8 @@ def _rows(scope: RunScope, wanted: Wanted, span_ms: int) -> pa.Table:
         wanted.broker_ids,
     )
     where = _is_wanted(whole, "from_ms") & (ds.field("span_ms") == span_ms)
-    parts = [
-        read_kept(day, "rate_rollups", columns, where)
-        for day in _days(scope, whole, "rate_rollups")
-    ]
-    return _named(parts, columns)
+    days = list(_days(scope, whole, "rate_rollups"))
+    return _named(read_kept_days(days, "rate_rollups", columns, where))
 
 
 def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
@@ -135,9 +132,8 @@ def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
     columns = ["broker_id", "second_ms", value, "bound", "amount", "throttled_requests",
                "throttle_time_ms"]  # fmt: skip
     where = _is_wanted(wanted, "second_ms")
-    rows = _named(
-        [read_kept(day, "rates", columns, where) for day in _days(scope, wanted, "rates")], columns
-    )
+    days = list(_days(scope, wanted, "rates"))
+    rows = _named(read_kept_days(days, "rates", columns, where))
     # A request is in the seconds of every sensor that it was recorded on; the minutes know which
     # of them throttled it.
     own = minutes.filter(ds.field("throttled_requests") > 0)
@@ -156,11 +152,8 @@ _NAMES = ["broker_id", "start_ms", "value", "bound", "amount", "throttled_reques
           "throttle_time_ms"]  # fmt: skip
 
 
-def _named(parts: Sequence[pa.Table], columns: list[str]) -> pa.Table:
-    if not parts:
-        kinds = (pa.int32(), pa.int64(), *[pa.float64()] * 3, pa.int64(), pa.int64())
-        return pa.schema(list(zip(_NAMES, kinds, strict=True))).empty_table()
-    return pa.concat_tables(parts).select(columns).rename_columns(_NAMES)
+def _named(rows: pa.Table) -> pa.Table:
+    return rows.rename_columns(_NAMES)
 
 
 def _by_broker(rows: pa.Table, wanted: Wanted, step_ms: int) -> Iterator[Series]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import pyarrow as pa
@@ -25,6 +26,17 @@ def kept_table(scope: RunScope, table: str) -> ds.Dataset:
     except FileNotFoundError:
         return open_table(scope, table)
     return _kept(scope, table, stamp.st_ino, stamp.st_mtime_ns)
+
+
+def read_kept_days(
+    scopes: Sequence[RunScope], table: str, columns: list[str], where: ds.Expression
+) -> pa.Table:
+    """Return ``columns`` of the rows of several days that ``where`` keeps, read side by side."""
+    schema = pa.schema([TABLES[table].field(c) for c in columns])
+    if not scopes:
+        return schema.empty_table()
+    days = ds.dataset([kept_table(scope, table) for scope in scopes])
+    return days.to_table(columns=columns, filter=where).cast(schema)
 
 
 def read_kept(

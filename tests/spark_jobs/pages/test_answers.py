@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from spark_jobs.pages.addresses import Addresses
+from spark_jobs.pages.answers import Answers
+from tests.tables_builder import row, scope_in, write_rows
+
+TO = Addresses("/quota-audit")
+
+
+def answers(warehouse: Path) -> Answers:
+    return Answers(warehouse, TO, "quota_audit_daily", lambda *asked: ("", 200))
+
+
+def test_a_day_that_was_not_published_for_its_data_shows_its_data_quality(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_rows(scope, "files", [row("files")])
+    assert answers(tmp_path).quality(scope.cluster, scope.day).status == 200
+    assert answers(tmp_path).audit(scope.cluster, scope.day).status == 404
+
+
+def test_a_day_that_was_never_read_has_no_page(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    found = answers(tmp_path).quality(scope.cluster, scope.day)
+    assert found.status == 404
+    assert b"No audit of" in found.body
+
+
+def test_a_link_out_of_the_data_docs_is_not_followed(tmp_path: Path) -> None:
+    docs = tmp_path / "data_docs"
+    docs.mkdir()
+    (tmp_path / "secret.html").write_text("secret")
+    (docs / "link.html").symlink_to(tmp_path / "secret.html")
+    (docs / "index.html").write_text("index")
+    for name in ("link.html", "../secret.html", "x/../../secret.html", "\0", ""):
+        assert answers(tmp_path).data_docs(name).status == 404, name
+    assert answers(tmp_path).data_docs("index.html").path == docs / "index.html"
