@@ -57,12 +57,6 @@ def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:
     return _entities(scope, stamp.st_ino, stamp.st_mtime_ns)
 
 
-def names_of(scope: RunScope, name: str) -> tuple[str, str] | None:
-    """Return the (quota_user, quota_client_id) that :func:`entity_id` gave ``name``, else None."""
-    found = (e for e in entities_of(scope) if e.entity_id == name)
-    return next(((e.quota_user, e.quota_client_id) for e in found), None)
-
-
 @lru_cache(maxsize=DAYS_KEPT_MAX)
 def _entities(scope: RunScope, _inode: int, _changed_ns: int) -> tuple[EntityUse, ...]:
     columns = [*_KEYS, "rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]

@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.jobs.roll_up_rates import roll_up_rates
 from spark_jobs.pages.addresses import Addresses, entity_id
-from spark_jobs.pages.entities import entities_of, names_of
+from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.entities_page import ROWS_MAX, EntitiesQuery, entities_page
 from spark_jobs.pages.page import Place
 from spark_jobs.warehouse import RunScope
@@ -46,11 +46,10 @@ def test_the_longest_throttled_come_first_then_the_closest_to_their_bound(scope:
     assert [one.quota_user for one in entities_of(scope)] == ["held", "busy", "idle", "free"]
 
 
-def test_a_name_is_found_by_its_id_and_no_other(scope: RunScope) -> None:
-    write_rows(scope, "rate_rollups", [day(), day(quota_user="", quota_client_id="alice")])
-    assert names_of(scope, entity_id("alice", "")) == ("alice", "")
-    assert names_of(scope, entity_id("", "alice")) == ("", "alice")
-    assert names_of(scope, "0" * 16) is None
+def test_an_id_is_of_one_pair_of_names_and_no_other() -> None:
+    names = [("alice", ""), ("", "alice"), ("al", "ice"), ("alice", "x"), ("[", '"'), ("", "")]
+    assert len({entity_id(*pair) for pair in names}) == len(names)
+    assert entity_id("alice", "") == "2f881f87db1cc107"  # links that were sent on stay good
 
 
 def test_a_day_that_is_audited_again_is_read_again(scope: RunScope) -> None:
