@@ -21,6 +21,7 @@ from spark_jobs.pages.throttled_requests import throttled_requests
 from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.human_numbers import unit_of
 from spark_jobs.report.visible_text import shortened
+from spark_jobs.report.wording import VERDICTS
 from spark_jobs.tables import DEMAND
 from spark_jobs.warehouse import RunScope, read_table
 
@@ -95,6 +96,7 @@ def entity_page(place: Place, scope: RunScope, name: str, query: EntityQuery) ->
         day_from_ms=_day_ms(place.day or scope.day),
         day_ms=DAY_MS,
         panels_max=PANELS_MAX,
+        verdicts=VERDICTS,
     )
 
 

@@ -24,8 +24,8 @@ def throttled_requests(
 ) -> list[dict[str, Any]]:
     """Return up to REQUESTS_MAX requests of the day in the range; reading stops with the last.
 
-    Rows of ``decisions``, in order of time; ``line`` names the line of the log as ``explain``
-    takes it.
+    Rows of ``decisions``, in order of time, the topics of a mutation as one; ``line`` names the
+    line of the log as ``explain`` takes it.
     """
     held_back = (ds.field("logged_throttle_time_ms") > 0) | ~ds.field("logged_admitted")
     where = (
@@ -44,8 +44,22 @@ def throttled_requests(
         batch_readahead=1,
         fragment_readahead=1,
     )
-    rows = found.head(REQUESTS_MAX).to_pylist()
-    for row in rows:
-        row["line"] = f"{row['source_file']}:{row['source_line']}"
+    requests: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in found.head(REQUESTS_MAX).to_pylist():
+        line = (row["source_file"], row["source_line"])
+        requests[line] = _together(requests[line], row) if line in requests else row
+    for (file, number), row in requests.items():
+        row["line"] = f"{file}:{number}"
         row["client"] = shortened(visible(row["client_id"] or ""))
-    return sorted(rows, key=lambda row: (row["recorded_at_ms"], row["source_line"]))
+    return sorted(requests.values(), key=lambda row: (row["recorded_at_ms"], row["source_line"]))
+
+
+def _together(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return two topics of a mutation as the request that they came in."""
+    replayed = [r["replayed_throttle_time_ms"] for r in (one, other)]
+    worse = other if one["verdict"] == "agree" else one
+    return one | {
+        "logged_admitted": one["logged_admitted"] and other["logged_admitted"],
+        "replayed_throttle_time_ms": max((ms for ms in replayed if ms is not None), default=None),
+        "verdict": worse["verdict"],
+    }
