@@ -33,6 +33,10 @@ class Addresses:
         """Return the address of the list of clusters and days."""
         return f"{self.base}/"
 
+    def outcomes(self) -> str:
+        """Return the address of what every audit found, as CSV."""
+        return f"{self.base}/audits.csv"
+
     def audit(self, cluster: str, day: object) -> str:
         """Return the address of one audited day."""
         return f"{self.base}/clusters/{cluster}/{day}"

@@ -6,14 +6,16 @@ import csv
 import datetime as dt
 import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.audit_page import audit_page
-from spark_jobs.pages.audits import audit_of_run, published_audit, published_file
+from spark_jobs.pages.audits import audit_of_run, published_audit, published_audits, published_file
 from spark_jobs.pages.entities_page import EntitiesQuery, entities_page
 from spark_jobs.pages.entity_page import EntityQuery, entity_page, entity_view, table_rows
 from spark_jobs.pages.finding_page import finding_page
@@ -22,7 +24,9 @@ from spark_jobs.pages.page import POLICY, STATIC, Place, render, static_file
 from spark_jobs.pages.quality_page import quality_page
 from spark_jobs.pages.recommendations_page import recommendations_page
 from spark_jobs.pages.whatif_page import whatif_page
+from spark_jobs.report.audit_outcome import AuditOutcome
 from spark_jobs.report.human_numbers import iso
+from spark_jobs.tables import SEVERITIES
 from spark_jobs.warehouse import RunScope
 
 SAFE = {
@@ -39,6 +43,8 @@ FILE_POLICY = (
     "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'"
 )
 _A_YEAR = "private, max-age=31536000, immutable"
+# By severity, in columns of its own; and what a person may have named as he liked.
+_NOT_IN_CSV = ("findings", "dag_run_id")
 Form = Mapping[str, Sequence[str]]
 Explained = Callable[[Path, Mapping[str, str], Addresses], tuple[str, int]]
 
@@ -75,6 +81,18 @@ class Answers:
             return Answer(status=303, headers={"Location": address(audit.cluster, audit.day)})
         return _page(overview_page(Place(self.to), self.warehouse, self.dag_id))
 
+    def outcomes(self) -> Answer:
+        """Return what every published audit found, as CSV; the newest day first."""
+        severities = [f"findings_{severity}" for severity in SEVERITIES]
+        names = [*(n for n in AuditOutcome.__struct_fields__ if n not in _NOT_IN_CSV), *severities]
+        rows = []
+        for audit in published_audits(self.warehouse):
+            if audit.outcome is not None:
+                found = msgspec.structs.asdict(audit.outcome)
+                counted = found.pop("findings")
+                rows.append(found | {f"findings_{s}": counted.get(s, 0) for s in SEVERITIES})
+        return _download(_csv(names, rows), "audits.csv")
+
     def audit(self, cluster: str, day: dt.date) -> Answer:
         """Return the page of an audited day."""
         audit = published_audit(self.warehouse, cluster, day)
@@ -106,13 +124,9 @@ class Answers:
         view = entity_view(RunScope(self.warehouse, cluster, day), name, query)
         if view is None:
             return self.missing("There is no such client on this day.")
-        text = io.StringIO()
-        rows = table_rows(view)
-        names = ["start", *(n for n in rows[0] if n != "start_ms")] if rows else ["start"]
-        writer = csv.DictWriter(text, names, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows({**row, "start": iso(row["start_ms"])} for row in rows)
-        return _download(text.getvalue().encode(), f"history-{cluster}-{day}-{name}.csv")
+        rows = [{"start": iso(row["start_ms"]), **row} for row in table_rows(view)]
+        names = [n for n in (rows[0] if rows else ["start"]) if n != "start_ms"]
+        return _download(_csv(names, rows), f"history-{cluster}-{day}-{name}.csv")
 
     def finding(self, cluster: str, day: dt.date, finding_id: str) -> Answer:
         """Return the page of a finding."""
@@ -213,6 +227,14 @@ def _file(path: Path) -> Answer:
 def _download(content: bytes, name: str) -> Answer:
     headers = SAFE | {"Content-Disposition": f'attachment; filename="{name}"'}
     return Answer(content, "text/csv; charset=utf-8", headers=headers)
+
+
+def _csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def _first(form: Form, name: str) -> str:

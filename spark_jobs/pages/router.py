@@ -41,6 +41,10 @@ def page_router(warehouse: Path, dag_id: str, explained: Explained) -> APIRouter
     ) -> Response:
         return _sent(answers(request).overview(run_id, task_id))
 
+    @router.get("/audits.csv")
+    def outcomes(request: Request) -> Response:
+        return _sent(answers(request).outcomes())
+
     @router.get("/explain")
     def explain(request: Request) -> Response:
         return _sent(answers(request).explain(_form(request)))

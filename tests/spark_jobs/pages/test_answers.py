@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.answers import Answers
-from tests.tables_builder import row, scope_in, write_rows
+from spark_jobs.report.publish import publish_report
+from spark_jobs.tables import SEVERITIES
+from spark_jobs.warehouse import read_table
+from tests.tables_builder import row, scope_in, write_day, write_rows
 
 TO = Addresses("/quota-audit")
 
@@ -36,3 +41,16 @@ def test_a_link_out_of_the_data_docs_is_not_followed(tmp_path: Path) -> None:
     for name in ("link.html", "../secret.html", "x/../../secret.html", "\0", ""):
         assert answers(tmp_path).data_docs(name).status == 404, name
     assert answers(tmp_path).data_docs("index.html").path == docs / "index.html"
+
+
+def test_every_audit_is_a_row_of_the_csv(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_day(scope)
+    publish_report(scope)
+    found = answers(tmp_path).outcomes()
+    (one,) = csv.DictReader(io.StringIO(found.body.decode()))
+    assert (one["cluster"], one["day"]) == (scope.cluster, str(scope.day))
+    findings = read_table(scope, "findings")["severity"].to_pylist()
+    for severity in SEVERITIES:
+        assert int(one[f"findings_{severity}"]) == findings.count(severity)
+    assert int(one["decisions"]) > 0
