@@ -296,7 +296,10 @@ BREAKS: dict[str, dict[str, Break]] = {
         "amount_not_negative": _each("amount", *_NO_NUMBER_FROM_0),
         "rate_not_negative": _each("rate", -0.01, _NAN),
         "bounds_in_order": _each("bound_max", 49_999.0),
-        "bound_not_negative": _each("bound_min", *_NO_NUMBER_FROM_0),
+        "bound_not_negative": _rows(
+            # NaN would be out of order too.
+            *({"bound_min": bad, "bound_max": bad} for bad in _NO_NUMBER_FROM_0 if bad == bad)
+        ),
         "throttled_requests_not_negative": _each("throttled_requests", -1),
         "throttle_time_not_negative": _each("throttle_time_ms", -1),
     },
