@@ -19,6 +19,8 @@ PROPERTIES = {
     QuotaType.PRODUCER_BYTE_RATE: "quota.producer.override",
     QuotaType.CONSUMER_BYTE_RATE: "quota.consumer.override",
 }
+LONG_END = 2.0**63
+"""Dynamic quotas are doubles, and hold this number; a long does not."""
 _HOW = (
     "A property replaces all overrides of its kind, so that those in force are in it too; it is",
     "read when a broker starts.",
@@ -56,6 +58,9 @@ def _why_not(alteration: QuotaAlteration, situation: Situation) -> str | None:
             "the property replaces all overrides, and one in force would be lost: "
             f"{_unlisted(lost)}; {elsewhere}."
         )
+    values = (alteration.before, alteration.after, *held.values())
+    if any(value is not None and value >= LONG_END for value in values):
+        return f"an override is a Java long, below {LONG_END:.0f}; {elsewhere}."
     reasons = (
         unsettable(alteration.quota_type, bound, f"override of {name!r} that stays in force")
         for name, bound in held.items()

@@ -199,6 +199,15 @@ def readable(target: str, text: str) -> bool:
     return target != "rpk" or not isinstance(yaml.safe_load(text)["quotas"], str)
 
 
+@pytest.mark.parametrize("which", ["before", "after", "in force"])
+def test_what_no_java_long_holds_is_no_override_of_kip13(which: str) -> None:
+    change = alteration(None, "c", **({} if which == "in force" else {which: 2.0**63}))
+    others = [value(None, "d", PRODUCER, 2.0**63)] if which == "in force" else []
+    rendered = render("kip13", [change], others)
+    (refusal,) = rendered.refusals
+    assert "is a Java long" in refusal.reason
+
+
 @each_target
 def test_before_wins_over_what_is_said_to_be_in_force(target: str) -> None:
     entity = (None, "c") if target == "kip13" else ("a", None)
