@@ -7,14 +7,15 @@ import great_expectations.expectations as gxe
 
 from expectations.custom_expectations import ExpectColumnValuesToBeMultipleOf
 from expectations.rules import (
-    LARGEST_DOUBLE,
     at_least,
     known_quota_type,
     not_after,
     not_negative,
     once,
+    rate_not_negative,
     rule,
     suite_of,
+    throttling_not_negative,
 )
 from spark_jobs.tables import ROLLUP_SPANS_MS
 
@@ -43,28 +44,10 @@ def suite() -> gx.ExpectationSuite:
         ),
         at_least("seconds_positive", "seconds", 1, "There is a row where there was traffic only."),
         not_negative("amount_not_negative", "amount", "An amount is not below 0."),
-        rule(
-            gxe.ExpectColumnValuesToBeBetween,
-            "rate_not_negative",
-            "A rate is not below 0 by more than rounding.",
-            column="rate",
-            min_value=-1e-3,
-            max_value=LARGEST_DOUBLE,
-        ),
+        rate_not_negative(),
         not_negative("bound_not_negative", "bound_min", "A bound is a number of at least 0."),
         not_after(
             "bounds_in_order", "bound_min", "bound_max", "The least bound is not the larger one."
         ),
-        at_least(
-            "throttled_requests_not_negative",
-            "throttled_requests",
-            0,
-            "throttled_requests counts, so it is not negative.",
-        ),
-        at_least(
-            "throttle_time_not_negative",
-            "throttle_time_ms",
-            0,
-            "The sum of throttle times is not negative.",
-        ),
+        *throttling_not_negative(),
     )

@@ -109,6 +109,36 @@ def not_negative(name: str, column: str, sentence: str, **arguments: Any) -> gxe
     )
 
 
+def rate_not_negative() -> gxe.Expectation:
+    """Return the rule that ``rate``, where it has a value, is no negative one."""
+    return rule(
+        gxe.ExpectColumnValuesToBeBetween,
+        "rate_not_negative",
+        "A rate is not below 0 by more than rounding.",
+        column="rate",
+        min_value=-1e-3,
+        max_value=LARGEST_DOUBLE,
+    )
+
+
+def throttling_not_negative() -> tuple[gxe.Expectation, gxe.Expectation]:
+    """Return the rules that throttled requests and their throttle times are counted from 0."""
+    return (
+        at_least(
+            "throttled_requests_not_negative",
+            "throttled_requests",
+            0,
+            "throttled_requests counts, so it is not negative.",
+        ),
+        at_least(
+            "throttle_time_not_negative",
+            "throttle_time_ms",
+            0,
+            "The sum of throttle times is not negative.",
+        ),
+    )
+
+
 def at_least(name: str, column: str, minimum: int, sentence: str) -> gxe.Expectation:
     """Return the rule that the integer ``column``, where it has a value, is >= ``minimum``."""
     return rule(gxe.ExpectColumnValuesToBeBetween, name, sentence, column=column, min_value=minimum)

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from spark_jobs.pages.addresses import CLUSTER_PATTERN
+from spark_jobs.pages.kept_tables import stamp_of
 from spark_jobs.report.audit_outcome import OUTCOME_NAME, AuditOutcome, read_outcome
 from spark_jobs.warehouse import RunScope
 
@@ -90,13 +91,10 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _outcome(path: Path) -> AuditOutcome | None:
-    try:
-        stamp = path.stat()
-    except FileNotFoundError:
-        return None
-    return _kept(path, stamp.st_ino, stamp.st_mtime_ns)
+    stamp = stamp_of(path)
+    return None if stamp is None else _kept(path, stamp)
 
 
 @lru_cache(maxsize=OUTCOMES_KEPT_MAX)
-def _kept(path: Path, _inode: int, _changed_ns: int) -> AuditOutcome | None:
+def _kept(path: Path, _stamp: tuple[int, int]) -> AuditOutcome | None:
     return read_outcome(path)

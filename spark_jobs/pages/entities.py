@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.pages.addresses import entity_id
+from spark_jobs.pages.kept_tables import stamp_of
 from spark_jobs.report.published_rows import read_rows
 from spark_jobs.report.wording import entity_name
 from spark_jobs.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
@@ -49,16 +50,12 @@ def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:
 
     Kept for DAYS_KEPT_MAX days, until the day is audited again.
     """
-    folder = scope.partition_dir("rate_rollups")
-    try:
-        stamp = folder.stat()
-    except FileNotFoundError:
-        return ()
-    return _entities(scope, stamp.st_ino, stamp.st_mtime_ns)
+    stamp = stamp_of(scope.partition_dir("rate_rollups"))
+    return () if stamp is None else _entities(scope, stamp)
 
 
 @lru_cache(maxsize=DAYS_KEPT_MAX)
-def _entities(scope: RunScope, _inode: int, _changed_ns: int) -> tuple[EntityUse, ...]:
+def _entities(scope: RunScope, _stamp: tuple[int, int]) -> tuple[EntityUse, ...]:
     columns = [*_KEYS, "rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]
     rows = read_rows(scope, "rate_rollups", columns, ds.field("span_ms") == _DAY_MS)
     rows = rows.append_column(_USE, pc.divide(rows["rate"], rows["bound_max"]))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow.dataset as ds
 
 from spark_jobs.pages.entities import EntityUse, entities_of
-from spark_jobs.pages.history import DAY_MS, Floats, History, Series, Wanted, read_history
+from spark_jobs.pages.history import (
+    DAY_MS,
+    Floats,
+    History,
+    Series,
+    Wanted,
+    day_begin_ms,
+    read_history,
+)
 from spark_jobs.pages.kept_tables import read_kept
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.quota_marks import QuotaMark, quota_marks
@@ -43,7 +49,7 @@ class EntityQuery:
 
 @dataclass(frozen=True, slots=True)
 class EntityView:
-    """What is shown of one client: the series of ``shown`` brokers, the totals of ``all``."""
+    """What is shown of one client: of the brokers in ``history`` those in ``shown`` are drawn."""
 
     uses: tuple[EntityUse, ...]
     use: EntityUse
@@ -60,8 +66,7 @@ def entity_view(scope: RunScope, name: str, query: EntityQuery) -> EntityView | 
     if not uses:
         return None
     use = next((one for one in uses if one.quota_type == query.quota_type), uses[0])
-    wanted = _wanted(scope, use, query)
-    history = read_history(scope, wanted)
+    wanted, history = _chosen(scope, use, query)
     shown = [s for s in history.series if not query.broker_ids or s.broker_id in query.broker_ids]
     shown.sort(key=lambda s: (-int(s.throttle_time_ms.sum()), -_highest(s), s.broker_id))
     shown = sorted(shown[:PANELS_MAX], key=lambda s: s.broker_id)
@@ -84,23 +89,20 @@ def entity_page(place: Place, scope: RunScope, name: str, query: EntityQuery) ->
     return render(
         "entity.html.j2",
         place,
-        name=name,
         query=query,
         view=view,
-        chart=chart_of(place, scope, view),
-        demand=_demand(scope, view.use),
+        chart=chart_of(scope, view),
+        demand=_demand(scope, view.wanted),
         requests=throttled_requests(scope, view.wanted, tuple(s.broker_id for s in view.shown)),
-        totals=[_total(series) for series in view.history.series],
+        broker_ids=[series.broker_id for series in view.history.series],
         rows=table_rows(view, TABLE_ROWS_MAX),
         rows_in_all=sum(len(series.start_ms) for series in view.shown),
-        day_from_ms=_day_ms(place.day or scope.day),
-        day_ms=DAY_MS,
         panels_max=PANELS_MAX,
         verdicts=VERDICTS,
     )
 
 
-def chart_of(place: Place, scope: RunScope, view: EntityView) -> dict[str, Any]:
+def chart_of(scope: RunScope, view: EntityView) -> dict[str, Any]:
     """Return what the chart draws: a panel a broker, times in epoch ms, numbers in its unit."""
     wanted, step_ms = view.wanted, view.history.step_ms
     starts = _sample_starts(scope, view)
@@ -133,7 +135,7 @@ def chart_of(place: Place, scope: RunScope, view: EntityView) -> dict[str, Any]:
         "unit": unit_of(wanted.quota_type),
         "from": wanted.from_ms,
         "until": wanted.until_ms,
-        "day": [_day_ms(scope.day), _day_ms(scope.day) + DAY_MS],
+        "day": [day_begin_ms(scope.day), day_begin_ms(scope.day) + DAY_MS],
         "step_ms": step_ms,
         "panels": panels,
     }
@@ -164,26 +166,30 @@ def table_rows(view: EntityView, rows_max: int | None = None) -> list[Mapping[st
     return rows
 
 
-def _wanted(scope: RunScope, use: EntityUse, query: EntityQuery) -> Wanted:
-    day_ms = _day_ms(scope.day)
+def _chosen(scope: RunScope, use: EntityUse, query: EntityQuery) -> tuple[Wanted, History]:
+    """Return what is shown, and its history: what was not asked for is chosen from the day's."""
+    day_ms = day_begin_ms(scope.day)
     whole = Wanted(use.quota_type, use.quota_user, use.quota_client_id, day_ms, day_ms + DAY_MS)
-    from_ms, until_ms = query.from_ms, query.until_ms
+    from_ms, until_ms, of_day = query.from_ms, query.until_ms, None
     if from_ms is None or until_ms is None:
-        active_from_ms, active_until_ms = _active(scope, whole)
+        of_day = read_history(scope, whole)
+        active_from_ms, active_until_ms = _active(of_day, whole)
         from_ms = active_from_ms if from_ms is None else from_ms
         until_ms = active_until_ms if until_ms is None else until_ms
     until_ms = max(until_ms, from_ms + RANGE_MIN_MS)
     from_ms = max(from_ms, until_ms - DAYS_MAX * DAY_MS)
-    return Wanted(use.quota_type, use.quota_user, use.quota_client_id, from_ms, until_ms)
+    wanted = replace(whole, from_ms=from_ms, until_ms=until_ms)
+    if of_day is not None and wanted == whole:
+        return wanted, of_day
+    return wanted, read_history(scope, wanted)
 
 
-def _active(scope: RunScope, whole: Wanted) -> tuple[int, int]:
+def _active(day: History, whole: Wanted) -> tuple[int, int]:
     """Return the day, or the part of it that the client was there, where that is a small one."""
-    series = read_history(scope, whole)
-    if not series.series:
+    if not day.series:
         return whole.from_ms, whole.until_ms
-    first = min(int(s.start_ms[0]) for s in series.series)
-    last = max(int(s.start_ms[-1]) for s in series.series) + series.step_ms
+    first = min(int(s.start_ms[0]) for s in day.series)
+    last = max(int(s.start_ms[-1]) for s in day.series) + day.step_ms
     if last - first > DAY_MS // 4:
         return whole.from_ms, whole.until_ms
     return first, last
@@ -218,23 +224,10 @@ def _sample_starts(scope: RunScope, view: EntityView) -> dict[int, list[int]]:
     return sample_starts_of(scope, wanted, windows)
 
 
-def _demand(scope: RunScope, use: EntityUse) -> list[dict[str, Any]]:
-    where = (
-        (ds.field("quota_type") == use.quota_type)
-        & (ds.field("quota_user") == use.quota_user)
-        & (ds.field("quota_client_id") == use.quota_client_id)
-    )
-    rows: list[dict[str, Any]] = read_kept(scope, "demand", DEMAND.names, where).to_pylist()
+def _demand(scope: RunScope, wanted: Wanted) -> list[dict[str, Any]]:
+    found = read_kept(scope, "demand", DEMAND.names, wanted.is_client)
+    rows: list[dict[str, Any]] = found.to_pylist()
     return sorted(rows, key=lambda row: (-row["throttle_time_ms"], row["broker_id"]))
-
-
-def _total(series: Series) -> dict[str, Any]:
-    return {
-        "broker_id": series.broker_id,
-        "highest": _number(_highest(series)),
-        "throttled_requests": int(series.throttled_requests.sum()),
-        "throttle_time_ms": int(series.throttle_time_ms.sum()),
-    }
 
 
 def _highest(series: Series) -> float:
@@ -251,7 +244,3 @@ def _numbers(values: Floats) -> list[float | None]:
 
 def _number(value: float) -> float | None:
     return float(f"{value:.6g}") if np.isfinite(value) else None
-
-
-def _day_ms(day: dt.date) -> int:
-    return (day.toordinal() - dt.date(1970, 1, 1).toordinal()) * DAY_MS

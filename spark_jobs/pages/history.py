@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,23 @@ class Wanted:
         """Return whether a token bucket decides."""
         return self.quota_type == "controller_mutation_rate"
 
+    @property
+    def is_client(self) -> ds.Expression:
+        """Return the condition that rows of a table with a sensor key are of the client."""
+        return (
+            (ds.field("quota_type") == self.quota_type)
+            & (ds.field("quota_user") == self.quota_user)
+            & (ds.field("quota_client_id") == self.quota_client_id)
+        )
+
+    def is_row(self, time_column: str) -> ds.Expression:
+        """Return the condition that rows with ``time_column`` (epoch ms) are wanted."""
+        time_ms = ds.field(time_column)
+        chosen = self.is_client & (time_ms >= self.from_ms) & (time_ms < self.until_ms)
+        if self.broker_ids is not None:
+            chosen &= ds.field("broker_id").isin(self.broker_ids)
+        return chosen
+
 
 def read_history(scope: RunScope, wanted: Wanted) -> History:
     """Return the history of ``wanted``, from the days of the cluster of ``scope``.
@@ -87,26 +104,15 @@ def read_history(scope: RunScope, wanted: Wanted) -> History:
 
 
 def _days(scope: RunScope, wanted: Wanted, table: str) -> Iterator[RunScope]:
-    first, last = wanted.from_ms // DAY_MS, (wanted.until_ms - 1) // DAY_MS
     for day in days_of(scope.warehouse, scope.cluster, table):
-        if first <= day.toordinal() - _EPOCH <= last:
+        begin_ms = day_begin_ms(day)
+        if wanted.from_ms < begin_ms + DAY_MS and begin_ms < wanted.until_ms:
             yield RunScope(scope.warehouse, scope.cluster, day)
 
 
-_EPOCH = dt.date(1970, 1, 1).toordinal()
-
-
-def _is_wanted(wanted: Wanted, time_column: str) -> ds.Expression:
-    chosen = (
-        (ds.field("quota_type") == wanted.quota_type)
-        & (ds.field("quota_user") == wanted.quota_user)
-        & (ds.field("quota_client_id") == wanted.quota_client_id)
-        & (ds.field(time_column) >= wanted.from_ms)
-        & (ds.field(time_column) < wanted.until_ms)
-    )
-    if wanted.broker_ids is not None:
-        chosen &= ds.field("broker_id").isin(wanted.broker_ids)
-    return chosen
+def day_begin_ms(day: dt.date) -> int:
+    """Return the first millisecond of a UTC day."""
+    return (day - dt.date(1970, 1, 1)).days * DAY_MS
 
 
 def _rows(scope: RunScope, wanted: Wanted, span_ms: int) -> pa.Table:
@@ -114,15 +120,8 @@ def _rows(scope: RunScope, wanted: Wanted, span_ms: int) -> pa.Table:
     columns = ["broker_id", "from_ms", value, "bound_max", "amount", "throttled_requests",
                "throttle_time_ms"]  # fmt: skip
     # A step that began before the range and reaches into it is shown whole.
-    whole = Wanted(
-        wanted.quota_type,
-        wanted.quota_user,
-        wanted.quota_client_id,
-        wanted.from_ms // span_ms * span_ms,
-        wanted.until_ms,
-        wanted.broker_ids,
-    )
-    where = _is_wanted(whole, "from_ms") & (ds.field("span_ms") == span_ms)
+    whole = replace(wanted, from_ms=wanted.from_ms // span_ms * span_ms)
+    where = whole.is_row("from_ms") & (ds.field("span_ms") == span_ms)
     days = list(_days(scope, whole, "rate_rollups"))
     return _named(read_kept_days(days, "rate_rollups", columns, where))
 
@@ -131,7 +130,7 @@ def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
     value = "tokens" if wanted.is_tokens else "rate"
     columns = ["broker_id", "second_ms", value, "bound", "amount", "throttled_requests",
                "throttle_time_ms"]  # fmt: skip
-    where = _is_wanted(wanted, "second_ms")
+    where = wanted.is_row("second_ms")
     days = list(_days(scope, wanted, "rates"))
     rows = _named(read_kept_days(days, "rates", columns, where))
     # A request is in the seconds of every sensor that it was recorded on; the minutes know which

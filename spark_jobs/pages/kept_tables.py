@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -21,11 +22,8 @@ def kept_table(scope: RunScope, table: str) -> ds.Dataset:
     Of the KEPT_MAX last ones the list of files and their footers stay in memory, until the
     partition is written again.
     """
-    try:
-        stamp = scope.partition_dir(table).stat()
-    except FileNotFoundError:
-        return open_table(scope, table)
-    return _kept(scope, table, stamp.st_ino, stamp.st_mtime_ns)
+    stamp = stamp_of(scope.partition_dir(table))
+    return open_table(scope, table) if stamp is None else _kept(scope, table, stamp)
 
 
 def read_kept_days(
@@ -47,6 +45,15 @@ def read_kept(
     return kept_table(scope, table).to_table(columns=columns, filter=where).cast(schema)
 
 
+def stamp_of(path: Path) -> tuple[int, int] | None:
+    """Return what is another once ``path`` was written again; None where nothing is there."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 @lru_cache(maxsize=KEPT_MAX)
-def _kept(scope: RunScope, table: str, _inode: int, _changed_ns: int) -> ds.Dataset:
+def _kept(scope: RunScope, table: str, _stamp: tuple[int, int]) -> ds.Dataset:
     return open_table(scope, table)

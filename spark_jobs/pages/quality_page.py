@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.pages.page import Place, render
+from spark_jobs.report.findings import severity_rank
 from spark_jobs.report.human_numbers import NONE, iso
 from spark_jobs.report.quality import (
     STAGES,
@@ -21,7 +22,6 @@ from spark_jobs.report.quality import (
     total_lines,
 )
 from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.tables import SEVERITIES
 from spark_jobs.warehouse import RunScope
 
 FILES_MAX = 200
@@ -112,17 +112,15 @@ def _stage(scope: RunScope, stage: str) -> StagePart:
 
 def _rules(rules: Sequence[tuple[CheckedTable, Rule]]) -> tuple[BrokenRule, ...]:
     """Return ``rules`` with their rows in words: broken checks first, then the worst ones."""
-    ranked = sorted(rules, key=lambda pair: (pair[1].error is None, _rank(pair[1].severity)))
+    ranked = sorted(
+        rules, key=lambda pair: (pair[1].error is None, severity_rank(pair[1].severity))
+    )
     found = []
     for table, rule in ranked:
         columns = tuple(dict.fromkeys(name for row in rule.sample for name in row))
         sample = tuple(tuple(_value(row, name) for name in columns) for row in rule.sample)
         found.append(BrokenRule(table.table, table.rows, rule, columns, sample))
     return tuple(found)
-
-
-def _rank(severity: str) -> int:
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 def _value(row: Mapping[str, Any], name: str) -> Value:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import itemgetter, or_
+from operator import itemgetter
 
 import pyarrow.dataset as ds
 
@@ -59,4 +58,4 @@ def _part(column: str, name: str) -> ds.Expression:
     field = ds.field(column)
     if not name:
         return field.is_null()
-    return reduce(or_, (field == value for value in (name, DEFAULT)))
+    return field.isin([name, DEFAULT])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
 from spark_jobs.pages.kept_tables import read_kept
-from spark_jobs.report.sensors import Sensor, sensor_filter
 from spark_jobs.warehouse import RunScope
 
 RANGE_MAX_MS = 120_000
@@ -51,17 +50,9 @@ def sample_starts_of(
 
     ``window_ms`` has the length of a sample of each broker that is asked about.
     """
-    sensors = [
-        Sensor(broker_id, wanted.quota_type, wanted.quota_user, wanted.quota_client_id)
-        for broker_id in window_ms
-    ]
-    where = (
-        sensor_filter(sensors)
-        & (ds.field("recorded_at_ms") >= wanted.from_ms - _LOOK_BACK_MS)
-        & (ds.field("recorded_at_ms") < wanted.until_ms)
-    )
+    earlier = replace(wanted, from_ms=wanted.from_ms - _LOOK_BACK_MS, broker_ids=tuple(window_ms))
     columns = ["broker_id", "sensor_epoch", "sensor_seq", "recorded_at_ms"]
-    rows = read_kept(scope, "decisions", columns, where)
+    rows = read_kept(scope, "decisions", columns, earlier.is_row("recorded_at_ms"))
     if rows.num_rows > _ROWS_MAX:
         return {}
     rows = rows.sort_by([(name, "ascending") for name in columns[:3]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.dataset as ds
@@ -28,15 +29,7 @@ def throttled_requests(
     line of the log as ``explain`` takes it.
     """
     held_back = (ds.field("logged_throttle_time_ms") > 0) | ~ds.field("logged_admitted")
-    where = (
-        (ds.field("quota_type") == wanted.quota_type)
-        & (ds.field("quota_user") == wanted.quota_user)
-        & (ds.field("quota_client_id") == wanted.quota_client_id)
-        & ds.field("broker_id").isin(broker_ids)
-        & (ds.field("recorded_at_ms") >= wanted.from_ms)
-        & (ds.field("recorded_at_ms") < wanted.until_ms)
-        & held_back
-    )
+    where = replace(wanted, broker_ids=broker_ids).is_row("recorded_at_ms") & held_back
     found = kept_table(scope, "decisions").scanner(
         columns=_COLUMNS,
         filter=where,

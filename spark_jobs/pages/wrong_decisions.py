@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
+from spark_jobs.pages.history import Wanted
 from spark_jobs.report.findings import Finding
 from spark_jobs.report.human_numbers import NONE, count, duration, moment, significant, size
 from spark_jobs.report.visible_text import shortened, visible
@@ -76,15 +77,15 @@ def wrong_decisions(scope: RunScope, finding: Finding) -> tuple[tuple[Decision, 
 
 
 def _where(finding: Finding) -> ds.Expression:
-    where = (
-        (ds.field("quota_type") == finding.quota_type)
-        & (ds.field("quota_user") == finding.quota_user)
-        & (ds.field("quota_client_id") == finding.quota_client_id)
-        & (ds.field("recorded_at_ms") >= finding.from_ms)
-        & (ds.field("recorded_at_ms") < finding.until_ms)
+    wanted = Wanted(
+        finding.quota_type,
+        finding.quota_user,
+        finding.quota_client_id,
+        finding.from_ms,
+        finding.until_ms,
+        None if finding.broker_id is None else (finding.broker_id,),
     )
-    if finding.broker_id is not None:
-        where &= ds.field("broker_id") == finding.broker_id
+    where = wanted.is_row("recorded_at_ms")
     is_wrong = _is_wrong(finding.kind)
     # One cause for all of them: also those that differ by what timing could explain one by one.
     return where & (is_wrong if finding.hypothesis is None else is_wrong | _differs())

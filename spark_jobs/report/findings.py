@@ -53,7 +53,7 @@ class Finding:
 def findings_of(scope: RunScope) -> tuple[Finding, ...]:
     """Return the findings of the run, critical ones first, then those with most decisions."""
     findings = [finding_of(row) for row in read_table(scope, "findings").to_pylist()]
-    findings.sort(key=lambda f: (_rank(f.severity), -f.decisions, f.from_ms, f.finding_id))
+    findings.sort(key=lambda f: (severity_rank(f.severity), -f.decisions, f.from_ms, f.finding_id))
     return tuple(findings)
 
 
@@ -69,8 +69,9 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
 def by_severity(findings: tuple[Finding, ...]) -> dict[str, int]:
     """Return how many findings there are of each severity, the worst first."""
     counted = Counter(f.severity for f in findings)
-    return {severity: counted[severity] for severity in sorted(counted, key=_rank)}
+    return {severity: counted[severity] for severity in sorted(counted, key=severity_rank)}
 
 
-def _rank(severity: str) -> int:
+def severity_rank(severity: str) -> int:
+    """Return where a severity stands, the worst at 0; one that nobody knows is the least."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

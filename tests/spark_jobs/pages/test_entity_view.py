@@ -55,7 +55,7 @@ def test_seconds_that_follow_one_another_are_one_throttled_stretch(scope: RunSco
     write(scope, rates, [throttled(s) for s in (2, 3, 5)])
     view = entity_view(scope, ALICE, EntityQuery())
     assert view is not None
-    (panel,) = chart_of(PLACE, scope, view)["panels"]
+    (panel,) = chart_of(scope, view)["panels"]
     assert panel["throttled"] == [
         [NOON_MS + 2000, NOON_MS + 4000, 2, 100],
         [NOON_MS + 5000, NOON_MS + 6000, 1, 50],
@@ -116,6 +116,6 @@ def test_numbers_of_the_chart_are_those_of_the_table_to_six_digits(scope: RunSco
     write(scope, [second(0, rate=123_456.789), second(1, rate=0.0), second(2, rate=None)], [])
     view = entity_view(scope, ALICE, EntityQuery())
     assert view is not None
-    (panel,) = chart_of(PLACE, scope, view)["panels"]
+    (panel,) = chart_of(scope, view)["panels"]
     assert panel["value"] == [123_457.0, 0.0, None]
     assert [row["value"] for row in table_rows(view)] == [123_457.0, 0.0, None]
