@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 UV_VERSION := 0.13.8
+PIP_AUDIT_VERSION := 2.10.1
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
 export GX_ANALYTICS_ENABLED := false
@@ -47,7 +48,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker check format bench gallery reference lock package clean
+.PHONY: test test-broker check audit-deps fuzz format bench gallery reference lock package clean
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest
 
@@ -62,16 +63,21 @@ check: setup-dev ## format, lint, types, coverage of the pure core, locks
 	.venv/bin/coverage report --fail-under=90
 	.venv/bin/pytest -q tests/test_lock.py
 
+# --strict: a package that the database does not answer for counts as one that is not audited.
+audit-deps: $(UV) ## look up every locked package in PyPI's advisories (needs the network)
+	$(UV) tool run --quiet pip-audit==$(PIP_AUDIT_VERSION) --strict --progress-spinner off \
+		--disable-pip --no-deps -r requirements.txt -r requirements-dev.txt
+
+FUZZ_LINES ?= 1000000
+fuzz: setup-dev ## read FUZZ_LINES bent log lines: nothing may raise, get lost or grow
+	.venv/bin/python -m tests.fuzz_lines $(FUZZ_LINES)
+
 format: setup-dev ## format and fix what can be fixed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: setup-dev ## ratios: kernels beside the JVM's Rate, alignment and policies beside the replay, ingest in MB/s
-	.venv/bin/python benchmarks/replay_kernel.py
-	.venv/bin/python benchmarks/alignment.py
-	.venv/bin/python benchmarks/policies.py
-	.venv/bin/python benchmarks/ingest.py
-	.venv/bin/python benchmarks/recommend.py
+bench: setup-dev ## ratios beside the JVM's Rate, Polars, applyInPandas, from_json: benchmarks/results/latest.json
+	.venv/bin/python benchmarks/run.py
 
 gallery: setup ## write docs/gallery: the design documents' own arguments, replayed
 	.venv/bin/python -m spark_jobs.gallery docs/gallery

@@ -1,133 +1,143 @@
-"""MB/s of request log from files to tables, beside Spark's own from_json over the same files.
+"""Megabytes of JSON request log that a core-second turns into the table ``requests``.
 
-Both read the same uncompressed copies of the bundled capture in one session, each warmed up once,
-and write Parquet. Spark's peer does less: it sums the logged record sizes and knows no wire size,
-no quarantine, no record time, no envelope.
+Each peer reads the same files and writes the same columns as zstd Parquet, in a process tree of its
+own. Counted are the CPU seconds of the whole tree, and only those by which a large archive costs
+more than a small one, once all is warm: what starting costs cancels out. Each is the best of
+ROUNDS, for others who use the machine only ever add to it.
+
+- ``ingest``: files to published tables ``requests`` and ``quarantine``, in Spark.
+- ``one process``: the same reader and writer, file after file, without Spark.
+- ``from_json``: Spark's own JSON functions with a schema of exactly what the columns need. It
+  leaves out what it cannot tell (sizes on the wire, quarantine, waits for replicas).
+- ``from_json, narrow``: ten columns only.
+
+``python benchmarks/ingest.py`` prints the table; :func:`ratios` returns what ``make bench`` keeps.
 """
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
-from spark_jobs.jobs.archive import find_archive
-from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingest_requests import ingest_requests
-from spark_jobs.jobs.log_stream import line_blocks
-from spark_jobs.jobs.spark_session import spark_session
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "capture"
-COPIES = 24
-PREFIX_CHARS = len("[2026-11-21 02:40:27,064] DEBUG Completed request:")
+from benchmarks.busy_log import write_archive  # noqa: E402
+from benchmarks.cpu_seconds import tree_seconds  # noqa: E402
+from benchmarks.from_json import few_columns, requests_table  # noqa: E402
+from spark_jobs.jobs.archive import find_archive  # noqa: E402
+from spark_jobs.jobs.ingest_options import IngestOptions  # noqa: E402
+from spark_jobs.jobs.ingest_requests import read_archive  # noqa: E402
+from spark_jobs.jobs.read_logs import ReadTask, read_log_file  # noqa: E402
+from spark_jobs.jobs.spark_session import spark_session  # noqa: E402
+from spark_jobs.request_log.chunk import LogOptions  # noqa: E402
 
-PEER_SCHEMA = T.StructType(
-    [
-        T.StructField(
-            "requestHeader",
-            T.StructType(
-                [
-                    T.StructField("requestApiKeyName", T.StringType()),
-                    T.StructField("clientId", T.StringType()),
-                    T.StructField("correlationId", T.IntegerType()),
-                ]
-            ),
-        ),
-        T.StructField("connection", T.StringType()),
-        T.StructField("principal", T.StringType()),
-        T.StructField("throttleTimeMs", T.IntegerType()),
-        T.StructField("localTimeMs", T.DoubleType()),
-        T.StructField("remoteTimeMs", T.DoubleType()),
-        T.StructField("sendTimeMs", T.DoubleType()),
-        T.StructField(
-            "request",
-            T.StructType(
-                [
-                    T.StructField(
-                        "topicData",
-                        T.ArrayType(
-                            T.StructType(
-                                [
-                                    T.StructField(
-                                        "partitionData",
-                                        T.ArrayType(
-                                            T.StructType(
-                                                [T.StructField("recordsSizeInBytes", T.LongType())]
-                                            )
-                                        ),
-                                    )
-                                ]
-                            )
-                        ),
-                    )
-                ]
-            ),
-        ),
-    ]
-)
+SMALL_MB, LARGE_MB, ROUNDS = 40, 240, 3
+UNIT = "marginal MB per core-second"
 
 
-def build_archive(folder: Path) -> int:
-    """Write COPIES uncompressed copies of the capture's logs; return their size in bytes."""
-    total = 0
-    for log in find_archive(EXAMPLE, "default").request_logs:
-        text = b"".join(line_blocks(log.path))
-        target = folder / f"broker={log.broker_id}"
-        target.mkdir(parents=True)
-        for copy in range(COPIES):
-            total += (target / f"kafka-request.log.{copy}").write_bytes(text)
-    return total
+def ingest(spark: SparkSession | None, archive: Path, out: Path) -> None:
+    """Read the archive as the daily audit does."""
+    assert spark is not None
+    read_archive(spark, find_archive(archive, "default"), out, None, IngestOptions.of())
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return the better of two runs, after one to warm up."""
-    work()
-    times = []
-    for _ in range(2):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return min(times)
+def one_process(_: SparkSession | None, archive: Path, out: Path) -> None:
+    """Read and write file after file."""
+    task = ReadTask(LogOptions("UTC", None, {}), out, None)
+    for log in find_archive(archive, "default").request_logs:
+        read_log_file(log, task)
 
 
-def peer(spark: SparkSession, archive: Path, out: Path) -> None:
-    """Read the same files with Spark's own JSON functions and write Parquet."""
-    lines = spark.read.text(f"{archive}/broker=*/kafka-request.log*")
-    body = F.expr(f"substring(value, {PREFIX_CHARS + 1})")
-    rows = lines.select(F.from_json(body, PEER_SCHEMA).alias("j"), F.substring("value", 2, 23))
-    size = F.expr(
-        "aggregate(flatten(transform(j.request.topicData, t -> t.partitionData)), 0L, "
-        "(a, p) -> a + coalesce(p.recordsSizeInBytes, 0L))"
-    )
-    rows.select(F.col("*"), size.alias("bytes")).write.mode("overwrite").parquet(str(out))
+def from_json(spark: SparkSession | None, archive: Path, out: Path) -> None:
+    """Write the columns that Spark's JSON functions give."""
+    assert spark is not None
+    requests_table(spark, archive).write.parquet(str(out / "requests"))
+
+
+def from_json_narrow(spark: SparkSession | None, archive: Path, out: Path) -> None:
+    """Write ten columns."""
+    assert spark is not None
+    few_columns(spark, archive).write.parquet(str(out / "requests"))
+
+
+PEERS: dict[str, Callable[[SparkSession | None, Path, Path], None]] = {
+    "ingest": ingest,
+    "one process": one_process,
+    "from_json": from_json,
+    "from_json, narrow": from_json_narrow,
+}
+WITHOUT_SPARK = {"one process"}
+
+
+def rates() -> dict[str, float]:
+    """Return the marginal megabytes per core-second of each peer."""
+    with tempfile.TemporaryDirectory(prefix="quota-audit-bench-") as name:
+        folder = Path(name)
+        small, large = (
+            write_archive(folder / str(size), size) / 1e6 for size in (SMALL_MB, LARGE_MB)
+        )
+        return {peer: (large - small) / _marginal_seconds(peer, folder) for peer in PEERS}
+
+
+def ratios() -> dict[str, dict[str, object]]:
+    """Return by how much the ingest does better than each peer, measured now."""
+    rate = rates()
+    return {
+        name: {
+            "ratio": rate["ingest"] / rate[peer],
+            "peer": what,
+            "unit": UNIT,
+            "ours": rate["ingest"],
+            "theirs": rate[peer],
+        }
+        for name, peer, what in (
+            ("ingest_vs_from_json", "from_json", "Spark from_json to Parquet, the same columns"),
+            ("ingest_vs_one_process", "one process", "the same reader and writer without Spark"),
+        )
+    }
+
+
+def _marginal_seconds(peer: str, folder: Path) -> float:
+    command = [sys.executable, __file__, peer, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def _measured(peer: str, folder: Path) -> float:
+    """Return by how many CPU seconds the large archive costs more, the best of ROUNDS of each."""
+    with nullcontext() if peer in WITHOUT_SPARK else spark_session("bench") as spark:
+        _seconds(peer, spark, folder / str(SMALL_MB))
+        found = [
+            [_seconds(peer, spark, folder / str(size)) for size in (SMALL_MB, LARGE_MB)]
+            for _ in range(ROUNDS)
+        ]
+    small, large = (min(seconds) for seconds in zip(*found, strict=True))
+    return large - small
+
+
+def _seconds(peer: str, spark: SparkSession | None, archive: Path) -> float:
+    with tempfile.TemporaryDirectory(prefix="quota-audit-bench-") as out:
+        before = tree_seconds()
+        PEERS[peer](spark, archive, Path(out))
+        return tree_seconds() - before
 
 
 def main() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="quota-audit-bench-"))
-    try:
-        size_mb = build_archive(folder / "archive") / 1e6
-        found = find_archive(folder / "archive", "default")
-        with spark_session("bench") as spark:
-            ours = seconds(
-                lambda: ingest_requests(
-                    spark, found, folder / "warehouse", None, IngestOptions.of()
-                )
-            )
-            theirs = seconds(lambda: peer(spark, folder / "archive", folder / "peer"))
-    finally:
-        shutil.rmtree(folder)
-    print(f"{size_mb:.0f} MB of request log, {len(found.request_logs)} files, local[*]")
-    print(f"{'quota-audit ingest':28} {size_mb / ours:8.1f} MB/s  {ours:6.1f} s")
-    print(f"{'Spark from_json to Parquet':28} {size_mb / theirs:8.1f} MB/s  {theirs:6.1f} s")
-    print(f"ratio {theirs / ours:.2f}")
+    if len(sys.argv) == 3:  # one peer, in a process tree of its own
+        print(_measured(sys.argv[1], Path(sys.argv[2])))
+        return
+    rate = rates()
+    print(f"{'':22}{UNIT:>28}{'ingest is':>12}")
+    for peer, each in rate.items():
+        print(f"{peer:22}{each:28.1f}{rate['ingest'] / each:11.2f}×")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

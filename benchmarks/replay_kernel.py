@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 # A script has its own folder on the path, not the one it was started from.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -37,6 +37,7 @@ BOUND = 1_000_000.0
 MEAN_GAP_MS = 20
 ROUNDS, WARM_UP_ROUNDS = 5, 2
 REFERENCE_ROWS_MAX = 50_000
+ROWS = 2_000_000
 
 
 def random_rows(n: int) -> Sequences:
@@ -98,7 +99,24 @@ def jvm_seconds(rows: Sequences, ours: RateReplay) -> float:
     return float(nanos[WARM_UP_ROUNDS:].min()) / 1e9
 
 
-def main(rows: Annotated[int, typer.Argument(min=SENSORS)] = 2_000_000) -> None:
+def ratios(rows: int = ROWS) -> dict[str, dict[str, Any]]:
+    """Return how many times faster the kernel is than Kafka's own class on the JVM."""
+    given = random_rows(rows)
+    theirs = jvm_seconds(given, kernel(given))
+    ours = best_seconds(lambda: kernel(given))
+    return {
+        "kernel_vs_jvm": {
+            "ratio": round(theirs / ours, 3),
+            "peer": f"Kafka {KAFKA_VERSION} Rate on the JVM",
+            "unit": "processor seconds of the peer / of the kernel, one thread",
+            "ours": round(ours, 4),
+            "theirs": round(theirs, 4),
+            "rows": rows,
+        }
+    }
+
+
+def main(rows: Annotated[int, typer.Argument(min=SENSORS)] = ROWS) -> None:
     given = random_rows(rows)
     ours = kernel(given)
     few = first_rows(given, min(rows, REFERENCE_ROWS_MAX))

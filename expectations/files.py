@@ -14,7 +14,7 @@ from expectations.rules import at_least, not_empty, once, rule, suite_of
 KEY = ("source_file",)
 
 # lines_read is the sum of the others, which a rule of its own says.
-_COUNTS = ("bytes_read", "requests", "quarantined", "other", "other_days")
+_COUNTS = ("bytes_read", "requests", "quarantined", "other", "other_days", "duplicated")
 
 
 def suite() -> gx.ExpectationSuite:
@@ -37,8 +37,9 @@ def suite() -> gx.ExpectationSuite:
         rule(
             ExpectFirstColumnToBeSumOfTheRest,
             "lines_are_conserved",
-            "Lines read = requests + quarantined + other + lines of other days, in every file.",
-            column_list=["lines_read", "requests", "quarantined", "other", "other_days"],
+            "Lines read = requests + quarantined + other + lines of other days + lines that count "
+            "in another file, in every file.",
+            column_list=["lines_read", *_COUNTS[1:]],
         ),
         rule(
             ExpectShareOfSumsToBeAtMost,

@@ -24,8 +24,8 @@ from spark_jobs.airflow_home import (
 )
 from spark_jobs.audit_progress import AuditProgress
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
-from spark_jobs.run_form import CLUSTER_PATTERN, TIMEZONE_PATTERN, VERSION_PATTERN
-from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.run_form import TIMEZONE_PATTERN, VERSION_PATTERN
+from spark_jobs.settings import CLUSTER_PATTERN, DailyAuditSettings
 from spark_jobs.step_process import run_process
 from spark_jobs.submit import DailyAudit
 from spark_jobs.submitted_step import default_launcher

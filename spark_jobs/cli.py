@@ -43,6 +43,7 @@ from spark_jobs.cli_options import (
 )
 from spark_jobs.cli_proposals import list_proposals
 from spark_jobs.errors import BadInputError, QuotaAuditError
+from spark_jobs.report.visible_text import visible
 from spark_jobs.settings import refused_settings
 from spark_jobs.warehouse import RunScope
 
@@ -401,7 +402,9 @@ def main() -> None:
 
 
 def _end(said: str, exit_code: int) -> NoReturn:
-    typer.secho(f"error: {said}", err=True, fg=typer.colors.RED)
+    # A file's name may hold what a terminal obeys.
+    shown = "\n".join(visible(line) for line in said.split("\n"))
+    typer.secho(f"error: {shown}", err=True, fg=typer.colors.RED)
     sys.exit(exit_code)
 
 

@@ -8,6 +8,9 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+"""Names of clusters: they become names of folders, parts of addresses and of Airflow's forms."""
+
 
 class SparkSettings(BaseSettings):
     """How a step starts Spark; read from ``QUOTA_AUDIT_SPARK_*``."""
@@ -22,6 +25,15 @@ class SparkSettings(BaseSettings):
     driver_java_options: str = ""
     # Into how many parts Spark cuts sorted tables: two or three per core.
     shuffle_partitions: int = Field(default=8, ge=1)
+
+
+class IngestSettings(BaseSettings):
+    """What an ingest refuses to read; read from ``QUOTA_AUDIT_INGEST_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_INGEST_", frozen=True)
+
+    # A .gz or .zst that unpacks to more than 256 MB and to so many times its size is refused.
+    unpacked_ratio_max: int = Field(default=200, ge=1)
 
 
 class JudgeSettings(BaseSettings):

@@ -128,6 +128,10 @@ FILES = pa.schema(
         _required("other", I64),
         # Lines of the file that belong to another day than the one audited.
         _required("other_days", I64),
+        # Lines of a file that is another's copy: they count there.
+        _required("duplicated", I64),
+        pa.field("duplicate_of", STR),
+        _required("digest", STR),  # XXH3 (128 bits) of the unpacked bytes, in hex
     ]
 )
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from spark_jobs.errors import BadInputError
+from spark_jobs.settings import CLUSTER_PATTERN
 from spark_jobs.tables import TABLES, partition_columns
 
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """One audited day of one cluster in a warehouse: what every step after ingest works on."""
+    """One audited day of one cluster in a warehouse: what every step after ingest works on.
+
+    Raises BadInputError where the cluster's name is none.
+    """
 
     warehouse: Path
     cluster: str
     day: dt.date
+
+    def __post_init__(self) -> None:
+        checked_cluster(self.cluster)
 
     @property
     def day_before(self) -> RunScope:
@@ -33,6 +42,17 @@ class RunScope:
     def output_dir(self, kind: str) -> Path:
         """Return the folder of files for people (``reports``, ``data_quality``, ``data_docs``)."""
         return self.warehouse / kind / f"cluster={self.cluster}" / f"date={self.day}"
+
+
+def checked_cluster(name: str) -> str:
+    """Return ``name``; raises BadInputError where it could leave its folder, or is none."""
+    if not re.fullmatch(CLUSTER_PATTERN, name):
+        raise BadInputError(
+            f"{name[:120]!r} is no name of a cluster: expected up to 100 of the characters A-Z, "
+            "a-z, 0-9, '.', '_' and '-', the first a letter or digit, as in east-1. Choose another "
+            "with --cluster, or rename the archive's folder cluster=<name>."
+        )
+    return name
 
 
 def read_table(scope: RunScope, table: str, columns: list[str] | None = None) -> pa.Table:
@@ -53,7 +73,7 @@ def open_table(scope: RunScope, table: str) -> ds.Dataset:
 
 def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date]:
     """Return the days of ``cluster`` that ``table`` has a partition for, in order."""
-    folder = warehouse / table / f"cluster={cluster}"
+    folder = warehouse / table / f"cluster={checked_cluster(cluster)}"
     names = (p.name.partition("=")[2] for p in folder.glob("date=*") if p.is_dir())
     return sorted(dt.date.fromisoformat(n) for n in names)
 

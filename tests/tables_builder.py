@@ -90,6 +90,9 @@ _DEFAULTS: dict[str, Row] = {
         "quarantined": 0,
         "other": 1,
         "other_days": 0,
+        "duplicated": 0,
+        "duplicate_of": None,
+        "digest": "0123456789abcdef0123456789abcdef",
     },
     "brokers": {
         "broker_id": 1,

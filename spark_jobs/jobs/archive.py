@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.archive_files import archive_files
+from spark_jobs.jobs.text_file import read_small_text
+from spark_jobs.warehouse import checked_cluster
 
 REQUEST_LOG = "kafka-request.log"
 SERVER_LOG = "server.log"
-_BROKER = re.compile(r"^broker=(\d+)$")
+_PROPERTIES, _VERSION, _JOURNAL = "server.properties", "kafka-version.txt", "quota_changes.txt"
+_SNAPSHOT = "quota-snapshot"
+_BROKER = re.compile(r"^broker=([0-9]+)$")
+_BROKER_ID_MAX = (1 << 31) - 1
 _CLUSTER = re.compile(r"^cluster=(.+)$")
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One log file; ``broker_id`` is None where the path does not say it."""
+    """One log file, as it was when the archive was listed.
+
+    ``broker_id`` is None where the path does not say it.
+    """
 
     path: Path
     source_file: str
     broker_id: int | None
     size_bytes: int
+    modified_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +69,7 @@ def find_archive(archive: Path, cluster: str) -> Archive:
             f"{archive} holds the clusters {', '.join(clusters)}, but not {cluster!r}. "
             "Choose one with --cluster."
         )
-    files = sorted(p for p in root.rglob("*") if p.is_file())
+    files = _files_of(archive, root)
     logs = tuple(_log_file(p, archive) for p in files if _is_log(p, REQUEST_LOG))
     if not logs:
         raise BadInputError(
@@ -66,7 +77,7 @@ def find_archive(archive: Path, cluster: str) -> Archive:
             f"broker=<id>/…/{REQUEST_LOG}* (plain, .gz or .zst). Check the path, or turn on the "
             "broker's logger kafka.request.logger at DEBUG."
         )
-    version = next((p for p in files if p.name == "kafka-version.txt"), None)
+    version = next((p for p in files if p.name == _VERSION), None)
     return Archive(
         root=root,
         cluster=cluster,
@@ -75,11 +86,11 @@ def find_archive(archive: Path, cluster: str) -> Archive:
         properties={
             broker: p
             for p in files
-            if p.name == "server.properties" and (broker := _broker_of(p)) is not None
+            if p.name == _PROPERTIES and (broker := _broker_of(p)) is not None
         },
-        snapshots=tuple(p for p in files if p.name.startswith("quota-snapshot")),
-        journals=tuple(p for p in files if p.name == "quota_changes.txt"),
-        kafka_version=version.read_text().strip() if version else None,
+        snapshots=tuple(p for p in files if p.name.startswith(_SNAPSHOT)),
+        journals=tuple(p for p in files if p.name == _JOURNAL),
+        kafka_version=read_small_text(version).strip() if version else None,
     )
 
 
@@ -108,26 +119,63 @@ def _check_folder(archive: Path) -> None:
         )
 
 
+def _files_of(archive: Path, root: Path) -> list[Path]:
+    """Return a name below ``root`` of each file there is one of, the same file once.
+
+    Of several names the one that tells the broker is taken.
+    """
+    files = []
+    for names in archive_files(archive, _is_read):
+        below = [n for n in names if n.is_relative_to(root) and _is_read(n.name)]
+        of_broker = (n for n in below if _broker_of(n.relative_to(archive)) is not None)
+        if below:
+            files.append(next(of_broker, below[0]))
+    return sorted(files)
+
+
+def _is_read(name: str) -> bool:
+    """Return whether a file of this name is looked at; all others are ignored."""
+    return (
+        _is_log(Path(name), REQUEST_LOG)
+        or _is_log(Path(name), SERVER_LOG)
+        or (name in {_PROPERTIES, _VERSION, _JOURNAL} or name.startswith(_SNAPSHOT))
+    )
+
+
 def _is_log(path: Path, stem: str) -> bool:
     return path.name.startswith(stem) and not path.name.endswith((".tmp", ".swp", ".md5"))
 
 
 def _broker_of(path: Path) -> int | None:
-    return next((int(m[1]) for part in path.parts if (m := _BROKER.match(part))), None)
+    for part in path.parts:
+        if found := _BROKER.match(part):
+            if len(found[1]) > 10 or int(found[1]) > _BROKER_ID_MAX:
+                raise BadInputError(
+                    f"{path}: {part} is no broker's folder, ids of brokers are up to "
+                    f"{_BROKER_ID_MAX}. Rename it."
+                )
+            return int(found[1])
+    return None
 
 
 def _log_file(path: Path, archive: Path) -> LogFile:
     relative = path.relative_to(archive)
-    return LogFile(path, relative.as_posix(), _broker_of(relative), path.stat().st_size)
+    # A name of other bytes than UTF-8 is no text that a table holds.
+    source_file = os.fsencode(relative.as_posix()).decode("utf-8", "backslashreplace")
+    now = path.stat()
+    return LogFile(path, source_file, _broker_of(relative), now.st_size, now.st_mtime_ns)
 
 
 def choose_cluster(archive: Path, cluster: str | None) -> str:
-    """Return the cluster to work on: as asked, else the archive's only one, else ``default``."""
+    """Return the cluster to work on: as asked, else the archive's only one, else ``default``.
+
+    Raises BadInputError where there are several, or the name is none.
+    """
     if cluster is not None:
-        return cluster
+        return checked_cluster(cluster)
     clusters = clusters_of(archive)
     if len(clusters) > 1:
         raise BadInputError(
             f"{archive} holds the clusters {', '.join(clusters)}: choose one with --cluster."
         )
-    return clusters[0] if clusters else "default"
+    return checked_cluster(clusters[0]) if clusters else "default"

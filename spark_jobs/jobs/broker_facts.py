@@ -9,6 +9,7 @@ from typing import Any
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.ingest_options import ANY_BROKER, IngestOptions
+from spark_jobs.jobs.text_file import read_small_text
 from spark_jobs.quota.rate_profile import profile_of_version
 from spark_jobs.timeline.static_config import StaticConfig, read_static_config
 
@@ -39,7 +40,7 @@ def static_configs(archive: Archive, options: IngestOptions, at_ms: int) -> dict
     for broker_id, path in archive.properties.items():
         source_file = path.relative_to(archive.root).as_posix()
         version, _ = _version(broker_id, archive.kafka_version, options.versions)
-        text = path.read_text("utf-8", "replace")
+        text = read_small_text(path, "replace")
         config = read_static_config(text, source_file, broker_id, at_ms, version)
         if config.callback_class is not None:
             raise BadInputError(

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.local_table import write_local
-from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.tables import BROKERS
-from spark_jobs.transforms.aligned_rows import as_estimated
-from spark_jobs.transforms.sensor_replay import (
-    DECISION,
-    REPLAYED,
-    BrokerRules,
-    replay_sensors,
-)
+from spark_jobs.transforms.sensor_replay import BrokerRules
 from spark_jobs.warehouse import RunScope, read_table
 
 # What current brokers follow: used where a log has no throttle that could tell.
 NEWEST_PROFILE = RateProfile.RATE_3_8
-_NO_TOLERANCE = Tolerances(throttle_ms=0, warm_up_ms=0, change_ms=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +52,26 @@ def rules_of(scope: RunScope, assumed: Mapping[int, RateProfile]) -> dict[int, B
     return rules
 
 
-def profiled_brokers(scope: RunScope, amounts: Callable[[], DataFrame]) -> dict[int, BrokerRules]:
+def profiled_brokers(
+    scope: RunScope, scores: Callable[[], Sequence[ProfileScore]]
+) -> dict[int, BrokerRules]:
     """Return every broker's rules, detecting the profiles that neither user nor archive named.
 
-    What was detected is written into the ``brokers`` table. ``amounts`` are asked for only then.
+    What was detected is written into the ``brokers`` table. ``scores`` are asked for only then.
     """
     unknown = {
         r["broker_id"] for r in read_table(scope, "brokers").to_pylist() if not r["rate_profile"]
     }
     if not unknown:
         return rules_of(scope, {})
-    best = best_profiles(profile_scores(scope, amounts()))
+    best = best_profiles(scores())
     assumed = {broker: best[broker][-1] if broker in best else NEWEST_PROFILE for broker in unknown}
     rules = rules_of(scope, assumed)
     _record(scope, assumed, detected=set(best))
     return rules
 
 
-def best_profiles(scores: list[ProfileScore]) -> dict[int, tuple[RateProfile, ...]]:
+def best_profiles(scores: Sequence[ProfileScore]) -> dict[int, tuple[RateProfile, ...]]:
     """Return the profiles that explain each broker's log best, oldest first.
 
     They are several where the log does not tell them apart; a broker whose log tells none from
@@ -96,42 +87,6 @@ def best_profiles(scores: list[ProfileScore]) -> dict[int, tuple[RateProfile, ..
         if 0 < len(equal) < len(RateProfile):
             best[broker_id] = equal
     return best
-
-
-def profile_scores(scope: RunScope, amounts: DataFrame) -> list[ProfileScore]:
-    """Return how each profile explains each broker's produce throttles, by three plain replays."""
-    producers = amounts.where(
-        (F.col("quota_type") == "producer_byte_rate") & ~F.col("has_request_bound")
-    ).persist()
-    try:
-        return [score for p in RateProfile for score in _scores(scope, producers, p)]
-    finally:
-        producers.unpersist()
-
-
-def _scores(scope: RunScope, amounts: DataFrame, profile: RateProfile) -> list[ProfileScore]:
-    brokers = read_table(scope, "brokers")["broker_id"].to_pylist()
-    rules = rules_of(scope, dict.fromkeys(brokers, profile))
-    replay = replay_sensors(rules, {}, _NO_TOLERANCE)
-
-    def plainly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return replay(as_estimated(batches))
-
-    replayed = amounts.mapInArrow(plainly, from_arrow_schema(REPLAYED))
-    logged, ours = F.col("logged_throttle_time_ms"), F.col("replayed_throttle_time_ms")
-    throttled = (logged > 0) | (ours > 0)
-    rows = (
-        replayed.where((F.col("row_kind") == DECISION) & F.col("bound").isNotNull())
-        .groupBy("broker_id")
-        .agg(
-            F.count("*").alias("decisions"),
-            F.count_if((logged > 0) == (ours > 0)).alias("agreeing"),
-            F.count_if(throttled).alias("throttled"),
-            F.count_if(throttled & (F.abs(logged - ours) <= 1)).alias("within_1ms"),
-        )
-        .collect()
-    )
-    return [ProfileScore(profile=profile, **row.asDict()) for row in rows]
 
 
 def _record(scope: RunScope, assumed: Mapping[int, RateProfile], detected: set[int]) -> None:

@@ -13,8 +13,8 @@ import pyarrow.dataset as ds
 
 from spark_jobs.jobs.read_broker_log import read_starts
 from spark_jobs.jobs.resolve_quotas import read_changes
-from spark_jobs.jobs.sorted_amounts import CONTROLLER_APIS
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
+from spark_jobs.jobs.who_serves import CONTROLLER_APIS
 from spark_jobs.lab.client_log import FETCHES, LoggedRequest
 from spark_jobs.lab.client_settings import ClientSettings
 from spark_jobs.lab.client_throttles import ClientThrottle, client_throttles

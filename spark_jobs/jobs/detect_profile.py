@@ -7,20 +7,19 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.broker_rules import best_profiles, profile_scores
-from spark_jobs.jobs.replay_quotas import has_state, read_inventory
-from spark_jobs.jobs.resolve_quotas import read_timeline
-from spark_jobs.jobs.sorted_amounts import sorted_amounts
+from spark_jobs.jobs.broker_rules import best_profiles
+from spark_jobs.jobs.broker_stream import row_groups
+from spark_jobs.jobs.profile_scores import profile_scores
+from spark_jobs.jobs.replay_quotas import resolutions_of
+from spark_jobs.jobs.survey_requests import survey_requests
 from spark_jobs.warehouse import RunScope
 
 
 def print_profiles(spark: SparkSession, scope: RunScope) -> None:
     """Print how each profile explains each broker's throttles, and the best one a broker."""
-    before = scope.day_before
-    amounts = sorted_amounts(
-        spark, scope, read_timeline(scope), read_inventory(before), log_starts=not has_state(before)
-    )
-    scores = profile_scores(scope, amounts)
+    groups = row_groups(scope.partition_dir("requests"))
+    survey = survey_requests(spark, groups)
+    scores = profile_scores(spark, scope, groups, survey, resolutions_of(scope, survey))
     best = best_profiles(scores)
     if not best:
         raise BadInputError(

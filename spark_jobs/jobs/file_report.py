@@ -30,18 +30,23 @@ class Part:
 
 @dataclass(slots=True)
 class FileReport:
-    """One file: ``lines_read`` = all ``counts`` + ``other``."""
+    """One file: ``lines_read`` = all ``counts`` + ``other`` + ``duplicated``."""
 
     source_file: str
     broker_id: int | None
     bytes_read: int
     lines_read: int = 0
     other: int = 0
+    digest: str = ""  # of its unpacked bytes
+    duplicated: int = 0
+    duplicate_of: str | None = None  # the file whose lines these are
     counts: list[Count] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     broker_ids: list[int] = field(default_factory=list)
     first_request_ms: int | None = None
     alterations: list[dict[str, Any]] = field(default_factory=list)
+    refused: str | None = None  # why nothing of the file may be used
+    warning: str | None = None
 
     def rows(self, table: str, day: int | None) -> int:
         """Return how many lines of a day went to a table."""

@@ -28,9 +28,12 @@ from spark_jobs.jobs.ingested_files import (
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.log_gaps import loss_sentences, write_log_gaps
 from spark_jobs.jobs.quota_sources import known_quotas
-from spark_jobs.jobs.read_logs import ReadTask, read_log_file
+from spark_jobs.jobs.read_files import check_none_refused, read_archived, warnings_of
+from spark_jobs.jobs.read_logs import ReadTask
+from spark_jobs.jobs.same_lines import counted_once, same_lines_sentences
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.request_log.chunk import LogOptions
+from spark_jobs.settings import IngestSettings
 from spark_jobs.tables import BROKERS, FILES, QUOTA_EVENTS
 from spark_jobs.warehouse import RunScope
 
@@ -57,6 +60,15 @@ class IngestReport:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ReadArchive:
+    """What was read of every file, the days written, and the rows of the table ``files``."""
+
+    reports: list[FileReport]
+    days: list[dt.date]
+    files: list[dict[str, Any]]
+
+
 def ingest_requests(
     spark: SparkSession,
     archive: Archive,
@@ -69,15 +81,8 @@ def ingest_requests(
     Raises BadInputError where there is nothing to audit, AuditFailedError where the lines written
     are not the lines read.
     """
-    folder = warehouse / f".staged-{uuid.uuid4().hex}"
-    try:
-        reports = _read(spark, archive, options, folder, day)
-        days = audited_days(reports, archive, day)
-        files = file_rows(reports, days)
-        check_conservation(reports, files, days)
-        publish_parts(reports, folder, warehouse, archive.cluster, days)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    read = read_archive(spark, archive, warehouse, day, options)
+    reports, days, files = read.reports, read.days, read.files
     broker_ids = sorted({broker_id for report in reports for broker_id in report.broker_ids})
     first_ms = min(r.first_request_ms for r in reports if r.first_request_ms is not None)
     alterations = [row for report in reports for row in report.alterations]
@@ -99,12 +104,42 @@ def ingest_requests(
         lines_read=sum({f["source_file"]: f["lines_read"] for f in files}.values()),
         requests=sum(f["requests"] for f in files),
         quarantined=sum(f["quarantined"] for f in files),
-        warnings=(*known.warnings, *_losses(spark, scopes, files)),
+        warnings=(
+            *warnings_of(reports),
+            *same_lines_sentences(reports),
+            *known.warnings,
+            *_losses(spark, scopes, files),
+        ),
         brokers=tuple(
             f"broker {f['broker_id']}: {f['version'] or 'version unknown'} ({f['version_source']})"
             for f in facts
         ),
     )
+
+
+def read_archive(
+    spark: SparkSession,
+    archive: Archive,
+    warehouse: Path,
+    day: dt.date | None,
+    options: IngestOptions,
+) -> ReadArchive:
+    """Write ``requests`` and ``quarantine`` of ``day``, or of every day the archive holds.
+
+    Raises as :func:`ingest_requests` does.
+    """
+    folder = warehouse / f".staged-{uuid.uuid4().hex}"
+    try:
+        reports = _read(spark, archive, options, folder, day)
+        check_none_refused(reports)
+        reports = counted_once(reports)
+        days = audited_days(reports, archive, day)
+        files = file_rows(reports, days)
+        check_conservation(reports, files, days)
+        publish_parts(reports, folder, warehouse, archive.cluster, days)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return ReadArchive(reports, days, files)
 
 
 def _losses(
@@ -130,8 +165,9 @@ def _read(
         prefix=options.prefix,
         listener_brokers=dict(options.listener_brokers),
     )
-    task = ReadTask(log_options, folder, None if day is None else day_number(day))
+    ratio_max = IngestSettings().unpacked_ratio_max
+    task = ReadTask(log_options, folder, None if day is None else day_number(day), ratio_max)
     logs = sorted(archive.request_logs, key=lambda log: -log.size_bytes)
     logs = [replace(log, path=log.path.absolute()) for log in logs]
     files = spark.sparkContext.parallelize(logs, len(logs))
-    return files.map(partial(read_log_file, task=task)).collect()
+    return files.map(partial(read_archived, task=task)).collect()

@@ -20,6 +20,8 @@ from spark_jobs.jobs.utc_days import day_number, day_of
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse import RunScope
 
+_ACCOUNTED = ("requests", "quarantined", "other", "other_days", "duplicated")
+
 
 def audited_days(
     reports: Sequence[FileReport], archive: Archive, day: dt.date | None
@@ -55,7 +57,7 @@ def audited_days(
 def file_rows(reports: Sequence[FileReport], days: Sequence[dt.date]) -> list[dict[str, Any]]:
     """Return the rows of the table ``files`` (with ``date``) of ``days``.
 
-    A file without any time is told of on the first of them.
+    A file without any time, or with another's lines, is told of on the first of them.
     """
     rows = []
     for report in reports:
@@ -78,6 +80,9 @@ def file_rows(reports: Sequence[FileReport], days: Sequence[dt.date]) -> list[di
                     "quarantined": quarantined,
                     "other": report.other,
                     "other_days": total - requests - quarantined,
+                    "duplicated": report.duplicated,
+                    "duplicate_of": report.duplicate_of,
+                    "digest": report.digest,
                 }
             )
     return rows
@@ -91,12 +96,12 @@ def check_conservation(
     What the tables hold is read from the Parquet files as written.
     """
     for file in files:
-        parts = [int(file[c]) for c in ("requests", "quarantined", "other", "other_days")]
+        parts = [int(file[name]) for name in _ACCOUNTED]
         if sum(parts) != file["lines_read"]:
             raise AuditFailedError(
                 f"{file['source_file']}: {file['lines_read']} lines were read, but "
                 f"{' + '.join(map(str, parts))} = {sum(parts)} were accounted for "
-                "(requests + quarantined + other + other days)."
+                "(requests + quarantined + other + other days + duplicated)."
             )
     wanted = {None, *map(day_number, days)}
     for report in reports:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from dataclasses import dataclass
+from functools import partial, reduce
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.publish_table import read_partition
-from spark_jobs.jobs.sorted_amounts import controller_listeners
-from spark_jobs.tables import LOCATED_CHANGES
+from spark_jobs.jobs.broker_stream import RowGroup
+from spark_jobs.jobs.survey_requests import Survey
+from spark_jobs.tables import LOCATED_CHANGES, REQUESTS
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.located_changes import REQUEST_COLUMNS, located_changes
 from spark_jobs.transforms.sensor_replay import BrokerRules
@@ -21,10 +22,27 @@ from spark_jobs.warehouse import RunScope, read_table
 # The rate windows around a change whose throttles tell of it.
 _RATE_WINDOWS = 3
 
+_SCHEMA = pa.schema([REQUESTS.field(name) for name in REQUEST_COLUMNS])
+_READ = (*REQUEST_COLUMNS, "api_name", "listener", "is_forwarded")
+Stretches = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """Which requests tell of the changes, and what is known of them."""
+
+    stretches: Stretches
+    answered_ms: Sequence[int]
+    timeline: QuotaTimeline
+    rules: Mapping[int, BrokerRules]
+    controller_listeners: frozenset[str]
+
 
 def locate_changes(
     spark: SparkSession,
     scope: RunScope,
+    brokers: Mapping[int, Sequence[RowGroup]],
+    survey: Survey,
     timeline: QuotaTimeline,
     rules: Mapping[int, BrokerRules],
 ) -> pa.Table:
@@ -32,35 +50,66 @@ def locate_changes(
 
     Changes that a server log tells of, to the millisecond, are not among them.
     """
-    requests = read_partition(spark, "requests", scope)
-    answered_ms = _answered_ms(scope, requests)
+    answered_ms = _answered_ms(scope, survey)
     if not answered_ms:
         return LOCATED_CHANGES.empty_table()
     reach_ms = _RATE_WINDOWS * max(rule.samples * rule.window_ms for rule in rules.values())
-    around = requests.where(
-        (F.col("api_name") == "PRODUCE")
-        & ~F.col("listener").isin(*controller_listeners(requests))
-        & ~F.col("is_forwarded")
-        & reduce(
-            Column.__or__, (_near(start, stop) for start, stop in _merged(answered_ms, reach_ms))
+    stretches = list(_merged(answered_ms, reach_ms))
+    around = _Around(stretches, answered_ms, timeline, rules, survey.controller_listeners)
+    tasks = spark.sparkContext.parallelize(sorted(brokers.items()), len(brokers))
+    located = tasks.map(partial(_locate, around=around)).collect()
+    in_order = [("broker_id", "ascending"), ("answered_ms", "ascending")]
+    return pa.concat_tables(located).sort_by(in_order).cast(LOCATED_CHANGES)
+
+
+def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table:
+    broker_id, groups = broker
+    parts = [_SCHEMA.empty_table()]
+    for group in groups:
+        file = pq.ParquetFile(group.path)
+        if not _may_hold(file.metadata.row_group(group.index), around.stretches):
+            continue
+        rows = file.read_row_group(group.index, columns=list({*_READ, "broker_id"}))
+        log_time_ms = rows["log_time_ms"]
+        is_near = reduce(
+            pc.or_,
+            (
+                pc.and_(pc.greater_equal(log_time_ms, start), pc.less_equal(log_time_ms, stop))
+                for start, stop in around.stretches
+            ),
         )
-    ).select(*REQUEST_COLUMNS)
+        on_controller = pc.is_in(
+            rows["listener"], pa.array(sorted(around.controller_listeners), pa.string())
+        )
+        wanted = (
+            is_near,
+            pc.equal(rows["broker_id"], broker_id),
+            pc.equal(rows["api_name"], "PRODUCE"),
+            pc.invert(on_controller),
+            pc.invert(rows["is_forwarded"]),
+        )
+        parts.append(rows.filter(reduce(pc.and_, wanted)).select(_SCHEMA.names).cast(_SCHEMA))
+    found = pa.concat_tables(parts)
+    if not found.num_rows:
+        return LOCATED_CHANGES.empty_table()
+    return located_changes(found, around.timeline, around.rules, around.answered_ms)
 
-    def locate(group: pa.Table) -> pa.Table:
-        return located_changes(group, timeline, rules, answered_ms)
 
-    located = around.groupBy("broker_id").applyInArrow(locate, from_arrow_schema(LOCATED_CHANGES))
-    return located.orderBy("broker_id", "answered_ms").toArrow().cast(LOCATED_CHANGES)
+def _may_hold(group: pq.RowGroupMetaData, stretches: Stretches) -> bool:
+    """Return whether the times of a row group's lines overlap any of the stretches."""
+    for i in range(group.num_columns):
+        column = group.column(i)
+        told = column.statistics
+        if column.path_in_schema == "log_time_ms" and told is not None and told.has_min_max:
+            return any(told.min <= stop and start <= told.max for start, stop in stretches)
+    return True
 
 
-def _answered_ms(scope: RunScope, requests: DataFrame) -> list[int]:
+def _answered_ms(scope: RunScope, survey: Survey) -> list[int]:
     """Return the moments of the changes that are known from the request log alone."""
-    first_ms, last_ms = requests.select(F.min("log_time_ms"), F.max("log_time_ms")).first() or (
-        0,
-        0,
-    )
-    if first_ms is None:
+    if survey.log_times_ms is None:
         return []
+    first_ms, last_ms = survey.log_times_ms
     rows = read_table(scope, "quota_changes").to_pylist()
     moments = {row["valid_from_ms"] for row in rows if row["source"] == "log"}
     ends = {row["valid_until_ms"] for row in rows if row["source"] == "log"}
@@ -77,7 +126,3 @@ def _merged(answered_ms: Sequence[int], reach_ms: int) -> Iterator[tuple[int, in
             start_ms = moment
         stop_ms = moment
     yield start_ms - reach_ms, stop_ms + reach_ms
-
-
-def _near(start_ms: int, stop_ms: int) -> Column:
-    return F.col("log_time_ms").between(start_ms, stop_ms)

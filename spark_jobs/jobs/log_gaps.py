@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.publish_table import read_partition, write_partition
-from spark_jobs.jobs.sorted_amounts import controller_listeners
+from spark_jobs.jobs.who_serves import controller_listeners
 from spark_jobs.request_log.client_lines import (
     JAVA,
     JAVA_WITH_TELEMETRY,

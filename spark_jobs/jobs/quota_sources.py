@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import re
-import zlib
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import Archive, LogFile
 from spark_jobs.jobs.broker_facts import static_configs
 from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.log_stream import open_log
+from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
+from spark_jobs.jobs.text_file import read_small_text, text_of
+from spark_jobs.settings import IngestSettings
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.journal import read_journal
 from spark_jobs.timeline.logged_alterations import logged_alterations
@@ -87,7 +85,7 @@ def _out_of_scope(
     texts = (*archive.journals, *archive.snapshots, *options.snapshots, *properties)
     warnings = [*out_of_scope_alterations(alterations)]
     for path in texts:
-        warnings += out_of_scope_settings(path.read_text("utf-8", "replace"), _name(path, archive))
+        warnings += out_of_scope_settings(_text(path, archive, "replace"), _name(path, archive))
     warnings += [
         f"{file}: {len(log.out_of_scope_lines)} line(s) about connection-rate quotas, the first is "
         f"line {log.out_of_scope_lines[0]}: out of scope (only quotas of clients are audited)"
@@ -114,10 +112,11 @@ def _server_logs(
 
 def _server_log(log: LogFile, timezone: dt.tzinfo) -> ServerLog:
     assert log.broker_id is not None
+    ratio_max = IngestSettings().unpacked_ratio_max
+    lines = (line.decode("utf-8", "replace") for line in log_lines(log.path, ratio_max))
     try:
-        with io.TextIOWrapper(open_log(log.path), "utf-8", errors="replace") as lines:
-            return read_server_log(lines, log.broker_id, log.source_file, timezone)
-    except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+        return read_server_log(lines, log.broker_id, log.source_file, timezone)
+    except TruncatedFileError as error:
         raise BadInputError(
             f"{log.source_file}: cannot be decompressed ({error}). Archive it again, or pass "
             "--ignore-server-logs to audit without it."
@@ -128,11 +127,17 @@ def _file_events(
     archive: Archive, options: IngestOptions, first_request_ms: int
 ) -> Iterator[QuotaEvent]:
     for path in archive.journals:
-        yield from read_journal(path.read_text("utf-8"), _name(path, archive))
+        yield from read_journal(_text(path, archive), _name(path, archive))
     for path in (*archive.snapshots, *options.snapshots):
         named_ms = _EPOCH_MS.search(path.name)
         taken_at_ms = int(named_ms[0]) if named_ms else first_request_ms
-        yield from read_snapshot(path.read_text("utf-8"), taken_at_ms, _name(path, archive))
+        yield from read_snapshot(_text(path, archive), taken_at_ms, _name(path, archive))
+
+
+def _text(path: Path, archive: Archive, errors: str = "strict") -> str:
+    if path.is_relative_to(archive.root):
+        return read_small_text(path, errors)
+    return text_of(path.read_bytes(), path, errors)  # an option: it may be a pipe of the shell's
 
 
 def _name(path: Path, archive: Archive) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 from spark_jobs.jobs.archive import LogFile
 from spark_jobs.jobs.file_report import (
@@ -21,13 +22,16 @@ from spark_jobs.jobs.file_report import (
     Count,
     FileReport,
 )
-from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
+from spark_jobs.jobs.log_stream import UNPACKED_RATIO_MAX, TruncatedFileError, line_blocks
 from spark_jobs.jobs.part_writer import PartWriter
 from spark_jobs.jobs.utc_days import DAY_MS
 from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.tables import QUARANTINE
 
 UNREADABLE_FILE = "unreadable_file"
+UNDATED_ROWS_MAX = 65_536
+"""More lines than these do not wait for the first that has a day; they are the archive's first's.
+"""
 ALTERATION_COLUMNS = (
     "broker_id", "log_time_ms", "client_id", "correlation_id", "is_forwarded",
     "quota_alterations", "validate_only", "error_codes", "remote_time_us",
@@ -37,24 +41,30 @@ ALTERATION_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """How to read files, where to stage their rows, and of which UTC day number (None: all)."""
+    """How to read files, where to stage their rows, and of which UTC day number (None: all).
+
+    A file that unpacks to more than ``unpacked_ratio_max`` times its size is refused.
+    """
 
     options: LogOptions
     folder: Path
     day: int | None
+    unpacked_ratio_max: int = UNPACKED_RATIO_MAX
 
 
 def read_log_file(log: LogFile, task: ReadTask) -> FileReport:
     """Return the report of one file, whose rows of the day asked for were written as Parquet."""
     reader = _FileReader(log, task)
     state = ChunkState()
-    blocks = line_blocks(log.path)
+    digest = xxhash.xxh3_128()
+    blocks = line_blocks(log.path, ratio_max=task.unpacked_ratio_max)
     while True:
         try:
             data = next(blocks, None)
         except TruncatedFileError as error:
             reader.cut(str(error))
             break
+        digest.update(data or b"")
         source = LineSource(log.source_file, log.broker_id, reader.report.lines_read + 1)
         parsed, state = parse_chunk(data or b"", source, task.options, state, is_last=data is None)
         reader.report.lines_read += parsed.lines_read
@@ -63,6 +73,7 @@ def read_log_file(log: LogFile, task: ReadTask) -> FileReport:
         reader.take_quarantine(parsed.quarantine)
         if data is None:
             break
+    reader.report.digest = digest.hexdigest()
     return reader.close()
 
 
@@ -83,8 +94,9 @@ class _FileReader:
         if not len(rows):
             return
         days = np.asarray(rows["log_time_ms"]) // DAY_MS
-        for day in np.unique(days).tolist():
-            of_day = rows.filter(pa.array(days == day))
+        found = [int(days[0])] if days.min() == days.max() else np.unique(days).tolist()
+        for day in found:
+            of_day = rows if len(found) == 1 else rows.filter(pa.array(days == day))
             self._counts[REQUESTS_TABLE, day, None] += len(of_day)
             self._write(REQUESTS_TABLE, day, of_day)
         self._last_day = int(days[-1])
@@ -103,6 +115,8 @@ class _FileReader:
             return
         if self._last_day is None and rows["log_time_ms"].null_count:
             self._undated.append(rows)
+            if sum(map(len, self._undated)) >= UNDATED_ROWS_MAX:
+                self._date_undated()
             return
         self._date_and_write(rows)
 
@@ -121,14 +135,19 @@ class _FileReader:
 
     def close(self) -> FileReport:
         """Return the finished report."""
-        for rows in self._undated:
-            self._date_and_write(rows)
+        self._date_undated()
         self.report.parts = self._writer.close()
         self.report.broker_ids = sorted(self._broker_ids)
         self.report.counts = [
             Count(table, day, reason, rows) for (table, day, reason), rows in self._counts.items()
         ]
         return self.report
+
+    def _date_undated(self) -> None:
+        """Write the lines before the first request, as of its day; no day where there is none."""
+        for rows in self._undated:
+            self._date_and_write(rows)
+        self._undated.clear()
 
     def _date_and_write(self, rows: pa.RecordBatch) -> None:
         days = [

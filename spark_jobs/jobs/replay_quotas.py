@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_rules import profiled_brokers
-from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.broker_stream import RowGroup, row_groups
+from spark_jobs.jobs.local_table import replace_partition, write_local
 from spark_jobs.jobs.locate_changes import locate_changes
-from spark_jobs.jobs.publish_table import read_partition, write_partition
+from spark_jobs.jobs.mutation_lane import replay_amounts
+from spark_jobs.jobs.profile_scores import profile_scores
+from spark_jobs.jobs.read_broker_log import read_broker_log
+from spark_jobs.jobs.read_lost_requests import read_lost_requests
+from spark_jobs.jobs.replay_broker import ReplayTask, broker_shares, replay_broker
+from spark_jobs.jobs.request_lane import replay_request_quotas
 from spark_jobs.jobs.resolve_quotas import read_timeline
-from spark_jobs.jobs.shared_throttles import with_shared_throttles
-from spark_jobs.jobs.sorted_amounts import sorted_amounts
+from spark_jobs.jobs.survey_requests import Survey, survey_requests
+from spark_jobs.jobs.table_files import TableFiles
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.tables import DECISIONS, QUOTA_STATE, TOPIC_INVENTORY
-from spark_jobs.transforms.agreement import agreement_per_sensor
-from spark_jobs.transforms.aligned_amounts import align_amounts
+from spark_jobs.transforms.mutations import expand_mutations
+from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
     REPLAYED,
     STATE,
-    BrokerRules,
     CarriedState,
     SensorKey,
-    replay_sensors,
 )
-from spark_jobs.transforms.sensor_seconds import rates_per_second
+from spark_jobs.transforms.sensor_seconds import seconds_of_decisions
 from spark_jobs.warehouse import RunScope, read_table
+
+TABLES_OF_REPLAY = ("decisions", "quota_state", "rates", "agreement")
 
 
 def replay_quotas(
@@ -46,50 +55,111 @@ def replay_quotas(
     """
     settings = settings or JudgeSettings()
     before = scope.day_before
+    brokers = row_groups(scope.partition_dir("requests"))
+    survey = survey_requests(spark, brokers)
+    answered = resolutions_of(scope, survey, as_answered=True)
+    rules = profiled_brokers(scope, lambda: profile_scores(spark, scope, brokers, survey, answered))
+    write_local(
+        locate_changes(spark, scope, brokers, survey, answered.timeline, rules),
+        "located_changes",
+        scope,
+    )
+    resolutions = resolutions_of(scope, survey)
+    folder = scope.warehouse / f".staged-{uuid.uuid4().hex}"
+    task = ReplayTask(
+        rules=rules,
+        resolutions=resolutions,
+        carried=carried_states(before),
+        controller_listeners=survey.controller_listeners,
+        broker_log=read_broker_log(scope),
+        lost=read_lost_requests(scope, resolutions),
+        tolerances=tolerances(settings),
+        folder=folder,
+        has_request_quotas=resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE),
+    )
     inventory = read_inventory(before)
-    log_starts = not has_state(before)
-    answered = read_timeline(scope, as_answered=True)
-
-    def amounts_as_answered() -> DataFrame:
-        inventory = read_inventory(before)
-        return sorted_amounts(spark, scope, answered, inventory, log_starts=log_starts)
-
-    rules = profiled_brokers(scope, amounts_as_answered)
-    write_local(locate_changes(spark, scope, answered, rules), "located_changes", scope)
-    timeline = read_timeline(scope)
-    amounts = sorted_amounts(spark, scope, timeline, inventory, log_starts=log_starts)
-    replayed = amounts.mapInArrow(
-        _align_and_replay(rules, carried_states(before), tolerances(settings)),
-        from_arrow_schema(REPLAYED),
-    ).persist()
-    settled = replayed
-    if timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE):
-        settled = with_shared_throttles(replayed, rules, settings.tolerance_ms).persist()
     try:
-        counts = _verdict_counts(settled)
-        _write(spark, scope, settled, filled=bool(counts))
+        verdicts = _replay_brokers(spark, brokers, task)
+        mutations = _replay_mutations(scope, survey, inventory, task)
+        if task.has_request_quotas:
+            tolerance_ms = settings.tolerance_ms
+            verdicts = Counter(replay_request_quotas(spark, scope, task, tolerance_ms, mutations))
+        verdicts += _stage_mutations(mutations, task)
+        for table in TABLES_OF_REPLAY:
+            staged = folder / table
+            replace_partition(staged if staged.is_dir() else None, scope.partition_dir(table))
     finally:
-        settled.unpersist()
-        replayed.unpersist()
+        shutil.rmtree(folder, ignore_errors=True)
     _write_inventory(scope, inventory)
-    total = sum(counts.values())
-    parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(counts.items()))
+    total = sum(verdicts.values())
+    parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
     return f"replayed {total:,} decisions ({parts or 'no quota was ever set'})"
 
 
-def _align_and_replay(
-    rules: Mapping[int, BrokerRules],
-    carried: Mapping[SensorKey, CarriedState],
-    tolerances: Tolerances,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return both steps as one: the rows of a sensor stay in one partition, in their new order."""
-    align = align_amounts(rules, carried)
-    replay = replay_sensors(rules, carried, tolerances)
+def resolutions_of(
+    scope: RunScope, survey: Survey, *, as_answered: bool = False
+) -> ResolutionTable:
+    """Return the timeline as arrays; ``as_answered``: as if brokers knew at once of changes."""
+    known_from_ms = {} if has_state(scope.day_before) else survey.first_ms
+    return ResolutionTable(read_timeline(scope, as_answered=as_answered), known_from_ms)
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return replay(align(batches))
 
-    return run
+def _replay_brokers(
+    spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup]], task: ReplayTask
+) -> Counter[str]:
+    """Stage what all brokers decided on bandwidth quotas."""
+    if not brokers:
+        return Counter()
+    shares = broker_shares(brokers, spark.sparkContext.defaultParallelism)
+    # Loaded once by a worker, which then resolves a client once for all brokers.
+    shared = spark.sparkContext.broadcast(task)
+    try:
+        tasks = spark.sparkContext.parallelize(shares, len(shares))
+        reports = tasks.map(lambda broker: replay_broker(broker, shared.value)).collect()
+    finally:
+        shared.destroy()
+    _keep(task.folder, [path for report in reports for path in report.files])
+    return sum((report.verdicts for report in reports), Counter())
+
+
+def _keep(folder: Path, wanted: Sequence[str]) -> None:
+    """Remove files that no report names: of a task that was started twice."""
+    for path in set(folder.glob("*/*.parquet")) - set(map(Path, wanted)):
+        path.unlink()
+
+
+def _replay_mutations(
+    scope: RunScope, survey: Survey, inventory: PartitionInventory, task: ReplayTask
+) -> pa.Table:
+    """Return decisions on mutations and their sensors' states; ``inventory`` moves on."""
+    said = any(read_table(scope, "brokers")["uses_zookeeper"].to_pylist())
+    amounts = expand_mutations(
+        survey.mutations,
+        inventory,
+        task.resolutions,
+        task.broker_log,
+        controller_listeners=task.controller_listeners,
+        uses_zookeeper=said or survey.uses_zookeeper,
+    )
+    if not amounts.num_rows:
+        return REPLAYED.empty_table()
+    return replay_amounts(amounts, task.rules, task.carried, task.tolerances)
+
+
+def _stage_mutations(replayed: pa.Table, task: ReplayTask) -> Counter[str]:
+    """Stage what REPLAYED says of mutations; return the verdicts that were not staged before.
+
+    With request quotas all decisions and states were.
+    """
+    files = TableFiles(task.folder)
+    decided = replayed.filter(pc.equal(replayed["row_kind"], DECISION))
+    files.add("rates", seconds_of_decisions(decided))
+    if not task.has_request_quotas:
+        states = replayed.filter(pc.equal(replayed["row_kind"], STATE))
+        files.add("decisions", decided.select(DECISIONS.names).cast(DECISIONS))
+        files.add("quota_state", states.select(QUOTA_STATE.names).cast(QUOTA_STATE))
+    files.close()
+    return Counter() if task.has_request_quotas else Counter(decided["verdict"].to_pylist())
 
 
 def tolerances(settings: JudgeSettings) -> Tolerances:
@@ -115,21 +185,6 @@ def read_inventory(scope: RunScope) -> PartitionInventory:
     """Return the partitions per topic as known at the end of a day."""
     rows = read_table(scope, "topic_inventory").to_pylist()
     return PartitionInventory({row["topic"]: row["partitions"] for row in rows})
-
-
-def _write(spark: SparkSession, scope: RunScope, replayed: DataFrame, *, filled: bool) -> None:
-    decisions = replayed.where(F.col("row_kind") == DECISION).select(*DECISIONS.names)
-    states = replayed.where(F.col("row_kind") == STATE).select(*QUOTA_STATE.names)
-    write_partition(decisions, "decisions", scope, filled=filled)
-    write_partition(states, "quota_state", scope, filled=filled)
-    decided = read_partition(spark, "decisions", scope)
-    write_partition(rates_per_second(decided), "rates", scope, filled=filled)
-    write_partition(agreement_per_sensor(decided), "agreement", scope, filled=filled)
-
-
-def _verdict_counts(replayed: DataFrame) -> Mapping[str, int]:
-    rows = replayed.where(F.col("row_kind") == DECISION).groupBy("verdict").count().collect()
-    return {row["verdict"]: row["count"] for row in rows}
 
 
 def _write_inventory(scope: RunScope, inventory: PartitionInventory) -> None:

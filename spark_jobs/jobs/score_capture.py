@@ -19,7 +19,7 @@ from spark_jobs.jobs.archive import Archive, LogFile, choose_cluster, find_archi
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
+from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
 from spark_jobs.jobs.replay_quotas import carried_states, replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.spark_session import spark_session
@@ -29,6 +29,7 @@ from spark_jobs.score.consistency import KnownState, RateRule, check_consistency
 from spark_jobs.score.figures import capture_figures, planted_figures, sensor_figures
 from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
 from spark_jobs.score.planted_faults import count_found, read_planted
+from spark_jobs.settings import IngestSettings
 from spark_jobs.warehouse import RunScope, days_of, read_table
 
 BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
@@ -101,8 +102,7 @@ def read_capture(archive: Archive, timezone: str) -> LoggedOutcomes:
 
 def _lines(log: LogFile) -> Iterator[bytes]:
     try:
-        for block in line_blocks(log.path):
-            yield from block.splitlines()
+        yield from log_lines(log.path, IngestSettings().unpacked_ratio_max)
     except TruncatedFileError:
         return
 

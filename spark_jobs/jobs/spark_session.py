@@ -33,7 +33,8 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         .config("spark.sql.sources.partitionOverwriteMode", "dynamic")
         .config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", 65_536)
+        # Spark's Arrow writer takes the square of a batch's rows where a column is nested.
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", 8_192)
         .config("spark.sql.parquet.compression.codec", "zstd")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())

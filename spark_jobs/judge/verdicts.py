@@ -36,6 +36,25 @@ PROVEN_CHANGE_MS = 30
 REQUEST_THROTTLE_MAX_MS = 1000
 
 
+RATE_VERDICTS: tuple[tuple[str, str | None], ...] = (
+    ("no_quota", THROTTLED_WITHOUT_QUOTA),
+    ("no_quota", None),
+    ("indeterminate", SIZE_NOT_LOGGED),
+    ("indeterminate", REQUEST_QUOTA_INTERVAL),
+    ("agree", None),
+    ("indeterminate", ATTEMPT_NOT_LOGGED),
+    ("agree", None),
+    ("indeterminate", REQUEST_QUOTA_INTERVAL),
+    ("indeterminate", STATE_UNKNOWN),
+    ("indeterminate", QUOTA_CHANGE_IN_FLIGHT),
+    ("indeterminate", LINES_MISSING),
+    ("indeterminate", SAMPLE_TIMING),
+    ("under_throttled", None),
+    ("over_throttled", None),
+)
+"""Verdict and reason of each check of :func:`rate_verdicts`, and of what passes none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tolerances:
     """How far log and replay may differ before somebody is blamed; milliseconds."""
@@ -90,10 +109,18 @@ class Verdicts:
 
 
 def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
+    """Return the verdicts of windowed-rate decisions: :func:`rate_verdicts` as text."""
+    code = rate_verdicts(rows, tolerances)
+    names = np.array(RATE_VERDICTS, object)
+    return Verdicts(names[code, 0], names[code, 1])
+
+
+def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     """Return the verdicts of windowed-rate decisions (producer, consumer, request time).
 
-    ``replayed_ms`` of a throttled fetch is the throttle of the nearest size it can have had.
-    Checks run from the most to the least certain; the first that applies decides.
+    Places in RATE_VERDICTS (int8), one per row. ``replayed_ms`` of a throttled fetch is the
+    throttle of the nearest size it can have had. Checks run from the most to the least certain; the
+    first that applies decides.
     """
     no_bound = np.isnan(rows.bound)
     difference = rows.logged_ms - rows.replayed_ms
@@ -111,32 +138,27 @@ def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
     )
     is_odd_attempt = np.isin(rows.attempt, ODD_ATTEMPTS)
     unexplained_throttle = no_bound & ~rows.has_request_bound & ~rows.is_request_quota
-    return first_that_applies(
-        len(rows.bound),
-        (unexplained_throttle & (rows.logged_ms > 0), "no_quota", THROTTLED_WITHOUT_QUOTA),
-        (no_bound, "no_quota", None),
-        (~rows.amount_known & ~rows.is_unrecorded, "indeterminate", SIZE_NOT_LOGGED),
-        (rows.is_unrecorded & rows.has_request_bound, "indeterminate", REQUEST_QUOTA_INTERVAL),
-        (rows.is_unrecorded & (rows.attempt == Attempt.PLAUSIBLE), "agree", None),
-        (rows.is_unrecorded & ~is_odd_attempt, "indeterminate", ATTEMPT_NOT_LOGGED),
-        (~rows.is_unrecorded & agrees, "agree", None),
-        (by_request_quota, "indeterminate", REQUEST_QUOTA_INTERVAL),
-        (
-            ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
-            "indeterminate",
-            STATE_UNKNOWN,
-        ),
-        (
-            rows.change_distance_ms
-            < np.where(rows.is_proven, PROVEN_CHANGE_MS, tolerances.change_ms),
-            "indeterminate",
-            QUOTA_CHANGE_IN_FLIGHT,
-        ),
-        (~rows.is_proven & (rows.lost_requests > 0), "indeterminate", LINES_MISSING),
-        (~rows.is_unrecorded & explained_by_timing, "indeterminate", SAMPLE_TIMING),
-        (difference < 0, "under_throttled", None),
-        (np.ones(len(rows.bound), bool), "over_throttled", None),
+    change_ms = np.where(rows.is_proven, PROVEN_CHANGE_MS, tolerances.change_ms)
+    applies = (
+        unexplained_throttle & (rows.logged_ms > 0),
+        no_bound,
+        ~rows.amount_known & ~rows.is_unrecorded,
+        rows.is_unrecorded & rows.has_request_bound,
+        rows.is_unrecorded & (rows.attempt == Attempt.PLAUSIBLE),
+        rows.is_unrecorded & ~is_odd_attempt,
+        ~rows.is_unrecorded & agrees,
+        by_request_quota,
+        ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
+        rows.change_distance_ms < change_ms,
+        ~rows.is_proven & (rows.lost_requests > 0),
+        ~rows.is_unrecorded & explained_by_timing,
+        difference < 0,
     )
+    # The last ones first, so that the first that applies is what stays.
+    code = np.full(len(rows.bound), len(applies), np.int8)
+    for place in range(len(applies) - 1, -1, -1):
+        code[applies[place]] = place
+    return code
 
 
 def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:

@@ -10,7 +10,6 @@ import msgspec
 
 from spark_jobs.report.human_numbers import iso
 
-CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 ENTITY_PATTERN = r"^[0-9a-f]{16}$"
 
 

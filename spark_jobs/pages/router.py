@@ -11,7 +11,8 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 
-from spark_jobs.pages.addresses import CLUSTER_PATTERN, ENTITY_PATTERN, Addresses
+from spark_jobs.pages.addresses import ENTITY_PATTERN, Addresses
+from spark_jobs.settings import CLUSTER_PATTERN
 
 if TYPE_CHECKING:
     from spark_jobs.pages.answers import Answer, Answers, Explained

@@ -38,6 +38,15 @@ class RateReplay(NamedTuple):
     oldest_value: Floats
     purge_margin_ms: Int64s
 
+    def take(self, rows: npt.NDArray[Any]) -> RateReplay:
+        """Return the entries of these rows."""
+        return RateReplay(*(column[rows] for column in self))
+
+    def joined(self, other: RateReplay) -> RateReplay:
+        """Return the entries of both, one after the other."""
+        pairs = zip(self, other, strict=True)
+        return RateReplay(*(np.concatenate(pair) for pair in pairs))
+
 
 class TokenBucketReplay(NamedTuple):
     """The columns of :class:`spark_jobs.quota.controller_mutation.MutationDecision`, per row."""

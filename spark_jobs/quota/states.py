@@ -158,6 +158,22 @@ class SensorStates:
         """
         self.restore(sensor, 0, [], tokens=None, last_update_ms=None)
 
+    def take(self, sensors: npt.NDArray[np.intp]) -> SensorStates:
+        """Return copies of the states of these sensors."""
+        return SensorStates(*(getattr(self, name)[sensors] for name in self.__slots__))
+
+    def put(self, sensors: npt.NDArray[np.intp], source: SensorStates) -> None:
+        """Set the states of these sensors, each to one of ``source`` with the same settings."""
+        for name in self.__slots__:
+            getattr(self, name)[sensors] = getattr(source, name)
+
+    def joined(self, other: SensorStates) -> SensorStates:
+        """Return the states of both, one after the other; as many slots each, or none at all."""
+        if not len(self):
+            return other
+        pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
+        return SensorStates(*(np.concatenate(pair) for pair in pairs))
+
     def copy_sensor(self, sensor: int, source: SensorStates, source_sensor: int) -> None:
         """Take over the state of a sensor of ``source`` that has the same settings."""
         assert self.samples[sensor] == source.samples[source_sensor]

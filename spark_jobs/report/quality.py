@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import quote
 
@@ -82,11 +82,14 @@ class LinesOfFile:
     quarantined: int
     other: int
     other_days: int
+    duplicated: int
+    duplicate_of: str | None = None
 
     @property
     def lost(self) -> int:
         """Return the lines that went nowhere; 0 in a sound run."""
-        return self.lines_read - self.requests - self.quarantined - self.other - self.other_days
+        accounted = self.requests + self.quarantined + self.other + self.other_days
+        return self.lines_read - accounted - self.duplicated
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +131,15 @@ def data_docs_of(scope: RunScope) -> tuple[tuple[str, str], ...]:
 
 def lines_of_files(scope: RunScope) -> tuple[LinesOfFile, ...]:
     """Return where the lines of each file went, files in order of their name."""
-    rows = read_table(scope, "files").sort_by("source_file").to_pylist()
-    return tuple(LinesOfFile(**row) for row in rows)
+    names = [f.name for f in fields(LinesOfFile)]
+    rows = read_table(scope, "files", names).sort_by("source_file").to_pylist()
+    # A day that was ingested before copies were told of has none.
+    return tuple(LinesOfFile(**row | {"duplicated": row["duplicated"] or 0}) for row in rows)
 
 
 def total_lines(files: tuple[LinesOfFile, ...]) -> LinesOfFile:
     """Return the sum over ``files``."""
-    names = ("bytes_read", "lines_read", "requests", "quarantined", "other", "other_days")
+    names = [f.name for f in fields(LinesOfFile) if f.type == "int"]
     return LinesOfFile("all files", None, *(sum(getattr(f, n) for f in files) for n in names))
 
 

@@ -44,6 +44,7 @@ QUARANTINE_REASONS = {
     "unexpected_field": "a field is missing or cannot be used",
     "broken_text": "in the text format before Kafka 2.8, with a message that does not read",
     "before_2_0": "of a broker before 2.0, which held throttled responses back",
+    "too_long": "longer than 16 MB",
     "unknown_broker": "neither folder nor listener names the broker",
     "unreadable_file": "the file could not be read",
 }

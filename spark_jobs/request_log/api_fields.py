@@ -88,6 +88,19 @@ def _set(value: Any) -> Any:
     return None if value is UNSET else value
 
 
+def _there(value: Any) -> Any:
+    """Return the value of a field that every version has; raises TypeError where it is absent."""
+    if value is UNSET or value is None:
+        raise TypeError("a field of the message is absent")
+    return value
+
+
+def _sorted_codes(codes: set[Any]) -> list[int]:
+    if UNSET in codes or None in codes:
+        raise TypeError("an error code is absent")
+    return sorted(codes)
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -116,7 +129,7 @@ def _produce(line: RequestLine, request: Any, response: Any) -> ApiFields:
         throttle_time_ms=_throttle(response),
         request_bytes=_request_bytes(line, request),
         acks=_set(request.acks),
-        error_codes=sorted(codes) if response is not None else None,
+        error_codes=_sorted_codes(codes) if response is not None else None,
         topics=topics,
     )
 
@@ -154,7 +167,7 @@ def _fetched(
         response_bytes=size,
         is_replica=is_replica,
         fetch_max_bytes=_set(request.maxBytes),
-        error_codes=None if codes is None else sorted(codes),
+        error_codes=None if codes is None else _sorted_codes(codes),
         topics=topics,
     )
 
@@ -209,14 +222,17 @@ def _create_topics(line: RequestLine, request: Any, response: Any) -> ApiFields:
         elif partitions < 1:  # the broker's default, which newer versions answer with
             stated = None if answer is None else _set(answer.numPartitions)
             partitions = stated if stated is not None and stated > 0 else None
-        code = None if answer is None else answer.errorCode
-        mutations.append(_mutation(topic.name, partitions, code))
+        code = None if answer is None else _there(answer.errorCode)
+        mutations.append(_mutation(_there(topic.name), partitions, code))
     return _mutated(line, request, response, mutations)
 
 
 def _create_partitions(line: RequestLine, request: Any, response: Any) -> ApiFields:
-    codes = {r.name: r.errorCode for r in (_list(response.results) if response else ())}
-    mutations = [_mutation(t.name, t.count, codes.get(t.name)) for t in _list(request.topics)]
+    answers = _list(response.results) if response else ()
+    codes = {r.name: _there(r.errorCode) for r in answers}
+    mutations = [
+        _mutation(_there(t.name), _there(t.count), codes.get(t.name)) for t in _list(request.topics)
+    ]
     return _mutated(line, request, response, mutations)
 
 
@@ -224,10 +240,10 @@ def _delete_topics(line: RequestLine, request: Any, response: Any) -> ApiFields:
     answers = _list(response.responses) if response is not None else []
     named = [t.name for t in _list(request.topics)] or _list(request.topicNames)
     if None in named or not named:  # deleted by id: the answer knows the names
-        mutations = [_mutation(_set(r.name), None, r.errorCode) for r in answers]
+        mutations = [_mutation(_set(r.name), None, _there(r.errorCode)) for r in answers]
     else:
-        codes = {r.name: r.errorCode for r in answers}
-        mutations = [_mutation(name, None, codes.get(name)) for name in named]
+        codes = {r.name: _there(r.errorCode) for r in answers}
+        mutations = [_mutation(_there(name), None, codes.get(name)) for name in named]
     return _mutated(line, request, response, mutations)
 
 
@@ -238,7 +254,7 @@ def _alter_client_quotas(line: RequestLine, request: Any, response: Any) -> ApiF
     return ApiFields(
         throttle_time_ms=_throttle(response),
         request_bytes=_request_bytes(line, request),
-        error_codes=[r.errorCode for r in _list(response.entries)] if response else None,
+        error_codes=[_there(r.errorCode) for r in _list(response.entries)] if response else None,
         validate_only=_set(request.validateOnly),
         quota_alterations=[
             alteration
@@ -250,7 +266,7 @@ def _alter_client_quotas(line: RequestLine, request: Any, response: Any) -> ApiF
 
 
 def _entity_key(entity: Any) -> frozenset[tuple[str, str | None]]:
-    return frozenset((e.entityType, _set(e.entityName)) for e in _list(entity))
+    return frozenset((_there(e.entityType), _set(e.entityName)) for e in _list(entity))
 
 
 def _alterations(entry: Any) -> Iterator[dict[str, Any]]:
@@ -260,10 +276,10 @@ def _alterations(entry: Any) -> Iterator[dict[str, Any]]:
         if not is_clients and op.key in QUOTA_TYPES:
             continue  # of an address, which has no such quota: not to be taken for a client's
         yield {
-            "quota_type": op.key,
+            "quota_type": _there(op.key),
             "quota_user": names.get(USER),
             "quota_client_id": names.get(CLIENT_ID),
-            "bound": None if op.remove else op.value,
+            "bound": None if op.remove else _there(op.value),
         }
 
 

@@ -11,15 +11,24 @@ import zoneinfo
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
-from spark_jobs.request_log.envelope import EnvelopeState, unwrap
+from spark_jobs.request_log.envelope import JOINED_BYTES_MAX, EnvelopeState, unwrap
 from spark_jobs.request_log.line_reader import LoggedRequest, Reason, read_request
 from spark_jobs.request_log.line_time import STAMP, LineClock
+from spark_jobs.request_log.ordinary_lines import OrdinaryLines, read_ordinary
 from spark_jobs.request_log.record_time import ReplicaWaits
-from spark_jobs.request_log.request_columns import quarantine_batch, request_batch, request_row
+from spark_jobs.request_log.request_columns import (
+    in_order,
+    quarantine_batch,
+    request_batch,
+    request_row,
+)
 from spark_jobs.request_log.text_version import BrokerVersion
 
+LINE_BYTES_MAX = JOINED_BYTES_MAX - 1
+"""A longer line is not read. The log holds no record, so a request of 100 MB has a short line."""
 QUARANTINED_TEXT_MAX = 500
 """So many characters of a quarantined line are kept."""
 
@@ -71,9 +80,34 @@ def parse_chunk(
 
     ``is_last`` ends the file: what still waits for its continuation is quarantined.
     """
-    if state.clock is None:
-        state.clock = LineClock(zoneinfo.ZoneInfo(options.timezone))
-    reader = _Reader(source, options, state)
+    reader = _reader(source, options, state)
+    whole = data if data.endswith(b"\n") or not data else data + b"\n"
+    found = None
+    if options.prefix is None and whole:
+        found = read_ordinary(
+            whole, source.broker_id, options.listener_brokers, reader.clock, state.waits
+        )
+    # One byte more is the line's end.
+    if found is None or np.diff(found.starts).max(initial=0) > LINE_BYTES_MAX + 1:
+        return parse_line_by_line(data, source, options, state, is_last=is_last)
+    row = 0
+    for line in found.left_lines.tolist():
+        row = _pass_by(found, row, line, state, reader.clock)
+        begin, end = found.starts[line : line + 2].tolist()
+        reader.read(whole[begin : end - 1], source.first_line + line)
+    lines_read = len(found.starts) - 1
+    _pass_by(found, row, lines_read, state, reader.clock)
+    if is_last:
+        reader.end()
+    ordinary = found.batch(source.source_file, source.first_line)
+    return reader.parsed(lines_read, ordinary), state
+
+
+def parse_line_by_line(
+    data: bytes, source: LineSource, options: LogOptions, state: ChunkState, *, is_last: bool
+) -> tuple[ParsedChunk, ChunkState]:
+    """Return what :func:`parse_chunk` returns, every line read alone: its reference."""
+    reader = _reader(source, options, state)
     lines = data.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -84,17 +118,37 @@ def parse_chunk(
     return reader.parsed(len(lines)), state
 
 
+def _pass_by(found: OrdinaryLines, row: int, line: int, state: ChunkState, clock: LineClock) -> int:
+    """Leave in ``state`` what the ordinary lines from ``row`` to before ``line`` leave.
+
+    Returns the first row behind them.
+    """
+    end = int(np.searchsorted(found.lines, line))
+    if end > row:
+        state.waits.learn(found.produces, row, end)
+        clock.pass_by(int(found.log_time_ms[end - 1]))
+        state.is_after_other = False
+    return end
+
+
+def _reader(source: LineSource, options: LogOptions, state: ChunkState) -> _Reader:
+    if state.clock is None:
+        state.clock = LineClock(zoneinfo.ZoneInfo(options.timezone))
+    return _Reader(source, options, state, state.clock)
+
+
 class _Reader:
     """Gathers the rows of one block."""
 
-    def __init__(self, source: LineSource, options: LogOptions, state: ChunkState) -> None:
+    def __init__(
+        self, source: LineSource, options: LogOptions, state: ChunkState, clock: LineClock
+    ) -> None:
         self._source, self._options, self._state = source, options, state
         self._prefix = re.compile(options.prefix.encode()) if options.prefix else None
         self._requests: list[tuple[object, ...]] = []
         self._quarantine: list[tuple[object, ...]] = []
         self._other = 0
-        assert state.clock is not None
-        self._clock: LineClock = state.clock
+        self.clock = clock
 
     def read(self, raw: bytes, number: int) -> None:
         """Take one line of the file into account."""
@@ -102,11 +156,14 @@ class _Reader:
         if text is None:  # its end is on a later line, which then counts as the request
             self._other += 1
             return
+        if len(text) > LINE_BYTES_MAX:
+            self._too_long(text, number)
+            return
         stamp = STAMP.match(text)
         if stamp is None:
             self._without_stamp(text, number)
             return
-        time_ms = self._clock.epoch_ms(stamp[1])
+        time_ms = self.clock.epoch_ms(stamp[1])
         found = read_request(text) if time_ms is not None else Reason.BAD_TIME
         if isinstance(found, LoggedRequest) and found.clue is not None:
             self._state.version.take(found.clue)
@@ -127,14 +184,21 @@ class _Reader:
             self._other -= 1
             self._set_aside(Reason.CUT, text, self._source.first_line, None)
 
-    def parsed(self, lines_read: int) -> ParsedChunk:
-        """Return everything read."""
+    def parsed(self, lines_read: int, ordinary: pa.RecordBatch | None = None) -> ParsedChunk:
+        """Return everything read, ``ordinary`` requests among it."""
+        requests = request_batch(self._requests)
         return ParsedChunk(
-            requests=request_batch(self._requests),
+            requests=requests if ordinary is None else in_order(ordinary, requests),
             quarantine=quarantine_batch(self._quarantine),
             lines_read=lines_read,
             other=self._other,
         )
+
+    def _too_long(self, text: bytes, number: int) -> None:
+        stamp = STAMP.match(text)
+        time_ms = self.clock.epoch_ms(stamp[1]) if stamp else None
+        self._set_aside(Reason.TOO_LONG, text, number, time_ms)
+        self._state.is_after_other = False
 
     def _without_stamp(self, text: bytes, number: int) -> None:
         # A stack trace follows the line of another logger that it belongs to.

@@ -28,6 +28,10 @@ _CRI = re.compile(
     rb" (stdout|stderr) ([FP])(?::[^ ]*)?(?: |$)"
 )
 _PARTIAL = b"P"
+_STREAMS = frozenset({"stdout", "stderr"})
+JOINED_BYTES_MAX = (16 << 20) + 1
+"""Of a joined line no more is kept: one byte above what is read, so that it is seen to be too long.
+"""
 
 
 class _DockerLine(msgspec.Struct, gc=False):
@@ -41,23 +45,24 @@ _decode_docker_line = msgspec.json.Decoder(_DockerLine).decode
 
 @dataclass(slots=True)
 class EnvelopeState:
-    """The parts of lines whose rest is still to come, per stream; small, to be kept per file."""
+    """The begins of lines whose rest is still to come, one a stream; to be kept per file."""
 
-    parts: dict[bytes, list[bytes]] = field(default_factory=dict)
+    parts: dict[bytes, bytearray] = field(default_factory=dict)
 
     def unfinished(self) -> Iterator[bytes]:
         """Yield each line whose rest never came, as far as it came, and forget it."""
         while self.parts:
-            yield b"".join(self.parts.pop(next(iter(self.parts))))
+            yield bytes(self.parts.pop(next(iter(self.parts))))
 
     def joined(self, stream: bytes, text: bytes, *, is_partial: bool) -> bytes | None:
         """Return ``text`` behind its stream's earlier parts; None where it is itself a part."""
         if is_partial:
-            self.parts.setdefault(stream, []).append(text)
+            begin = self.parts.setdefault(stream, bytearray())
+            begin += text[: JOINED_BYTES_MAX - len(begin)]
             return None
         if not self.parts:
             return text
-        return b"".join([*self.parts.pop(stream, ()), text])
+        return bytes(self.parts.pop(stream, b"")) + text
 
 
 def unwrap(line: bytes, state: EnvelopeState, prefix: re.Pattern[bytes] | None) -> bytes | None:
@@ -101,8 +106,8 @@ def _docker(line: bytes, state: EnvelopeState) -> bytes | None:
     try:
         entry = _decode_docker_line(line)
         text = entry.log.encode()
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return line
-    is_dockers = bool(entry.stream) and isinstance(entry.time, str)
+    is_dockers = entry.stream in _STREAMS and isinstance(entry.time, str)
     is_partial = is_dockers and not text.endswith(b"\n")
     return state.joined(entry.stream.encode(), text.removesuffix(b"\n"), is_partial=is_partial)

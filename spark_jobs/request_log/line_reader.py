@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
+from msgspec import UNSET
 
 from spark_jobs.request_log.api_fields import ApiFields, api_fields
 from spark_jobs.request_log.request_line import MARKER, RequestLine, decode_request_line
@@ -20,6 +21,7 @@ _LOGGER_AT_END = re.compile(rb"\}\s*(\([\w.$]+\))?\s*$")
 _JSON_BEGIN = b"{"
 # What brokers up to 0.10 wrote in place of RequestHeader(…); the first are messages of Scala.
 _OLDER_BEGINS = (b"{api_key=", b"Name:")
+_THROTTLE_MS_END = 1 << 31
 
 
 class Reason(StrEnum):
@@ -33,6 +35,7 @@ class Reason(StrEnum):
     UNEXPECTED_FIELD = "unexpected_field"  # the JSON reads, a field of it is missing or of no use
     BROKEN_TEXT = "broken_text"  # the text format of 2.0 to 2.7, with a message that does not read
     BEFORE_2_0 = "before_2_0"  # by a broker that held throttled responses back (before KIP-219)
+    TOO_LONG = "too_long"  # more bytes than LINE_BYTES_MAX: no request is
     UNKNOWN_BROKER = "unknown_broker"  # neither folder nor listener names the broker
 
 
@@ -47,6 +50,24 @@ class LoggedRequest:
 
 def read_request(text: bytes) -> LoggedRequest | Reason | None:
     """Return the request of a log line, why it is unreadable, or None: no line of a request."""
+    found = _read(text)
+    if isinstance(found, LoggedRequest) and not _fits_its_columns(found):
+        return Reason.UNEXPECTED_FIELD
+    return found
+
+
+def _fits_its_columns(found: LoggedRequest) -> bool:
+    """Return whether nothing is absent that lists of ``tables.REQUESTS`` need, or too large."""
+    fields = found.fields
+    codes: list[object] = [*(fields.error_codes or ())]
+    throttle_ms = fields.throttle_time_ms
+    if (found.line.throttleTimeMs if throttle_ms is None else throttle_ms) >= _THROTTLE_MS_END:
+        return False
+    entries = (fields.mutations or []) + (fields.quota_alterations or [])
+    return UNSET not in codes and not any(UNSET in entry.values() for entry in entries)
+
+
+def _read(text: bytes) -> LoggedRequest | Reason | None:
     start = text.find(MARKER)
     if start < 0:
         return None
@@ -62,6 +83,8 @@ def read_request(text: bytes) -> LoggedRequest | Reason | None:
         return Reason.UNEXPECTED_FIELD
     except (msgspec.DecodeError, UnicodeDecodeError):
         return Reason.BROKEN_JSON if _LOGGER_AT_END.search(text[-200:]) else Reason.CUT
+    except RecursionError:  # deeper than any message of Kafka's
+        return Reason.BROKEN_JSON
     except (AttributeError, TypeError):  # a field that this version's readers need is absent
         return Reason.UNEXPECTED_FIELD
 

@@ -45,11 +45,12 @@ class LineClock:
     a moment before its first line such as the last of the file before, is given.
     """
 
-    __slots__ = ("_is_second_pass", "_last_ms", "_minutes", "_timezone")
+    __slots__ = ("_is_second_pass", "_last_ms", "_minutes", "_plain_minutes", "_timezone")
 
     def __init__(self, timezone: dt.tzinfo, after_ms: int | None = None) -> None:
         self._timezone = timezone
         self._minutes: dict[bytes, int] = {}
+        self._plain_minutes: dict[int, int | None] = {}
         self._last_ms = after_ms
         self._is_second_pass = False
 
@@ -68,6 +69,34 @@ class LineClock:
             return self._new_minute_ms(stamp)
         self._last_ms = ms
         return ms
+
+    def plain_minute_ms(self, minute: int) -> int | None:
+        """Return the moment at which the local minute of digits ``yyyymmddhhmm`` began.
+
+        None where clocks never showed it, or twice: :meth:`epoch_ms` has then to be asked, stamp
+        by stamp.
+
+        >>> LineClock(dt.UTC).plain_minute_ms(202611210326)
+        1795231560000
+        """
+        if minute not in self._plain_minutes:
+            if len(self._plain_minutes) >= _HELD_MINUTES_MAX:
+                self._plain_minutes.clear()
+            self._plain_minutes[minute] = self._only_moment(minute)
+        return self._plain_minutes[minute]
+
+    def pass_by(self, ms: int) -> None:
+        """Take a stamp into account that was read by :meth:`plain_minute_ms`."""
+        self._last_ms = ms
+
+    def _only_moment(self, minute: int) -> int | None:
+        day, within = divmod(minute, 10_000)
+        try:
+            shown = dt.datetime(day // 10_000, day // 100 % 100, day % 100, *divmod(within, 100))
+            moments_ms = self._epochs_ms(shown, None)
+        except (ValueError, OverflowError):
+            return None
+        return moments_ms[0] if len(moments_ms) == 1 else None
 
     def _new_minute_ms(self, stamp: bytes) -> int | None:
         """Read a stamp of a minute not seen before, of a repeated hour, or of a rarer layout."""

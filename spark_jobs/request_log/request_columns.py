@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.request_log.api_fields import ApiFields
 from spark_jobs.request_log.record_time import ReplicaWaits, recorded_interval
@@ -82,6 +83,14 @@ def request_batch(rows: list[tuple[object, ...]]) -> pa.RecordBatch:
     Raises pa.ArrowInvalid or OverflowError where a value does not fit its column.
     """
     return _batch(rows, REQUESTS)
+
+
+def in_order(some: pa.RecordBatch, others: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows of both in the order of their lines, in which those of each are already."""
+    if not len(some) or not len(others):
+        return some if len(some) else others
+    both = pa.concat_batches([some, others])
+    return both.take(pc.sort_indices(both["source_line"]))
 
 
 def quarantine_batch(rows: list[tuple[object, ...]]) -> pa.RecordBatch:

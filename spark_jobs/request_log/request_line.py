@@ -19,6 +19,9 @@ Int16 = Annotated[int, msgspec.Meta(ge=-(1 << 15), le=(1 << 15) - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 MILLISECONDS_MAX = 1e11
 Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=MILLISECONDS_MAX)]
+THROTTLE_MS_MAX = (1 << 31) - 1
+ThrottleMilliseconds = Annotated[float, msgspec.Meta(ge=0, le=THROTTLE_MS_MAX)]
+"""A throttle time is an int32 in every response."""
 
 
 class RequestHeader(msgspec.Struct, gc=False):
@@ -49,7 +52,7 @@ class RequestLine(msgspec.Struct, gc=False):
     requestQueueTimeMs: Milliseconds
     localTimeMs: Milliseconds
     remoteTimeMs: Milliseconds
-    throttleTimeMs: Milliseconds
+    throttleTimeMs: ThrottleMilliseconds
     responseQueueTimeMs: Milliseconds
     sendTimeMs: Milliseconds
     principal: str

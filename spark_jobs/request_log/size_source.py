@@ -14,7 +14,7 @@ import msgspec
 
 from spark_jobs.request_log.message_definition import Field, Message
 
-_FIXED_BYTES = {
+FIXED_BYTES = {
     "bool": 1,
     "int8": 1,
     "int16": 2,
@@ -86,8 +86,8 @@ class _Source:
         for field in self._present(fields):
             if self._version in field.tagged:
                 tagged.append(field)
-            elif not field.is_array and field.kind in _FIXED_BYTES:
-                constant += _FIXED_BYTES[field.kind]
+            elif not field.is_array and field.kind in FIXED_BYTES:
+                constant += FIXED_BYTES[field.kind]
             elif depth == 0 and field.name in self._blank:
                 constant += self._null_bytes(field)
             else:
@@ -152,12 +152,12 @@ class _Source:
         elif field.kind == "string":
             self._text(field, "v", indent)
         else:
-            self._emit(indent, f"n += {_FIXED_BYTES[field.kind]}")
+            self._emit(indent, f"n += {FIXED_BYTES[field.kind]}")
 
     def _array(self, field: Field, depth: int, indent: int) -> None:
         self._emit(indent, f"n += {self._length_prefix(field, 'len(v)')}")
-        if field.kind in _FIXED_BYTES:
-            self._emit(indent, f"n += len(v) * {_FIXED_BYTES[field.kind]}")
+        if field.kind in FIXED_BYTES:
+            self._emit(indent, f"n += len(v) * {FIXED_BYTES[field.kind]}")
             return
         self._emit(indent, f"for s{depth + 1} in v:")
         if field.is_struct:

@@ -33,18 +33,25 @@ _HEADER = re.compile(
     r"RequestHeader\(apiKey=([A-Z_]+), apiVersion=(-?\d{1,5}), clientId=(.*?), "
     r"correlationId=(-?\d{1,10})\) -- "
 )
-_CONNECTION = " from connection "
 _RESPONSE = ",response:"
 _MS = r"(\d{1,11}(?:\.\d+)?(?:E\d)?)"
-_TAIL = re.compile(
-    rf" from connection ([^;]*);totalTime:{_MS},requestQueueTime:{_MS},localTime:{_MS},"
+# None of these reads a place of the line twice, so that a line made to be slow is not: what
+# clients choose lies before and between them.
+_TIMES = re.compile(
+    rf" from connection ([^;\s]*);totalTime:{_MS},requestQueueTime:{_MS},localTime:{_MS},"
     rf"remoteTime:{_MS},throttleTime:{_MS},responseQueueTime:{_MS},sendTime:{_MS},"
-    r"securityProtocol:[A-Z_]+,principal:(.*),listener:([^,\s]+)"
-    r"(?:,clientInformation:ClientInformation\(softwareName=(.*?), softwareVersion=(.*?)\))?"
+    r"securityProtocol:[A-Z_]+,principal:"
+)
+_LISTENER = ",listener:"
+# Names and versions of clients: ``ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN``.
+_END = re.compile(
+    r",listener:([^,\s]+)"
+    r"(?:,clientInformation:ClientInformation\("
+    r"softwareName=([\w.-]*), softwareVersion=([\w.-]*)\))?"
     r"(?:,temporaryMemoryBytes:\d+)?(?:,messageConversionsTime:[\d.E]+)?(?:\s.*)?",
     re.DOTALL,
 )
-_TIMES_OF_0_10 = re.compile(r" from connection [^;]*;totalTime:\d+,requestQueueTime:\d+,")
+_TIMES_OF_0_10 = re.compile(r" from connection [^;\s]*;totalTime:\d+,requestQueueTime:\d+,")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +82,17 @@ def split_text_line(text: str) -> TextLine:
     Raises CutLineError or NoResponseLoggedError; KeyError for a kind of request that Kafka 2.7
     does not have; ValueError for a number out of its range.
     """
-    tail = _tail(text)
+    end = _end(text)
+    tail = _last_times(text, end.start()) if end else None
     header = _HEADER.match(text)
-    if tail is None or header is None or tail.start() < header.end():
+    if end is None or tail is None or header is None or tail.start() < header.end():
         raise NoResponseLoggedError if _TIMES_OF_0_10.search(text) else CutLineError
     request, answered, response = text[header.end() : tail.start()].partition(_RESPONSE)
     if not answered:
         raise NoResponseLoggedError
-    times = [_milliseconds(time) for time in tail.groups()[1:8]]
+    times = [_milliseconds(time) for time in tail.groups()[1:]]
     total, request_queue, local, remote, throttle, response_queue, send = times
+    in_range(str(int(throttle)), 32)
     line = RequestLine(
         requestHeader=_header(header),
         request=msgspec.Raw(),
@@ -96,35 +105,44 @@ def split_text_line(text: str) -> TextLine:
         throttleTimeMs=throttle,
         responseQueueTimeMs=response_queue,
         sendTimeMs=send,
-        principal=tail[9],
-        listener=tail[10],
-        clientInformation=ClientInformation(tail[11], tail[12]) if tail[11] else None,
+        principal=text[tail.end() : end.start()],
+        listener=end[1],
+        clientInformation=ClientInformation(end[2], end[3]) if end[2] else None,
     )
     return TextLine(line, request, response, throttle_has_decimals="." in tail[6])
 
 
-def _tail(text: str) -> re.Match[str] | None:
-    """Return the match of the last place from which the line reads on to its end."""
-    begin = text.rfind(_CONNECTION)
+def _end(text: str) -> re.Match[str] | None:
+    """Return the match of the last listener from which the line reads on to its end."""
+    begin = text.rfind(_LISTENER)
     while begin >= 0:
-        if tail := _TAIL.fullmatch(text, begin):
-            return tail
-        begin = text.rfind(_CONNECTION, 0, begin)
+        if end := _END.fullmatch(text, begin):
+            return end
+        begin = text.rfind(_LISTENER, 0, begin)
     return None
+
+
+def _last_times(text: str, before: int) -> re.Match[str] | None:
+    """Return the last match of the connection and its times that ends at ``before``, or earlier."""
+    last = None
+    for found in _TIMES.finditer(text, 0, before):
+        last = found
+    return last
 
 
 def _header(found: re.Match[str]) -> RequestHeader:
     return RequestHeader(
         requestApiKey=API_KEYS[found[1]],
-        requestApiVersion=_in_range(found[2], 16),
-        correlationId=_in_range(found[4], 32),
+        requestApiVersion=in_range(found[2], 16),
+        correlationId=in_range(found[4], 32),
         requestApiKeyName=found[1],
         # A client that calls itself null is printed like one without a name.
         clientId=None if found[3] == "null" else found[3],
     )
 
 
-def _in_range(digits: str, bits: int) -> int:
+def in_range(digits: str, bits: int) -> int:
+    """Return the number; raises ValueError where it is no integer of so many bits."""
     value = int(digits)
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise ValueError(f"found {digits}, expected an int{bits}")

@@ -22,7 +22,7 @@ from spark_jobs.request_log.api_fields import ApiFields, fields_of_messages
 from spark_jobs.request_log.message_definition import API_NAMES
 from spark_jobs.request_log.message_struct import message_struct
 from spark_jobs.request_log.request_line import RequestLine
-from spark_jobs.request_log.text_line import TextLine, split_text_line
+from spark_jobs.request_log.text_line import TextLine, in_range, split_text_line
 from spark_jobs.request_log.text_message import TextMessageError, read_message
 from spark_jobs.request_log.text_version import VersionClue, version_clue
 
@@ -34,11 +34,10 @@ _PRODUCE_TEXT = re.compile(
 )
 _PARTITION_SIZE = re.compile(r"(.*?)-(\d+)=(\d+)(?:,|$)", re.DOTALL)
 # First of all fields, or last of the untagged ones; nowhere else.
-_THROTTLE = re.compile(
-    r"\{throttle_time_ms=(-?\d{1,10})[,}]|"
-    r".*,throttle_time_ms=(-?\d{1,10})(?:,_tagged_fields=\{.*\})?\}",
-    re.DOTALL,
-)
+_FIRST_THROTTLE = re.compile(r"\{throttle_time_ms=(-?\d{1,10})[,}]")
+_THROTTLE = ",throttle_time_ms="
+_LAST_THROTTLE = re.compile(r",throttle_time_ms=(-?\d{1,10})(?:\}|(?P<tagged>,_tagged_fields=\{))")
+_END_OF_TAGGED = "}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,16 @@ def read_text_request(text: str) -> TextRequest:
 
 
 def _throttle_time_ms(parts: TextLine) -> int | None:
-    found = _THROTTLE.match(parts.response)
-    if found is None:
-        return None
-    return int(found[1] or found[2])
+    text = parts.response
+    if found := _FIRST_THROTTLE.match(text):
+        return in_range(found[1], 32)
+    last_end, begin = text.rfind(_END_OF_TAGGED), text.rfind(_THROTTLE)
+    while begin >= 0:
+        found = _LAST_THROTTLE.match(text, begin)
+        if found and (not found["tagged"] or last_end >= found.end()):
+            return in_range(found[1], 32)
+        begin = text.rfind(_THROTTLE, 0, begin)
+    return None
 
 
 def _fields(parts: TextLine) -> ApiFields:
@@ -106,7 +111,8 @@ def _produce_request(text: str) -> dict[str, Any]:
 def _topic_data(sizes: str) -> list[dict[str, Any]]:
     topics: dict[str, list[dict[str, int]]] = {}
     end = 0
-    for found in _PARTITION_SIZE.finditer(sizes):
+    # Not finditer: it would look again from every character behind which nothing is found.
+    while found := _PARTITION_SIZE.match(sizes, end):
         partition = {"index": int(found[2]), "recordsSizeInBytes": int(found[3])}
         topics.setdefault(found[1], []).append(partition)
         end = found.end()

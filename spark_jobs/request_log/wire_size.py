@@ -44,9 +44,11 @@ from spark_jobs.request_log.size_source import size_function
 Sizer = Callable[[Any], int | None]
 
 # FetchResponse.sizeOf and ShareFetchResponse.sizeOf build the message without these.
-_NOT_IN_SIZE_OF = frozenset({"nodeEndpoints", "errorMessage"})
+NOT_IN_SIZE_OF = frozenset({"nodeEndpoints", "errorMessage"})
 FETCH_APIS = frozenset({1, 78})
 """Api keys whose response is weighed by the consumer quota: Fetch and ShareFetch."""
+_HELD_CLIENT_ID_MAX = 1000
+"""Sizes of longer ones are not held: thousands of names of megabytes would fill the memory."""
 RESPONSE_HEADER_BYTES = 4
 """What ``sizeOf`` adds to the body of a fetch response."""
 
@@ -80,17 +82,25 @@ def response_body_size(
     return sizer(msgspec.convert(response_json, message_struct(f"{API_NAMES[api_key]}Response")))
 
 
-@lru_cache(maxsize=4096)
 def header_size(api_key: int, api_version: int, client_id: str | None) -> int:
     """Return the bytes of a request header: version 2 where the request is flexible, else 1.
 
     Kafka: ``ApiMessageType.requestHeaderVersion``, ``RequestHeader.size``.
     """
+    if client_id is None or len(client_id) <= _HELD_CLIENT_ID_MAX:
+        return _held_header_size(api_key, api_version, client_id)
+    return _header_size(api_key, api_version, client_id)
+
+
+def _header_size(api_key: int, api_version: int, client_id: str | None) -> int:
     request = _definition(f"{API_NAMES[api_key]}Request", api_version)
     assert request is not None, (api_key, api_version)
     header_version = 2 if api_version in request.flexible else 1
     header = message_struct("RequestHeader")(clientId=client_id)
     return _header_sizer(header_version)(header)
+
+
+_held_header_size = lru_cache(maxsize=4096)(_header_size)
 
 
 @cache
@@ -109,7 +119,7 @@ def body_sizer(api_key: int, api_version: int, side: str) -> Sizer | None:
         return None
     name = f"{API_NAMES[api_key]}{side}"
     is_fetched = api_key in FETCH_APIS and side == "Response"
-    blank = _NOT_IN_SIZE_OF if is_fetched else frozenset[str]()
+    blank = NOT_IN_SIZE_OF if is_fetched else frozenset[str]()
     known = [m for m in message_definitions(name) if api_version in m.versions]
     # Later ones have the same bytes; only field names can differ between releases.
     sizes = [size_function(m, api_version, blank) for m in known]

@@ -109,6 +109,14 @@ class QuotaTimeline:
         self._level_rules = level_rules
         self._restarts_ms = restarts_ms
         self._levels: dict[tuple[str, int], LevelSteps] = {}
+        self._own = {
+            i.broker_id
+            for entities in quotas.values()
+            for each in entities.values()
+            for i in each
+            if i.broker_id is not None
+        }
+        self._alike: dict[tuple[object, ...], int] = {}
 
     @classmethod
     def of_rows(
@@ -132,6 +140,17 @@ class QuotaTimeline:
                 each.sort(key=lambda interval: interval.valid_from_ms)
         by_type = {quota_type: dict(entities) for quota_type, entities in quotas.items()}
         return cls(by_type, level_rules or {}, restarts_ms or {})
+
+    def alike(self, broker_id: int) -> int:
+        """Return a broker on which every client resolves as on this one; its own id if none does.
+
+        Brokers differ by values of their own, by how their version keeps levels, by restarts.
+        """
+        if broker_id in self._own:
+            return broker_id
+        rule = self._level_rules.get(broker_id, _ANY_BROKER_BEFORE_4_2)
+        kept = (rule, tuple(self._restarts_ms.get(broker_id, ())))
+        return self._alike.setdefault(kept, broker_id)
 
     def has_quotas(self, quota_type: str) -> bool:
         """Return whether anybody ever had a quota of the type."""

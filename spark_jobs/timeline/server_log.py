@@ -13,6 +13,7 @@ each followed by the logger's name in brackets. Users are URL-encoded in them, c
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from urllib.parse import unquote_plus
 
 from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.events import QuotaEntity, QuotaEvent
+from spark_jobs.timeline.local_clock import LocalClock
 from spark_jobs.timeline.out_of_scope import is_out_of_scope
 from spark_jobs.timeline.restarts import SERVER_LOG, BrokerStart
 
@@ -35,14 +37,18 @@ _QUOTA_TYPES = {
     "controllermutation": "controller_mutation_rate",
 }
 _STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
-_LOGGER = r"(?:\s+\([\w.$]+\))?\s*"
-_CHANGING = re.compile(rf"Changing (\w+) quota for (.+) to ([-+\w.]+){_LOGGER}")
-_REMOVING = re.compile(rf"Removing (\w+) quota for (.+?){_LOGGER}")
-_VIOLATED = re.compile(r"Quota violated for sensor \((\w+)-([^:]*):(.*)\)\. Delay time: \((\d+)\)")
+# Each is matched at the first place of its first words: a search would read the rest of the line
+# again from every such place.
+_LOGGER = re.compile(r"\([\w.$]+\)")
+_CHANGING = re.compile(r"Changing (\w+) quota for (.+) to ([-+\w.]+)")
+_REMOVING = re.compile(r"Removing (\w+) quota for (.+)")
+_VIOLATED = re.compile(
+    r"Quota violated for sensor \((\w+)-([^:]*):(.*)\)\. Delay time: \((\d{1,9})\)"
+)
 # Quota managers start the reapers of their throttled channels as they are made.
 _STARTING = re.compile(
     r"\[KafkaServer id=\d+\] starting|from SHUTDOWN to STARTING|"
-    r"\[?[\w-]*ThrottledChannelReaper-\w+\]?: Starting"
+    r"ThrottledChannelReaper-\w+\]?: Starting"
 )
 _STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
 _STOPPED = re.compile(r"shut down completed|from SHUTTING_DOWN to SHUTDOWN")
@@ -102,7 +108,7 @@ def read_server_log(
     controller_mutation_rate, which the controller enforces. (The controller's publishers are
     installed first, and one thread calls all: ``KafkaRaftServer.startup``, ``MetadataLoader``.)
     """
-    reader = _Reader(broker_id, source_file, _LocalClock(timezone))
+    reader = _Reader(broker_id, source_file, LocalClock(timezone))
     for number, line in enumerate(lines, start=1):
         reader.read(line, number)
     return ServerLog(
@@ -114,41 +120,10 @@ def read_server_log(
     )
 
 
-class _LocalClock:
-    """Turns local stamps into epoch milliseconds; knows the second pass of a repeated hour."""
-
-    def __init__(self, timezone: dt.tzinfo) -> None:
-        self._timezone = timezone
-        self._last_stamp = ""
-        self._second_pass_day = ""
-
-    def observe(self, stamp: str) -> None:
-        """Notice a clock set back: lines are in time order, so an earlier stamp means that."""
-        if stamp < self._last_stamp and self._is_set_back(stamp):
-            self._second_pass_day = stamp[:10]
-        self._last_stamp = stamp
-
-    def epoch_ms(self, stamp: str) -> int:
-        """Return the moment of ``stamp``, which was observed last."""
-        fold = int(stamp[:10] == self._second_pass_day)
-        local = dt.datetime.fromisoformat(stamp.replace(",", "."))
-        moment = local.replace(tzinfo=self._timezone, fold=fold)
-        return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
-
-    def _is_set_back(self, stamp: str) -> bool:
-        # Threads may log a few ms out of order; a clock is set back by half an hour at least.
-        before = dt.datetime.fromisoformat(self._last_stamp.replace(",", "."))
-        after = dt.datetime.fromisoformat(stamp.replace(",", "."))
-        return before - after > dt.timedelta(minutes=20)
-
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
 class _Reader:
     """Gathers what one server.log says, line by line."""
 
-    def __init__(self, broker_id: int, source_file: str, clock: _LocalClock) -> None:
+    def __init__(self, broker_id: int, source_file: str, clock: LocalClock) -> None:
         self._broker_id = broker_id
         self._source_file = source_file
         self._clock = clock
@@ -165,17 +140,18 @@ class _Reader:
         stamp = _STAMP.search(line)
         if stamp is None:
             return
-        self._clock.observe(stamp[1])
+        if not self._clock.observe(stamp[1]):
+            return
         text = line[stamp.end() :]
         if any(word in text for word in _LIFE_WORDS):
             self._life(stamp[1], number, text.strip())
         if not any(word in text for word in _KEYWORDS):
             return
-        if change := _CHANGING.search(text):
+        if change := _at_first(_CHANGING, "Changing ", text):
             self._change(stamp[1], number, change[1], change[2], change[3])
-        elif removal := _REMOVING.fullmatch(text, text.find("Removing ")):
+        elif removal := _at_first(_REMOVING, "Removing ", _without_logger(text)):
             self._change(stamp[1], number, removal[1], removal[2], None)
-        elif violation := _VIOLATED.search(text):
+        elif violation := _at_first(_VIOLATED, "Quota violated", text):
             self._throttle(stamp[1], number, violation)
         elif is_out_of_scope(text):
             self.out_of_scope_lines.append(number)
@@ -246,6 +222,19 @@ class _Reader:
             )
 
 
+def _at_first(pattern: re.Pattern[str], words: str, text: str) -> re.Match[str] | None:
+    place = text.find(words)
+    return None if place < 0 else pattern.match(text, place)
+
+
+def _without_logger(text: str) -> str:
+    text = text.rstrip()
+    begin = text.rfind(" (")
+    if begin >= 0 and _LOGGER.fullmatch(text, begin + 1):
+        return text[:begin].rstrip()
+    return text
+
+
 def _quota_type(name: str) -> str | None:
     return _QUOTA_TYPES.get(name.replace("_", "").lower())
 
@@ -262,9 +251,10 @@ def _entity(text: str) -> QuotaEntity | None:
 
 def _bound(text: str | None) -> float | None:
     try:
-        return None if text is None else float(text)
+        bound = None if text is None else float(text)
     except ValueError:
         return None
+    return None if bound is None or math.isnan(bound) else bound
 
 
 def _counted_once(events: Iterable[QuotaEvent]) -> list[QuotaEvent]:

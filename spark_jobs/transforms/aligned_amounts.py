@@ -1,4 +1,4 @@
-"""Amounts in the order of their estimates → in the order and at the times they were recorded at.
+"""Request times and mutations: in the order of their estimates → at the times of their recording.
 
 Between the sorting and the replay, on the same partitions. What the log tells of the times differs
 by quota type, and so does how a sensor's rows are gathered.
@@ -11,12 +11,11 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from spark_jobs.align.events import Window
 from spark_jobs.quota.mutation_times import Bucket
+from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.transforms.aligned_mutations import AlignedMutations
-from spark_jobs.transforms.aligned_rows import OpenSensor, SensorRow, as_estimated
-from spark_jobs.transforms.aligned_sensor import SAMPLES_MAX, AlignedSensor
+from spark_jobs.transforms.aligned_rows import OpenSensor, SensorRow
 from spark_jobs.transforms.amounts import AmountBatches
 from spark_jobs.transforms.request_intervals import RequestIntervals
 from spark_jobs.transforms.sensor_replay import (
@@ -74,35 +73,16 @@ def _opened(first: SensorRow, rules: BrokerRules, state: CarriedState | None) ->
     slots = profile.slots(samples)
     if state is not None and state.is_lost(slots, first.restart_ms, first.recorded_at_ms):
         state = None
-    match first.quota_type:
-        case "producer_byte_rate" if samples <= SAMPLES_MAX:
-            window = Window(samples, window_ms, profile.keeps_overlapping_sample)
-            return AlignedSensor(profile, window, state)
-        case "request_percentage":
-            nothing = SensorStates.allocate([profile], [samples], [window_ms])
-            return RequestIntervals(nothing, is_state_known=state is None)
-        case "controller_mutation_rate":
-            held = SensorStates.allocate([profile], [samples], [window_ms])
-            if state is not None:
-                held.restore(0, 0, (), state.tokens, state.last_update_ms)
-            return AlignedMutations(
-                Bucket(
-                    burst_s=samples * (window_ms / 1000.0),
-                    most=float(held.tokens[0]),
-                    least=float(held.tokens_least[0]),
-                    last_update_ms=int(held.last_update_ms[0]),
-                )
-            )
-    return _Estimated()
-
-
-class _Estimated:
-    """A sensor whose rows tell nothing of their times."""
-
-    def take(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the rows."""
-        return as_estimated(iter([rows]))
-
-    def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield nothing: no row waits."""
-        return iter(())
+    held = SensorStates.allocate([profile], [samples], [window_ms])
+    if first.quota_type == QuotaType.REQUEST_PERCENTAGE:
+        return RequestIntervals(held, is_state_known=state is None)
+    if state is not None:
+        held.restore(0, 0, (), state.tokens, state.last_update_ms)
+    return AlignedMutations(
+        Bucket(
+            burst_s=samples * (window_ms / 1000.0),
+            most=float(held.tokens[0]),
+            least=float(held.tokens_least[0]),
+            last_update_ms=int(held.last_update_ms[0]),
+        )
+    )

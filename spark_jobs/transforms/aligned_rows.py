@@ -8,8 +8,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.align.explanation import NOT_ASKED
-from spark_jobs.align.placement import Placed
 from spark_jobs.tables import BOOL, I64
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.sensor_replay import SensorKey
@@ -63,31 +61,15 @@ def one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
-def estimated(rows: pa.RecordBatch) -> Placed:
-    """Return the rows' estimated times, in the order given."""
-    return Placed(
-        order=np.arange(len(rows)),
-        recorded_at_ms=rows["recorded_at_ms"].to_numpy(),
-        status=np.full(len(rows), NOT_ASKED),
-    )
-
-
 def aligned_rows(
     rows: pa.RecordBatch,
     recorded_at_ms: np.ndarray,
-    is_proven: np.ndarray | None = None,
     throttle_time_ms: tuple[pa.Array, pa.Array] | None = None,
 ) -> pa.RecordBatch:
     """Return rows of AMOUNTS as ALIGNED_AMOUNTS; ``throttle_time_ms`` is the least and the most."""
     n = len(rows)
     columns = [rows[name] for name in AMOUNTS.names]
     columns[AMOUNTS.get_field_index("recorded_at_ms")] = pa.array(recorded_at_ms, I64)
-    columns.append(pa.array(np.zeros(n, bool) if is_proven is None else is_proven, BOOL))
+    columns.append(pa.array(np.zeros(n, bool), BOOL))
     columns += throttle_time_ms or (pa.nulls(n, I64), pa.nulls(n, I64))
     return pa.RecordBatch.from_arrays(columns, schema=ALIGNED_AMOUNTS)
-
-
-def as_estimated(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield AMOUNTS as ALIGNED_AMOUNTS at their estimated times, for plain replays."""
-    for batch in batches:
-        yield aligned_rows(batch, batch["recorded_at_ms"].to_numpy())

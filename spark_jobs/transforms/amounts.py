@@ -1,4 +1,4 @@
-"""Requests → the amounts their brokers recorded, each on the sensor it belongs to."""
+"""Requests → the amounts of time that their brokers recorded on request quotas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
+from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
 from spark_jobs.tables import BOOL, F64, I8, I16, I32, I64, STR
 from spark_jobs.transforms.broker_log import BrokerLog
@@ -38,8 +38,6 @@ AMOUNTS = pa.schema(
         ("recorded_at_ms", I64),
         ("earliest_ms", I64),  # the request's admissible record times
         ("latest_ms", I64),
-        ("likely_from_ms", I64),  # from then on it was most likely recorded
-        ("recorded_logged_ms", I64),  # the broker's own stamp of the record, null: not logged
         ("restart_ms", I64),  # the start of the broker's life the row is of, 0: not known
         ("amount", F64),
         ("behaviour", I8),
@@ -62,20 +60,29 @@ AMOUNTS = pa.schema(
         # Whether the replayed bucket is the one that decided (kernels.SAME_BUCKET and so on); null:
         # other quotas than mutations.
         ("bucket_gap", I8),
-        # Of fetches; null: other requests, and where the log does not say.
-        ("request_bytes", I64),
-        ("fetch_max_bytes", I64),
-        ("has_records", BOOL),
-        ("has_errors", BOOL),
     ]
 )
 # Amounts of a sensor are recorded in this order; the rest of the key makes it total.
 RECORD_ORDER = ("order_us", "source_file", "source_line", "resource_index")
 SENSOR_COLUMNS = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 
-_REQUEST_COLUMNS = (
-    "broker_id", "source_file", "source_line", "connection", "correlation_id", "api_name",
-    "api_version", "user", "client_id", "log_time_ms",
+_LINE_COLUMNS = (
+    "broker_id",
+    "source_file",
+    "source_line",
+    "connection",
+    "correlation_id",
+    "api_name",
+    "api_version",
+    "user",
+    "client_id",
+    "log_time_ms",
+)
+REQUEST_COLUMNS = (
+    *_LINE_COLUMNS,
+    "listener", "is_forwarded", "is_replica", "acks", "throttle_time_ms", "handler_time_us",
+    "remote_time_us", "response_queue_time_us", "send_time_us", "request_bytes",
+    "recorded_estimate_us", "recorded_earliest_ms", "recorded_latest_ms",
 )  # fmt: skip
 
 # Requests between brokers are exempt from the request quota (KafkaApis: authorizeClusterOperation
@@ -87,30 +94,26 @@ EXEMPT_APIS = (
     "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "FETCH_SNAPSHOT", "UPDATE_RAFT_VOTER",
 )  # fmt: skip
 
-SLOW_HANDLER_US = 3_000
-WAITED_US = 300
-
 AmountBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def expand_amounts(
+def expand_request_times(
     resolutions: ResolutionTable,
     controller_listeners: frozenset[str],
     broker_log: BrokerLog | None = None,
     lost: LostRequests | None = None,
     read_us: Mapping[int, float] | None = None,
 ) -> AmountBatches:
-    """Return the ``mapInArrow`` function that turns request batches into amounts.
+    """Return the ``mapInArrow`` function that turns request batches into request-time amounts.
 
-    Bandwidth and request-time amounts only: mutations need the topics' partitions in the
-    controller's order and are expanded by :func:`spark_jobs.transforms.mutations`. ``read_us`` is
-    the longest read of a small request per broker (``request_time.read_time_us``).
+    The batches have REQUEST_COLUMNS. ``read_us`` is the longest read of a small request per broker
+    (``request_time.read_time_us``).
     """
     log = broker_log or BrokerLog()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from _expand(batch, resolutions, controller_listeners, log, lost, read_us or {})
+            yield _expand(batch, resolutions, controller_listeners, log, lost, read_us or {})
 
     return run
 
@@ -122,7 +125,7 @@ def _expand(
     broker_log: BrokerLog,
     lost: LostRequests | None,
     read_us: Mapping[int, float],
-) -> Iterator[pa.RecordBatch]:
+) -> pa.RecordBatch:
     index = ClientIndex.of(batch)
     at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
     on_client_listener = ~np.isin(
@@ -130,59 +133,17 @@ def _expand(
     )
     from_client = on_client_listener & ~bools(batch["is_replica"]) & ~bools(batch["is_forwarded"])
     request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
-    has_request_bound = ~np.isnan(request.bound) & request.is_enabled
     api_name = np.asarray(batch["api_name"].to_pylist(), object)
-    throttled = batch["throttle_time_ms"].to_numpy() > 0
-
-    produce = resolutions.resolve(QuotaType.PRODUCER_BYTE_RATE, index, at_ms)
-    yield _amounts(
-        batch, QuotaType.PRODUCER_BYTE_RATE, produce, broker_log, lost,
-        rows=from_client & (api_name == "PRODUCE") & produce.is_enabled,
-        amount=floats(batch["request_bytes"]),
-        behaviour=np.full(len(batch), RECORD, np.int8),
-        has_request_bound=has_request_bound,
-    )  # fmt: skip
-    fetch = resolutions.resolve(QuotaType.CONSUMER_BYTE_RATE, index, at_ms)
-    yield _amounts(
-        batch, QuotaType.CONSUMER_BYTE_RATE, fetch, broker_log, lost,
-        rows=from_client & np.isin(api_name, ["FETCH", "SHARE_FETCH"]) & fetch.is_enabled,
-        # A throttled fetch was answered with nothing: what it tried to read is not in the log.
-        amount=np.where(throttled, np.nan, floats(batch["response_bytes"])),
-        behaviour=np.where(throttled, RECORD_AND_UNRECORD, RECORD).astype(np.int8),
-        has_request_bound=has_request_bound,
-        own=_fetch_columns(batch),
-    )  # fmt: skip
     without_response = (api_name == "PRODUCE") & (floats(batch["acks"]) == 0)
-    counted = from_client & ~np.isin(api_name, EXEMPT_APIS) & ~without_response & request.is_enabled
-    if not counted.any():  # hardly any cluster limits request time, and it concerns every request
-        return
-    yield _amounts(
+    return _amounts(
         batch, QuotaType.REQUEST_PERCENTAGE, request, broker_log, lost,
-        rows=counted,
+        rows=from_client & ~np.isin(api_name, EXEMPT_APIS) & ~without_response & request.is_enabled,
         # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).
         amount=batch["handler_time_us"].to_numpy() * 1000 * 1e-7,
         behaviour=np.full(len(batch), RECORD, np.int8),
-        has_request_bound=has_request_bound,
+        has_request_bound=~np.isnan(request.bound) & request.is_enabled,
         own=_request_time_columns(batch, read_us),
     )  # fmt: skip
-
-
-def _fetch_columns(batch: pa.RecordBatch) -> dict[str, object]:
-    topics = batch["topics"]
-    has_records = np.zeros(len(batch), bool)
-    records_bytes = topics.flatten().field("records_bytes")
-    with_data = pc.fill_null(pc.greater(records_bytes, 0), False)
-    has_records[pc.list_parent_indices(topics).filter(with_data).to_numpy()] = True
-    codes = batch["error_codes"]
-    has_errors = np.zeros(len(batch), bool)
-    with_error = pc.fill_null(pc.not_equal(codes.flatten(), 0), False)
-    has_errors[pc.list_parent_indices(codes).filter(with_error).to_numpy()] = True
-    return {
-        "request_bytes": batch["request_bytes"],
-        "fetch_max_bytes": batch["fetch_max_bytes"],
-        "has_records": has_records,
-        "has_errors": has_errors,
-    }
 
 
 def _request_time_columns(batch: pa.RecordBatch, read_us: Mapping[int, float]) -> dict[str, object]:
@@ -206,7 +167,6 @@ def _request_time_columns(batch: pa.RecordBatch, read_us: Mapping[int, float]) -
         "recorded_at_ms": np.clip(estimate_ms, earliest_ms, latest_ms),
         "earliest_ms": earliest_ms,
         "latest_ms": latest_ms,
-        "likely_from_ms": earliest_ms,
         "unlogged_amount_max": later_us * PERCENT_PER_US,
     }
 
@@ -229,7 +189,7 @@ def _amounts(
     latest_ms = batch["recorded_latest_ms"].to_numpy()
     lives = broker_log.lives(batch["broker_id"].to_numpy(), latest_ms)
     n = len(batch)
-    columns: dict[str, object] = {name: batch[name] for name in _REQUEST_COLUMNS}
+    columns: dict[str, object] = {name: batch[name] for name in _LINE_COLUMNS}
     columns |= {
         "quota_type": pa.array([str(quota_type)] * n, STR) if n else pa.array([], STR),
         "quota_user": resolved.quota_user,
@@ -241,7 +201,6 @@ def _amounts(
         "recorded_at_ms": at_ms,
         "earliest_ms": batch["recorded_earliest_ms"],
         "latest_ms": latest_ms,
-        "likely_from_ms": likely_from_ms(batch),
         "restart_ms": lives.restart_ms,
         "amount": amount,
         "behaviour": behaviour,
@@ -257,13 +216,6 @@ def _amounts(
     }
     earliest_ms = batch["recorded_earliest_ms"].to_numpy()
     columns |= _lost_columns(lost, quota_type, batch["broker_id"], resolved, earliest_ms, latest_ms)
-    columns["recorded_logged_ms"] = broker_log.recorded_logged_ms(
-        {name: columns[name] for name in SENSOR_COLUMNS},
-        batch["recorded_earliest_ms"].to_numpy(),
-        latest_ms,
-        batch["recorded_estimate_us"].to_numpy(),
-        np.where(rows, batch["throttle_time_ms"].to_numpy(), 0),
-    )
     columns |= own or {}
     full = pa.RecordBatch.from_arrays(
         [
@@ -273,21 +225,6 @@ def _amounts(
         schema=AMOUNTS,
     )
     return full.filter(pa.array(rows))
-
-
-def likely_from_ms(batch: pa.RecordBatch) -> np.ndarray:
-    """Return from when on each request was most likely recorded.
-
-    As a rule just before its response was complete; a request that was long in the handler may
-    have been recorded anywhere there, unless it waited for replicas (measured on a 4.1.0 broker's
-    own record of its throttled requests).
-    """
-    earliest_ms = batch["recorded_earliest_ms"].to_numpy()
-    estimate_ms = batch["recorded_estimate_us"].to_numpy() // 1000
-    is_slow = batch["handler_time_us"].to_numpy() > SLOW_HANDLER_US
-    waited = (floats(batch["acks"]) == -1) & (batch["remote_time_us"].to_numpy() > WAITED_US)
-    likely_ms = np.maximum(estimate_ms - 2, earliest_ms)
-    return np.asarray(np.where(is_slow & ~waited, earliest_ms, likely_ms))
 
 
 def _lost_columns(

@@ -13,7 +13,8 @@ from spark_jobs.align.events import EXACT, UP_TO, Events, Window
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.tables import I32, I64, LOCATED_CHANGES
 from spark_jobs.timeline.resolution import QuotaTimeline, Resolution
-from spark_jobs.transforms.amounts import floats, likely_from_ms
+from spark_jobs.transforms.amounts import floats
+from spark_jobs.transforms.likely_time import likely_from_ms
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.transforms.sensor_replay import BrokerRules
 
@@ -95,7 +96,13 @@ def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray) -> Events:
     return Events(
         earliest_ms=rows["recorded_earliest_ms"].to_numpy(),
         latest_ms=latest_ms,
-        likely_from_ms=likely_from_ms(rows),
+        likely_from_ms=likely_from_ms(
+            rows["recorded_earliest_ms"].to_numpy(),
+            rows["recorded_estimate_us"].to_numpy() // 1000,
+            rows["handler_time_us"].to_numpy(),
+            rows["remote_time_us"].to_numpy(),
+            floats(rows["acks"]),
+        ),
         likely_until_ms=latest_ms,
         amount=floats(rows["request_bytes"]),
         bound=np.full(len(rows), np.nan),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,6 +84,27 @@ class LostRequests:
         back_ms = np.array([self.window_ms.get(b, default_ms) for b in brokers.tolist()], np.int64)
         from_ms = recorded_earliest_ms - back_ms[row_broker]
         return missing_within(sensor, from_ms, recorded_latest_ms, lookup.gaps)
+
+    def of_sensors(
+        self,
+        quota_type: QuotaType,
+        broker_id: int,
+        names: Sequence[tuple[str, str]],
+        sensor: np.ndarray,
+        recorded_earliest_ms: np.ndarray,
+        recorded_latest_ms: np.ndarray,
+    ) -> np.ndarray:
+        """Return how many requests may be missing before each amount of one broker.
+
+        ``sensor`` holds places in ``names``, pairs of quota_user and quota_client_id.
+        """
+        lookup = self.lookups.get(str(quota_type))
+        if lookup is None or not lookup.sensors:
+            return np.zeros(len(sensor), np.int64)
+        known = [lookup.sensors.get(f"{broker_id}\x00{user}\x00{cid}") for user, cid in names]
+        code = np.array([len(lookup.sensors) if k is None else k for k in known], np.int64)
+        from_ms = recorded_earliest_ms - self.window_ms.get(broker_id, WINDOWS_BACK * WINDOW_MS)
+        return missing_within(code[sensor], from_ms, recorded_latest_ms, lookup.gaps)[0]
 
 
 def _lookup(

@@ -21,7 +21,7 @@ from spark_jobs.quota.partition_inventory import (
 )
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD
-from spark_jobs.tables import BOOL, F64, I32, I64
+from spark_jobs.tables import F64, I32
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.mutation_lines import decided_lines
@@ -96,7 +96,6 @@ def _amounts_of(
             "recorded_at_ms": row["recorded_estimate_us"] // 1000,
             "earliest_ms": row["recorded_earliest_ms"],
             "latest_ms": latest_ms,
-            "likely_from_ms": row["recorded_earliest_ms"],
             "amount": float("nan") if cost is None else float(cost),
             "behaviour": RECORD,
             "is_strict": is_strict(row["api_name"], row["api_version"]),
@@ -170,18 +169,12 @@ def _resolve(
     request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, ClientIndex.of(batch), at_ms)
     lives = broker_log.lives(batch["broker_id"].to_numpy(), at_ms)
     resolved = {
-        # A refusal's delay is counted from a clock reading of its own: no record tells it apart.
-        "recorded_logged_ms": pa.nulls(len(batch), I64),
         "restart_ms": pa.array(lives.restart_ms),
         # A lost mutation is told by its twin on the controller or the broker, not by gaps.
         "lost_requests": pa.nulls(len(batch), I32),
         "lost_bytes_max": pa.nulls(len(batch), F64),
         "has_request_bound": pa.array(~np.isnan(request.bound) & request.is_enabled),
         "unlogged_amount_max": pa.nulls(len(batch), F64),
-        "request_bytes": pa.nulls(len(batch), I64),
-        "fetch_max_bytes": pa.nulls(len(batch), I64),
-        "has_records": pa.nulls(len(batch), BOOL),
-        "has_errors": pa.nulls(len(batch), BOOL),
         "quota_user": found.quota_user,
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.judge.fetch_attempt import Attempt
 from spark_jobs.judge.mutation_throttle import (
     NOT_JUDGED,
     UNDER_THROTTLED,
@@ -31,10 +32,8 @@ from spark_jobs.quota.kernels import (
     replay_token_bucket,
 )
 from spark_jobs.quota.mutation_times import UNEXPLAINED_DEBT_MS
-from spark_jobs.quota.rate_decision import RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.transforms.amounts import bools, floats
-from spark_jobs.transforms.fetch_attempts import fetch_attempts
 from spark_jobs.transforms.request_runs import request_changes
 
 
@@ -43,7 +42,6 @@ class Replayed:
     """What the rule says of each row; arrays of the batch's length, NaN or -1 where undefined."""
 
     amount: np.ndarray
-    is_unrecorded: np.ndarray
     rate: np.ndarray
     window_size_ms: np.ndarray
     tokens: np.ndarray
@@ -66,32 +64,25 @@ def replay_rates(
     # The request quota is capped at one window (ClientRequestQuotaManager.throttleTime).
     throttle_max_ms = np.where(is_request, window_ms, NO_THROTTLE_MAX)
     amount_known = ~np.isnan(amount)
-    is_unrecorded = part["behaviour"].to_numpy() == RECORD_AND_UNRECORD
     result = replay_rate(
         sensor,
         part["recorded_at_ms"].to_numpy(),
-        np.where(amount_known | is_unrecorded, amount, 0.0),
+        np.where(amount_known, amount, 0.0),
         bound,
         part["behaviour"].to_numpy(),
         logged_ms,
         throttle_max_ms,
         *states.rate_arrays(),
     )
-    attempts = fetch_attempts(part, sensor, states, result.amount)
-    throttle_time_ms = np.where(
-        is_unrecorded,
-        _throttle_of_other_amount(logged_ms, result.amount, attempts.amount, bound),
-        result.throttle_time_ms,
-    )
     rows = RateRows(
         bound=bound,
         amount_known=amount_known,
-        is_unrecorded=is_unrecorded,
-        attempt=attempts.attempt,
+        is_unrecorded=np.zeros(len(part), bool),  # only fetches are, replayed in lanes
+        attempt=np.full(len(part), Attempt.NOT_THROTTLED, np.int8),
         is_request_quota=is_request,
         has_request_bound=bools(part["has_request_bound"]),
         logged_ms=logged_ms,
-        replayed_ms=throttle_time_ms,
+        replayed_ms=result.throttle_time_ms,
         boundary_amount=result.oldest_value,
         window_ms=window_ms,
         known_for_ms=part["known_for_ms"].to_numpy(),
@@ -104,12 +95,11 @@ def replay_rates(
         alone = replace(rows, has_request_bound=np.zeros(len(part), bool))
         verdicts_alone = judge_rates(alone, tolerances)
     return Replayed(
-        amount=np.where(amount_known | is_unrecorded, result.amount, np.nan),
-        is_unrecorded=is_unrecorded,
+        amount=np.where(amount_known, result.amount, np.nan),
         rate=result.rate,
         window_size_ms=result.window_size_ms,
         tokens=np.full(len(part), np.nan),
-        throttle_time_ms=throttle_time_ms,
+        throttle_time_ms=result.throttle_time_ms,
         admitted=np.ones(len(part), bool),
         verdicts=verdicts,
         verdicts_alone=verdicts_alone,
@@ -185,7 +175,6 @@ def replay_mutations(
     )
     return Replayed(
         amount=amount,
-        is_unrecorded=np.zeros(len(part), bool),
         rate=np.full(len(part), np.nan),
         window_size_ms=np.full(len(part), -1, np.int64),
         tokens=result.tokens,
@@ -194,16 +183,3 @@ def replay_mutations(
         verdicts=verdicts,
         verdicts_alone=verdicts,
     )
-
-
-def _throttle_of_other_amount(
-    logged_ms: np.ndarray, amount: np.ndarray, other: np.ndarray, bound: np.ndarray
-) -> np.ndarray:
-    """Return the throttle of ``other`` where ``amount`` was throttled by ``logged_ms``.
-
-    In one state, a throttle grows by the amount over the bound (``QuotaUtils.boundedThrottleTime``
-    with the window's length cancelled out).
-    """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        more_ms = np.nan_to_num((other - amount) / bound * 1000.0)
-    return np.asarray(np.maximum(logged_ms + np.rint(more_ms).astype(np.int64), 0))

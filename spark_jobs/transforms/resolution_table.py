@@ -51,25 +51,44 @@ class ClientIndex:
             clients.append((int(broker), user, client))
         return cls(key.indices.to_numpy().astype(np.int64), clients)
 
+    def take(self, rows: np.ndarray) -> ClientIndex:
+        """Return the index of the rows at these places."""
+        return ClientIndex(self.code[rows], self.clients)
+
+    @classmethod
+    def of_broker(
+        cls, broker_id: int, user: pa.DictionaryArray, client_id: pa.DictionaryArray
+    ) -> ClientIndex:
+        """Return the index of one broker's rows, whose names are dictionary-encoded."""
+        users, client_ids = user.dictionary.to_pylist(), client_id.dictionary.to_pylist()
+        own_user = user.indices.to_numpy().astype(np.int64)
+        # A null client-id is the empty one.
+        own_id = pc.fill_null(client_id.indices, len(client_ids)).to_numpy().astype(np.int64)
+        names = [*client_ids, ""]
+        pairs_max = len(users) * len(names)
+        code = own_user * len(names) + own_id
+        if pairs_max < 4 * len(code):  # cheaper than to sort them
+            is_there = np.zeros(pairs_max, bool)
+            is_there[code] = True
+            pair, code = np.flatnonzero(is_there), (np.cumsum(is_there) - 1)[code]
+        else:
+            pair, code = np.unique(code, return_inverse=True)
+        pairs = (divmod(p, len(names)) for p in pair.tolist())
+        return cls(code, [(broker_id, users[u], names[c] or "") for u, c in pairs])
+
 
 class ResolutionTable:
     """Looks up quotas for batches; remembers every client it has met."""
 
     def __init__(self, timeline: QuotaTimeline, known_from_ms: Mapping[int, int]) -> None:
-        self._timeline = timeline
+        self.timeline = timeline
         self._known_from_ms = known_from_ms
         self._cache: dict[tuple[str, int, str, str], tuple[tuple[Resolution, int], ...]] = {}
+        self._resolved: dict[tuple[str, int, str, str], tuple[Resolution, ...]] = {}
 
     def resolve(self, quota_type: str, index: ClientIndex, at_ms: np.ndarray) -> ResolvedRows:
         """Return what holds for each row of ``index`` at its time."""
-        segments: list[tuple[Resolution, int]] = []
-        starts: list[int] = []
-        for code, client in enumerate(index.clients):
-            for resolution, known_from_ms in self._segments(quota_type, *client):
-                segments.append((resolution, known_from_ms))
-                starts.append(code << _TIME_BITS | _clip(resolution.valid_from_ms))
-        place = index.code << _TIME_BITS | np.clip(at_ms, 0, _TIME_MAX)
-        row = np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
+        segments, row = self.segments(quota_type, index, at_ms)
         found = [s for s, _ in segments]
         take = pa.array(row)
         return ResolvedRows(
@@ -83,13 +102,31 @@ class ResolutionTable:
             changes_at_ms=np.array([_clip(s.valid_until_ms) for s in found], np.int64)[row],
         )
 
+    def segments(
+        self, quota_type: str, index: ClientIndex, at_ms: np.ndarray
+    ) -> tuple[Sequence[tuple[Resolution, int]], np.ndarray]:
+        """Return the stretches that held for the clients of ``index``, and each row's place there.
+
+        A stretch is what held, and since when all amounts of its sensor are known.
+        """
+        segments: list[tuple[Resolution, int]] = []
+        starts: list[int] = []
+        for code, client in enumerate(index.clients):
+            for resolution, known_from_ms in self._segments(quota_type, *client):
+                segments.append((resolution, known_from_ms))
+                starts.append(code << _TIME_BITS | _clip(resolution.valid_from_ms))
+        place = index.code << _TIME_BITS | np.clip(at_ms, 0, _TIME_MAX)
+        return segments, np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
+
     def _segments(
         self, quota_type: str, broker_id: int, user: str, client_id: str
     ) -> tuple[tuple[Resolution, int], ...]:
         key = (quota_type, broker_id, user, client_id)
         if key not in self._cache:
-            resolutions = self._timeline.resolve(quota_type, user, client_id, broker_id)
-            self._cache[key] = tuple(self._with_known_from(resolutions, broker_id))
+            alike = (quota_type, self.timeline.alike(broker_id), user, client_id)
+            if alike not in self._resolved:
+                self._resolved[alike] = self.timeline.resolve(quota_type, user, client_id, alike[1])
+            self._cache[key] = tuple(self._with_known_from(self._resolved[alike], broker_id))
         return self._cache[key]
 
     def _with_known_from(

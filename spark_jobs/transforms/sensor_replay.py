@@ -271,7 +271,7 @@ def _rows(
         "row_kind": [DECISION] * len(part),
         "sensor_epoch": sensors.epochs[sensors.sensor[rows]],
         "sensor_seq": sensors.seq[rows],
-        "is_unrecorded": replayed.is_unrecorded,
+        "is_unrecorded": np.zeros(len(part), bool),
         "amount": _nullable(replayed.amount),
         "bound": _nullable(part["bound"].to_numpy()),
         "rate": _nullable(replayed.rate),

@@ -200,6 +200,22 @@ def test_passwords_are_mounted_where_they_are_needed_and_pages_change_nothing(co
     }
 
 
+def test_the_logs_are_read_only_and_nothing_of_the_host_is_mounted_but_them(compose: Any) -> None:
+    for name, service in compose["services"].items():
+        for folder, found in mounts(service).items():
+            source = found.split()[0]
+            assert source == "bind" or source in compose["volumes"], f"{name}: {found}"
+            assert source != "bind" or (folder, found) == ("/archive", "bind ro"), name
+    assert "docker.sock" not in COMPOSE.read_text()
+
+
+def test_nothing_but_the_page_of_airflow_is_told_a_secret_it_does_not_need(compose: Any) -> None:
+    for name in (*SPARK, *BROKERS):
+        assert "secrets" not in compose["services"][name], name
+    holders = {n for n in SERVICES if "admin_password" in compose["services"][n].get("secrets", [])}
+    assert holders == {"init"}
+
+
 def test_the_demo_s_brokers_write_an_archive(compose: Any) -> None:
     from spark_jobs.jobs.archive import REQUEST_LOG, SERVER_LOG
 

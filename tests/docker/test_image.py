@@ -92,3 +92,41 @@ def test_the_settings_of_the_image_are_read_by_the_program(
 def test_no_password_is_written_into_the_image(instructions: list[tuple[str, str]]) -> None:
     assert not re.search(r"(?i)password\s*[:=]", DOCKERFILE.read_text())
     assert not text(instructions, "ARG")
+
+
+def test_the_bases_are_of_one_release_and_nothing_else_is_fetched(
+    instructions: list[tuple[str, str]],
+) -> None:
+    bases = re.findall(r"^(\S+)", text(instructions, "FROM"), re.MULTILINE)
+    assert [base for base in bases if not re.search(r":\d+\.\d+-\S+$", base)] == []
+    assert not text(instructions, "ADD"), "ADD unpacks archives and fetches addresses"
+    assert not re.search(r"\b(curl|wget|git clone|sudo|su -)\b", text(instructions, "RUN"))
+    assert "://" not in text(instructions, "RUN")
+
+
+def test_packages_of_the_system_are_few_and_leave_no_lists(
+    instructions: list[tuple[str, str]],
+) -> None:
+    commands = [command.strip() for command in re.split(r"&&|\n", text(instructions, "RUN"))]
+    installs = [command for command in commands if "apt-get install" in command]
+    assert len(installs) == 1
+    assert "--no-install-recommends" in installs[0]
+    assert "rm -rf /var/lib/apt/lists/*" in commands
+
+
+def test_what_the_program_is_made_of_cannot_be_changed_by_its_user(
+    instructions: list[tuple[str, str]],
+) -> None:
+    assert "--chown" not in text(instructions, "COPY")
+    assert "chmod" not in text(instructions, "RUN")
+    owner = r"install --directory --owner=audit --group=audit((?:\s+/\S+)+)"
+    owned = re.findall(owner, text(instructions, "RUN"))
+    assert [folders.split() for folders in owned] == [
+        ["/airflow", "/airflow/auth", "/airflow/logs", "/warehouse"]
+    ]
+
+
+def test_no_variable_of_the_image_is_a_secret(instructions: list[tuple[str, str]]) -> None:
+    names = [word.partition("=")[0] for word in text(instructions, "ENV").split()]
+    assert len(names) >= 5
+    assert [n for n in names if re.search(r"PASS|SECRET|TOKEN|KEY|FERNET|CONN", n)] == []

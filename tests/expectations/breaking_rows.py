@@ -140,6 +140,7 @@ BREAKS: dict[str, dict[str, Break]] = {
         "quarantined_not_negative": _rows({"quarantined": -1, "other": 11}),
         "other_not_negative": _rows({"other": -1, "other_days": 11}),
         "other_days_not_negative": _rows({"other_days": -1, "other": 11}),
+        "duplicated_not_negative": _rows({"duplicated": -1, "other": 11}),
         "lines_are_conserved": _each("other", 9, 11),
         # Its counts are set by the test, so that they are those of the tables beside it.
         "few_lines_in_quarantine": _rows({"source_file": "broker=1/counted.log"}),

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.run_form import (
-    CLUSTER_PATTERN,
     SERVERS_PATTERN,
     TIMEZONE_PATTERN,
     VERSION_PATTERN,
@@ -14,7 +13,7 @@ from spark_jobs.run_form import (
     shared_fields,
     text_of,
 )
-from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
+from spark_jobs.settings import CLUSTER_PATTERN, ApprovalSettings, DailyAuditSettings
 
 
 def test_a_field_begins_with_its_setting() -> None:

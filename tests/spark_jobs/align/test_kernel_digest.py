@@ -1,8 +1,8 @@
 """Compiled code on disk must not outlive its sources.
 
-numba's cache of a function looks at the file that defines it and at nothing else. What ``_search``
-and the placement inline, and the constants they froze, are in other files: these are told apart by
-a digest in the two files that are looked at.
+numba's cache of a function looks at the file that defines it and at nothing else. What ``_search``,
+the placement and the reader of lines inline, and the constants they froze, are in other files:
+these are told apart by a digest in the files that are looked at.
 """
 
 from __future__ import annotations
@@ -16,18 +16,29 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from spark_jobs.align import beam, events, explanation, placement, search, step
+from spark_jobs.request_log import line_fields, line_kernel, line_layout, line_scan, line_walk
 
 ROOT = Path(__file__).parents[3]
 INLINED = (events, beam, explanation, step)
 CACHED = (search, placement)
+READER_INLINED = (line_layout, line_scan, line_fields, line_walk)
+READER_CACHED = (line_kernel,)
+ALL_CACHED = CACHED + READER_CACHED
 
 
-def test_the_files_with_cached_functions_name_what_they_inline() -> None:
-    sources = b"".join(Path(str(module.__file__)).read_bytes() for module in INLINED)
+@pytest.mark.parametrize(
+    ("inlined", "cached"),
+    [(INLINED, CACHED), (READER_INLINED, READER_CACHED)],
+    ids=["alignment", "reader of lines"],
+)
+def test_the_files_with_cached_functions_name_what_they_inline(
+    inlined: tuple[ModuleType, ...], cached: tuple[ModuleType, ...]
+) -> None:
+    sources = b"".join(Path(str(module.__file__)).read_bytes() for module in inlined)
     digest = hashlib.sha256(sources).hexdigest()[:12]
-    files = " ".join(Path(str(module.__file__)).relative_to(ROOT).as_posix() for module in CACHED)
+    files = " ".join(Path(str(module.__file__)).relative_to(ROOT).as_posix() for module in cached)
     refresh = f"sed -i 's/^KERNEL_DIGEST = .*/KERNEL_DIGEST = \"{digest}\"/' {files}"
-    for module in CACHED:
+    for module in cached:
         text = Path(str(module.__file__)).read_text()
         found = re.findall(r'^KERNEL_DIGEST = "(\w+)"$', text, re.MULTILINE)
         assert found == [digest], (
@@ -36,7 +47,9 @@ def test_the_files_with_cached_functions_name_what_they_inline() -> None:
         )
 
 
-@pytest.mark.parametrize("module", [*INLINED, *CACHED], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [*INLINED, *READER_INLINED, *ALL_CACHED], ids=lambda module: module.__name__
+)
 def test_only_the_files_with_a_digest_cache_what_they_compile(module: ModuleType) -> None:
     caching = [
         name
@@ -45,5 +58,5 @@ def test_only_the_files_with_a_digest_cache_what_they_compile(module: ModuleType
         and value.py_func.__module__ == module.__name__
         and type(value._cache).__name__ != "NullCache"
     ]
-    assert bool(caching) == (module in CACHED), caching
-    assert hasattr(module, "KERNEL_DIGEST") == (module in CACHED)
+    assert bool(caching) == (module in ALL_CACHED), caching
+    assert hasattr(module, "KERNEL_DIGEST") == (module in ALL_CACHED)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +19,14 @@ from spark_jobs.jobs.ingested_files import (
     file_rows,
     publish_parts,
 )
-from spark_jobs.jobs.read_logs import ReadTask, read_log_file
+from spark_jobs.jobs.read_logs import UNDATED_ROWS_MAX, ReadTask, read_log_file
 from spark_jobs.jobs.utc_days import day_number
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.warehouse import RunScope, read_table
 from tests.log_lines import log_line, message
 
 MONDAY, TUESDAY = dt.date(2026, 11, 16), dt.date(2026, 11, 17)
+SOFT, HARD = resource.getrlimit(resource.RLIMIT_NOFILE)
 OPTIONS = LogOptions(timezone="UTC", prefix=None, listener_brokers={})
 
 
@@ -86,6 +89,29 @@ def test_a_file_without_any_time_is_told_of_on_the_first_day(tmp_path: Path) -> 
     assert lines_of(tmp_path / "w", TUESDAY, "quarantine") == []
 
 
+def test_many_lines_before_the_first_request_do_not_wait_for_it(tmp_path: Path) -> None:
+    many = [b"?"] * (UNDATED_ROWS_MAX + 10)
+    archive = archive_of(tmp_path, a=[line(MONDAY)], b=[*many, line(TUESDAY), b"?"])
+    (report,) = [r for r in read(archive, tmp_path / "s") if r.source_file.endswith("b")]
+    days = {c.day: c.rows for c in report.counts if c.table == "quarantine"}
+    assert days == {None: UNDATED_ROWS_MAX, day_number(TUESDAY): 11}
+    ingest(archive, tmp_path / "w")
+    assert len(lines_of(tmp_path / "w", MONDAY, "quarantine")) == UNDATED_ROWS_MAX
+    assert len(lines_of(tmp_path / "w", TUESDAY, "quarantine")) == 11
+
+
+def test_lines_of_hundreds_of_days_keep_few_files_open(tmp_path: Path) -> None:
+    days = [MONDAY + dt.timedelta(days=i) for i in range(300)]
+    archive = archive_of(tmp_path, a=[line(day) for day in [*days, *days]])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 100, HARD))
+    try:
+        (report,) = read(archive, tmp_path / "staged")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, HARD))
+    assert sum(part.rows for part in report.parts) == report.lines_read == 600
+    check_conservation([report], file_rows([report], days), days)
+
+
 def test_a_second_ingest_with_nothing_broken_empties_the_quarantine(tmp_path: Path) -> None:
     ingest(archive_of(tmp_path, a=[line(MONDAY), b"broken"]), tmp_path / "w")
     assert lines_of(tmp_path / "w", MONDAY, "quarantine") == [2]
@@ -104,7 +130,7 @@ def test_rows_of_a_task_that_was_started_twice_count_once(tmp_path: Path) -> Non
 def test_a_line_that_is_not_accounted_for_stops_the_ingest(tmp_path: Path) -> None:
     reports = read(archive_of(tmp_path, a=[line(MONDAY), line(MONDAY)]), tmp_path / "staged")
     (file,) = file_rows(reports, [MONDAY])
-    with pytest.raises(AuditFailedError, match=r"3 lines were read, but 2 \+ 0 \+ 0 \+ 0 = 2"):
+    with pytest.raises(AuditFailedError, match=r"3 lines were read, but 2 \+ 0 \+ 0 \+ 0 \+ 0 = 2"):
         check_conservation(reports, [file | {"lines_read": 3}], [MONDAY])
     (count,) = reports[0].counts
     reports[0].counts = [replace(count, rows=3)]

@@ -112,3 +112,15 @@ def test_the_estimate_is_a_whole_millisecond_inside_the_interval_and_the_logged_
     done_us = 1_800_000_000_000_000 - queue_us - send_us
     assert (done_us - remote_us - handler_us) / 1000 - 2 <= earliest
     assert latest <= done_us / 1000 + 1
+
+
+def test_more_topics_than_a_broker_has_are_not_remembered() -> None:
+    waits = ReplicaWaits()
+    for i in range(100_000):
+        waits.has_waited([f"topic-{i}"], 0)
+    for topic in ("topic-0", "one-more", "x" * 250):
+        for _ in range(WAITS_TO_KNOW):
+            waits.has_waited([topic], 0)
+    assert not waits.has_waited(["topic-0"], RESPONSE_BUILT_WITHIN_US)
+    assert waits.has_waited(["one-more"], RESPONSE_BUILT_WITHIN_US)
+    assert waits.has_waited(["x" * 250], RESPONSE_BUILT_WITHIN_US)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -187,3 +189,18 @@ def test_a_definition_may_hold_comments_but_not_in_its_texts() -> None:
     assert [field.name for field in message.fields] == ["url"]
     sized = msgspec.defstruct("Sample", [("url", str)])("http")
     assert size_function(message, 0)(sized) == 2 + 4
+
+
+def test_names_of_megabytes_are_measured_and_not_held() -> None:
+    def held() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    assert header_size(0, 8, "x" * 5000) == header_size(0, 8, "") + 5000
+    tracemalloc.start()
+    before = held()
+    for i in range(30):
+        header_size(0, 8, f"{i}" + "x" * 1_000_000)
+    grown = held() - before
+    tracemalloc.stop()
+    assert grown < 1_000_000

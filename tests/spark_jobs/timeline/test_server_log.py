@@ -193,3 +193,43 @@ def test_the_zone_of_the_stamps_is_an_input_and_the_repeated_hour_keeps_its_orde
         half_past_0_utc + 35 * 60_000,
         half_past_0_utc + 40 * 60_000,
     ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Changing PRODUCE quota for user alice to NaN",
+        "Quota violated for sensor (Produce-dave:sink). Delay time: (99999999999)",
+        "Quota violated for sensor (Produce-dave:sink). Delay time: ()",
+        "Changing PRODUCE quota for ",
+        "Removing PRODUCE quota for ",
+    ],
+)
+def test_a_line_that_is_no_ones_tells_of_no_quota(text: str) -> None:
+    found = read_server_log([f"[2026-11-21 03:26:45,230] INFO {text} (a.B)"], 1, "f", dt.UTC)
+    assert (found.quota_events, found.throttles, found.starts) == ((), (), ())
+
+
+@pytest.mark.parametrize("stamp", ["2026-13-21 03:26:45,230", "0000-00-00 99:99:99,999"])
+def test_a_stamp_that_is_no_time_is_passed_over(stamp: str) -> None:
+    change = "INFO Changing PRODUCE quota for user alice to 180000.0"
+    lines = [f"[{at}] {change}" for at in ("2026-11-21 03:26:45,230", stamp)]
+    found = read_server_log([*lines, lines[1]], 1, "f", dt.UTC)
+    assert len(found.quota_events) == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Changing PRODUCE quota for ",
+        "Removing PRODUCE quota for x ",
+        "Quota violated for sensor (a-b",
+        "started a",
+        "[KafkaServer id=1",
+        " ",
+    ],
+)
+def test_a_line_made_to_be_slow_is_not(text: str) -> None:
+    line = f"[2026-11-21 03:26:45,230] INFO Removing {text * 50_000}started"
+    assert read_server_log([line], 1, "f", dt.UTC).throttles == ()

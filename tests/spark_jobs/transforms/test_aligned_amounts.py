@@ -25,7 +25,8 @@ from spark_jobs.transforms.sensor_replay import (
 from tests.spark_jobs.transforms.amount_rows import amount, batch_of, cut, rows_of
 from tests.tables_builder import NOON_MS
 
-PRODUCER, CONSUMER, REQUEST, MUTATION = QUOTA_TYPES
+_, _, *GATHERED = QUOTA_TYPES
+REQUEST, MUTATION = GATHERED
 RULES = {
     broker: BrokerRules(profile, 11, 1000, 11, 1000)
     for broker, profile in ((1, RateProfile.RATE_3_8), (2, RateProfile.RATE_3_3))
@@ -52,7 +53,7 @@ def sensors(draw: st.DrawFn) -> list[Row]:
     """Return the rows of a few sensors, each contiguous and in the order of its estimates."""
     keys = draw(
         st.lists(
-            st.tuples(st.sampled_from([1, 2]), st.sampled_from(QUOTA_TYPES), st.sampled_from("ab")),
+            st.tuples(st.sampled_from([1, 2]), st.sampled_from(GATHERED), st.sampled_from("ab")),
             unique=True, min_size=1, max_size=6,
         )
     )  # fmt: skip
@@ -83,15 +84,13 @@ def test_nothing_is_lost_and_sensors_stay_contiguous(rows: list[Row], cuts: set[
     found = rows_of(batches)
     runs = [key for key, _ in itertools.groupby(found, sensor_of)]
     assert runs == [key for key, _ in itertools.groupby(rows, sensor_of)]
-    # Only a producer's rows may change places, and only their times change.
-    moving = ("recorded_at_ms",)
-    kept = [name for name in AMOUNTS.names if name not in moving]
+    kept = [name for name in AMOUNTS.names if name != "recorded_at_ms"]
     by_line = sorted(found, key=lambda row: row["source_line"])
     given_in = batch_of(rows).to_pylist()
     assert [[row[n] for n in kept] for row in by_line] == [[r[n] for n in kept] for r in given_in]
-    still = [row for row in found if row["quota_type"] != PRODUCER]
-    assert [(row["source_line"], row["recorded_at_ms"]) for row in still] == [
-        (row["source_line"], row["recorded_at_ms"]) for row in rows if row["quota_type"] != PRODUCER
+    still = [(r["source_line"], r["recorded_at_ms"]) for r in found if r["quota_type"] == REQUEST]
+    assert still == [
+        (r["source_line"], r["recorded_at_ms"]) for r in rows if r["quota_type"] == REQUEST
     ]
 
 
@@ -119,26 +118,12 @@ def out_before_the_end(quota_type: str, lines: list[int]) -> int:
     return before_end
 
 
-@pytest.mark.parametrize(
-    ("quota_type", "expected"), [(PRODUCER, 0), (CONSUMER, 5), (REQUEST, 0), (MUTATION, 0)]
-)
-def test_a_sensor_keeps_back_what_its_quota_type_has_to_see_together(
-    quota_type: str, expected: int
-) -> None:
-    assert out_before_the_end(quota_type, [1, 2, 2, 3, 3]) == expected
+@pytest.mark.parametrize("quota_type", GATHERED)
+def test_a_sensor_keeps_back_what_has_to_be_seen_together(quota_type: str) -> None:
+    assert out_before_the_end(quota_type, [1, 2, 2, 3, 3]) == 0
 
 
-def test_a_producer_with_more_samples_than_can_be_searched_is_taken_as_estimated() -> None:
-    many = {1: BrokerRules(RateProfile.RATE_3_8, 61, 1000, 11, 1000)}
-    stamped = [amount(0, 9_000.0, earliest_ms=-9, recorded_logged_ms=NOON_MS - 5,
-                      logged_throttle_time_ms=1, bound=899.91)]  # fmt: skip
-    (searched,) = rows_of(aligned(stamped))
-    (estimated,) = rows_of(aligned(stamped, rules=many))
-    assert NOON_MS - 6 <= searched["recorded_at_ms"] <= NOON_MS - 5
-    assert estimated["recorded_at_ms"] == NOON_MS
-
-
-@pytest.mark.parametrize("quota_type", QUOTA_TYPES)
+@pytest.mark.parametrize("quota_type", GATHERED)
 def test_only_the_request_quota_has_an_interval(quota_type: str) -> None:
     (row,) = rows_of(aligned([amount(0, 1.0, quota_type=quota_type, bound=5.0)]))
     told = row["throttle_time_min_ms"], row["throttle_time_max_ms"]

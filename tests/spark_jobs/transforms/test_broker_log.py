@@ -8,9 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.tables import THROTTLE_RECORDS
-from spark_jobs.transforms.amounts import expand_amounts
 from spark_jobs.transforms.broker_log import KNOWN_MS, BrokerLog
+from spark_jobs.transforms.lane_rows import NOT_STAMPED, LaneRows
+from spark_jobs.transforms.request_lanes import RequestLanes
+from spark_jobs.transforms.sensor_codes import SensorCodes
 from tests.spark_jobs.transforms.request_rows import quota, requests, resolutions
 from tests.tables_builder import NOON_MS, row
 
@@ -21,9 +24,11 @@ def log(*starts: dict[str, Any], records: list[dict[str, Any]] | None = None) ->
     return BrokerLog.of_rows(rows, pa.Table.from_pylist(made, THROTTLE_RECORDS))
 
 
-def amounts(broker_log: BrokerLog, *rows: dict[str, Any]) -> list[dict[str, Any]]:
-    expand = expand_amounts(resolutions(quota(5e4)), frozenset(), broker_log)
-    return [a for batch in expand(iter([requests(*rows)])) for a in batch.to_pylist()]
+def amounts(broker_log: BrokerLog, *rows: dict[str, Any]) -> LaneRows:
+    codes = {QuotaType.PRODUCER_BYTE_RATE: SensorCodes()}
+    lanes = RequestLanes(1, resolutions(quota(5e4)), codes, frozenset(), broker_log, None)
+    found = lanes.rows(pa.Table.from_batches([requests(*rows)]), np.arange(len(rows)))
+    return found[QuotaType.PRODUCER_BYTE_RATE]
 
 
 def test_a_row_is_of_the_life_that_began_last_on_its_broker() -> None:
@@ -53,8 +58,8 @@ def test_an_amount_has_its_life_and_the_brokers_own_stamp() -> None:
     found = amounts(
         log({}, records=[{"at_ms": NOON_MS + 3}]), {"throttle_time_ms": 8}, {"throttle_time_ms": 0}
     )
-    assert [a["recorded_logged_ms"] for a in found] == [NOON_MS + 3, None]
-    assert {a["restart_ms"] for a in found} == {NOON_MS - 30_000}
+    assert found.stamp_ms.tolist() == [NOON_MS + 3, NOT_STAMPED]
+    assert found.restart_ms.tolist() == [NOON_MS - 30_000] * 2
 
 
 @pytest.mark.parametrize(
@@ -70,10 +75,10 @@ def test_an_amount_has_its_life_and_the_brokers_own_stamp() -> None:
     ids=lambda other: next(iter(other)),
 )
 def test_a_record_of_another_sensor_throttle_or_time_is_not_the_rows(other: dict[str, Any]) -> None:
-    (found,) = amounts(log(records=[other]), {"throttle_time_ms": 8})
-    assert found["recorded_logged_ms"] is None
+    found = amounts(log(records=[other]), {"throttle_time_ms": 8})
+    assert found.stamp_ms.tolist() == [NOT_STAMPED]
 
 
 def test_without_any_broker_log_nothing_is_known() -> None:
-    (found,) = amounts(BrokerLog(), {"throttle_time_ms": 8})
-    assert (found["restart_ms"], found["recorded_logged_ms"]) == (0, None)
+    found = amounts(BrokerLog(), {"throttle_time_ms": 8})
+    assert (found.restart_ms.tolist(), found.stamp_ms.tolist()) == ([0], [NOT_STAMPED])

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.tables import LOG_GAPS
-from spark_jobs.transforms.amounts import expand_amounts
 from spark_jobs.transforms.lost_requests import LostRequests
+from spark_jobs.transforms.resolution_table import ClientIndex
 from tests.spark_jobs.transforms.request_rows import quota, requests, resolutions
 from tests.tables_builder import NOON_MS, row
 
 FETCH = {"api_key": 1, "api_name": "FETCH", "response_bytes": 5_000}
+COUNTED = {
+    QuotaType.PRODUCER_BYTE_RATE: "PRODUCE",
+    QuotaType.CONSUMER_BYTE_RATE: "FETCH",
+    QuotaType.REQUEST_PERCENTAGE: None,
+}
 LATE_MS = NOON_MS + 60_000
 
 
@@ -43,13 +50,28 @@ def lost(
 ) -> list[tuple[str, int, float]]:
     table = pa.Table.from_pylist(gaps, schema=LOG_GAPS)
     resolved = resolutions(*quotas)
-    found = LostRequests.of(table, resolved, {1: window_ms, 2: window_ms})
-    batches = expand_amounts(resolved, frozenset(), None, found)(iter([requests(*rows)]))
-    return [
-        (a["quota_type"], a["lost_requests"], a["lost_bytes_max"])
-        for batch in batches
-        for a in batch.to_pylist()
-    ]
+    gaps_of = LostRequests.of(table, resolved, {1: window_ms, 2: window_ms})
+    batch = requests(*rows)
+    at_ms = batch["recorded_estimate_us"].to_numpy() // 1000
+    found = []
+    for quota_type, api_name in COUNTED.items():
+        on = resolved.resolve(quota_type, ClientIndex.of(batch), at_ms)
+        counted = [api_name in (None, name) for name in batch["api_name"].to_pylist()]
+        of_type = batch.filter(pa.array(counted & on.is_enabled))
+        on = resolved.resolve(quota_type, ClientIndex.of(of_type), at_ms[counted & on.is_enabled])
+        within = [
+            of_type[name].to_numpy() for name in ("recorded_earliest_ms", "recorded_latest_ms")
+        ]
+        missing, size = gaps_of.of_amounts(
+            quota_type, of_type["broker_id"], on.quota_user, on.quota_client_id, *within
+        )
+        names = list(zip(on.quota_user.to_pylist(), on.quota_client_id.to_pylist(), strict=True))
+        for i, broker_id in enumerate(of_type["broker_id"].to_pylist()):
+            one = [moments[i : i + 1] for moments in within]
+            found.append((str(quota_type), int(missing[i]), float(size[i])))
+            alone = gaps_of.of_sensors(quota_type, broker_id, names, np.array([i]), *one)
+            assert alone.tolist() == [missing[i]]
+    return found
 
 
 def test_a_gap_counts_for_the_rates_that_may_rest_on_it() -> None:

@@ -1,4 +1,4 @@
-"""Throttled fetches in a batch of amounts: whose tries are followed together, and which is odd."""
+"""Throttled fetches among settled rows: whose tries are followed together, and which is odd."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from spark_jobs.judge.fetch_attempt import ODD_ATTEMPTS, Attempt, FetchAttempts
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.states import SensorStates
-from spark_jobs.transforms.fetch_attempts import fetch_attempts
-from tests.spark_jobs.transforms.amount_rows import amount, batch_of
+from spark_jobs.transforms.lane_fetches import lane_fetch_attempts
+from spark_jobs.transforms.lane_states import LaneStates
+from spark_jobs.transforms.sensor_replay import BrokerRules
+from tests.spark_jobs.transforms.amount_rows import amount
+from tests.spark_jobs.transforms.lane_rows_made import lane_rows
 
 BOUND = 500_000.0
 FIRST_BYTES, NEXT_BYTES = 120, 90
@@ -50,14 +52,21 @@ def tries(*sizes: float, **columns: Any) -> list[Row]:
 
 
 def found(
-    rows: list[Row], sensor: list[int] | None = None, profiles: list[RateProfile] | None = None
+    rows: list[Row],
+    sensor: list[int] | None = None,
+    profile: RateProfile = RateProfile.RATE_3_8,
 ) -> FetchAttempts:
     """Return what is said of ``rows`` of which sensors; the sizes are what throttles give back."""
-    kinds = profiles or [RateProfile.RATE_3_8] * 2
-    states = SensorStates.allocate(kinds, [11] * len(kinds), [1000] * len(kinds))
-    of_sensor = np.array(sensor or [0] * len(rows), np.int64)
-    sizes = np.array([row["amount"] for row in rows], float)
-    return fetch_attempts(batch_of(rows), of_sensor, states, sizes)
+    states = LaneStates(BrokerRules(profile, 11, 1000, 11, 1000), "consumer_byte_rate")
+    made = lane_rows(rows)
+    return lane_fetch_attempts(
+        made,
+        np.array(sensor or [0] * len(rows), np.int64),
+        made.at_ms,
+        made.amount,
+        np.array([row["behaviour"] == RECORD_AND_UNRECORD for row in rows], bool),
+        states,
+    )
 
 
 def attempts(rows: list[Row], sensor: list[int] | None = None) -> list[Attempt]:
@@ -220,7 +229,7 @@ def test_a_sample_that_may_have_left_counts_by_its_profile(
         fetch(20e5, throttled=True, at_ms=11_800, earliest_ms=11_799, latest_ms=11_801),
         fetch(9e5, request_bytes=NEXT_BYTES, at_ms=14_000),
     ]
-    assert Attempt(found(rows, profiles=[profile]).attempt[2]) is expected
+    assert Attempt(found(rows, profile=profile).attempt[2]) is expected
 
 
 def test_a_client_with_a_request_quota_may_be_throttled_by_that() -> None:
@@ -248,33 +257,29 @@ def test_what_another_connection_or_sensor_was_given_says_nothing_of_a_try(
     assert attempts(rows, [0, sensor])[0] is expected
 
 
-def test_no_more_than_the_quota_allows_is_read_where_the_broker_cuts_to_it() -> None:
-    # 2 MB/s: ten samples of it, and what a response has besides.
+@pytest.mark.parametrize(
+    ("profile", "expected", "bytes_at_most"),
+    [
+        # 2 MB/s: ten samples of it, and what a response has besides.
+        (RateProfile.RATE_3_8, Attempt.OVER_LIMIT, 20e6 * 1.05),
+        (RateProfile.RATE_0_9, Attempt.PLAUSIBLE, 30e6),
+    ],
+)
+def test_no_more_than_the_quota_allows_is_read_where_the_broker_cuts_to_it(
+    profile: RateProfile, expected: Attempt, bytes_at_most: float
+) -> None:
     bound = {"bound": 2e6}
-    rows = [*tries(30e6, **bound), *tries(30e6, connection="b", **bound)]
-    rows += [fetch(30e6, connection=c, request_bytes=NEXT_BYTES, **bound) for c in "ab"]
-    sensor = [0, 1, 0, 1]
-    order = np.argsort(sensor, kind="stable")
     judged = found(
-        [rows[i] for i in order],
-        [sensor[i] for i in order],
-        [RateProfile.RATE_3_8, RateProfile.RATE_0_9],
+        [*tries(30e6, **bound), fetch(30e6, request_bytes=NEXT_BYTES, **bound)], profile=profile
     )
-    assert judged.attempt.tolist() == [
-        Attempt.OVER_LIMIT, Attempt.NOT_THROTTLED, Attempt.PLAUSIBLE, Attempt.NOT_THROTTLED,
-    ]  # fmt: skip
-    assert judged.amount.tolist() == [20e6 * 1.05, 30e6, 30e6, 30e6]
+    assert judged.attempt.tolist() == [expected, Attempt.NOT_THROTTLED]
+    assert judged.amount.tolist() == [bytes_at_most, 30e6]
 
 
-def test_throttled_requests_on_other_quotas_are_no_tries() -> None:
-    rows = [
-        amount(0, 9e5, logged_throttle_time_ms=2_000),
-        amount(1, 9e5, logged_throttle_time_ms=2_000, quota_type="request_percentage"),
-        fetch(2e5),
-    ]
-    judged = found(rows)
-    assert judged.attempt.tolist() == [Attempt.NOT_THROTTLED] * 3
-    assert judged.amount.tolist() == [9e5, 9e5, 2e5]
+def test_without_a_throttled_fetch_nothing_is_said() -> None:
+    judged = found([fetch(9e5), fetch(2e5)])
+    assert judged.attempt.tolist() == [Attempt.NOT_THROTTLED] * 2
+    assert judged.amount.tolist() == [9e5, 2e5]
 
 
 def test_a_try_whose_size_the_state_alone_exceeds_is_unknown() -> None:

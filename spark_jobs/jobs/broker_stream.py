@@ -1,0 +1,123 @@
+"""One broker's ingested requests in the order of their estimates, a chunk at a time.
+
+Parquet's statistics say where the requests of a broker are and since when each row group may have
+some; so what is read is sorted without a shuffle, and no more is held than overlaps in time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.transforms.request_lanes import (
+    ANSWER_COLUMNS,
+    NAME_COLUMNS,
+    REQUEST_COLUMNS,
+    unified,
+)
+
+CHUNK_ROWS = 262_144
+_BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Where some of a broker's requests are; none of them is estimated before ``first_us``."""
+
+    path: str
+    index: int
+    rows: int
+    first_us: int
+    is_shared: bool  # with other brokers
+
+
+def row_groups(folder: Path) -> dict[int, list[RowGroup]]:
+    """Return the row groups of a partition of ``requests``, by broker."""
+    found: defaultdict[int, list[RowGroup]] = defaultdict(list)
+    for path in sorted(folder.glob("*.parquet")):
+        file = pq.ParquetFile(path)
+        places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
+        for index in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(index)
+            brokers, first_us = _statistics(file, index, places)
+            for broker_id in brokers:
+                found[broker_id].append(
+                    RowGroup(str(path), index, group.num_rows, first_us, len(brokers) > 1)
+                )
+    return dict(found)
+
+
+def _statistics(file: pq.ParquetFile, index: int, places: dict[str, int]) -> tuple[list[int], int]:
+    """Return the brokers of a row group and its first estimate."""
+    group = file.metadata.row_group(index)
+    broker, estimate = (group.column(places[name]).statistics for name in (_BROKER, _ESTIMATE))
+    is_told = all(told is not None and told.has_min_max for told in (broker, estimate))
+    if is_told and broker.min == broker.max:
+        return [broker.min], estimate.min
+    rows = file.read_row_group(index, columns=[_BROKER, _ESTIMATE])
+    return sorted(pc.unique(rows[_BROKER]).to_pylist()), pc.min(rows[_ESTIMATE]).as_py() or 0
+
+
+def request_chunks(
+    groups: Sequence[RowGroup], broker_id: int, rows_min: int = CHUNK_ROWS
+) -> Iterator[tuple[pa.Table, np.ndarray, int | None]]:
+    """Yield a broker's requests, their order, and the ms before which all have been.
+
+    Requests have REQUEST_COLUMNS and ANSWER_COLUMNS, text as dictionaries. The order is that of
+    estimate, file and line, over all that is yielded, and names only what is due; the ms are None
+    with the last ones.
+    """
+    coming = sorted(groups, key=lambda g: (g.first_us, g.path, g.index))
+    held: list[pa.Table] = []
+    files: dict[str, pq.ParquetFile] = {}
+    fresh = 0
+    for place, group in enumerate(coming):
+        held.append(_read(group, broker_id, files))
+        fresh += group.rows
+        is_last = place + 1 == len(coming)
+        if fresh < rows_min and not is_last:
+            continue
+        until_ms = None if is_last else coming[place + 1].first_us // 1000
+        rows = unified(held)
+        order = _record_order(rows)
+        if until_ms is None:
+            yield rows, order, None
+            return
+        is_ready = rows[_ESTIMATE].to_numpy()[order] // 1000 < until_ms
+        if is_ready.any():
+            yield rows, order[is_ready], until_ms
+            held = [rows.take(pa.array(order[~is_ready]))]
+            fresh = 0
+
+
+def _read(group: RowGroup, broker_id: int, files: dict[str, pq.ParquetFile]) -> pa.Table:
+    if group.path not in files:
+        files.clear()
+        files[group.path] = pq.ParquetFile(group.path, read_dictionary=list(NAME_COLUMNS))
+    columns = [*REQUEST_COLUMNS, *ANSWER_COLUMNS]
+    if group.is_shared:
+        columns.append(_BROKER)
+    rows = files[group.path].read_row_group(group.index, columns=columns, use_threads=False)
+    if group.is_shared:
+        rows = rows.filter(pc.equal(rows[_BROKER], broker_id))
+    return rows.select([*REQUEST_COLUMNS, *ANSWER_COLUMNS])
+
+
+def _record_order(rows: pa.Table) -> np.ndarray:
+    file = rows["source_file"].combine_chunks()
+    names = file.dictionary.to_pylist()
+    rank = np.empty(max(len(names), 1), np.int32)
+    rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    keys = (
+        rows["source_line"].to_numpy(),
+        rank[file.indices.to_numpy()],
+        rows[_ESTIMATE].to_numpy(),
+    )
+    return np.lexsort(keys)

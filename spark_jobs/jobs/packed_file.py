@@ -1,0 +1,103 @@
+"""Opening a file that somebody else owns, and taking off its gzip or zstd."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+import zstandard
+
+from spark_jobs.errors import BadInputError
+
+# The most that zstd makes of a few bytes is a block of 128 kB, so this is unpacked to 32 MB.
+_ZSTD_PIECE_BYTES = 1 << 10
+
+
+class ByteSource(Protocol):
+    """What blocks are read from."""
+
+    def read1(self, size: int, /) -> bytes:
+        """Return some bytes, at the end none; raises where they do not unpack."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Return ``path`` opened for reading bytes.
+
+    Raises BadInputError where it is gone, may not be read, or is no regular file: a pipe would
+    wait for a writer, a device may never end.
+    """
+    try:
+        # Opening a pipe without a writer would else wait for one.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise BadInputError(f"{path} is no regular file. Take it out of the archive.")
+    except OSError as error:
+        raise BadInputError(_why(path, error)) from error
+    return io.BufferedReader(io.FileIO(descriptor))
+
+
+def open_packed(raw: BinaryIO, suffix: str) -> ByteSource:
+    """Return the bytes of ``raw`` unpacked as its ``suffix`` says (.gz, .zst, else not at all).
+
+    Members or frames one behind the other are read as one.
+    """
+    if suffix == ".gz":
+        return cast(ByteSource, gzip.GzipFile(fileobj=raw, mode="rb"))
+    if suffix == ".zst":
+        return _ZstdFrames(raw)
+    return cast(ByteSource, raw)
+
+
+def _why(path: Path, error: OSError) -> str:
+    if error.errno in (errno.ENOENT, errno.ESTALE):
+        return (
+            f"{path} is gone: it was rotated or removed after the archive was listed. Copy files "
+            "into the archive when they are closed, and run again."
+        )
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{path} may not be read by this user ({error.strerror}). Correct its permissions."
+    return f"{path} cannot be opened: {error.strerror}."
+
+
+class _ZstdFrames:
+    """Frames of zstd, one behind the other.
+
+    zstandard's own reader ends without a word where a frame is cut off, and after the first frame.
+    """
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._unpacker = zstandard.ZstdDecompressor()
+        self._frame = self._unpacker.decompressobj()
+        self._is_within = False
+
+    def read1(self, _size: int, /) -> bytes:
+        """Return what the next piece of the file gives, at the end nothing.
+
+        Raises EOFError where the file ends within a frame, ZstdError where it is broken or needs
+        more than 128 MB to be unpacked.
+        """
+        while True:
+            packed = self._next_piece()
+            if not packed:
+                if self._is_within:
+                    raise EOFError("the last zstd frame is cut off")
+                return b""
+            self._is_within = True
+            unpacked: bytes = self._frame.decompress(packed)
+            if unpacked:
+                return unpacked
+
+    def _next_piece(self) -> bytes:
+        if not self._frame.eof:
+            return self._raw.read(_ZSTD_PIECE_BYTES)
+        rest: bytes = self._frame.unused_data
+        self._frame = self._unpacker.decompressobj()
+        self._is_within = False
+        return rest or self._raw.read(_ZSTD_PIECE_BYTES)

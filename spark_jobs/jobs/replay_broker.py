@@ -1,0 +1,189 @@
+"""Workers' side of a replay: one broker's requests → Parquet files of its decisions and rates.
+
+Rows go from Parquet through arrays into Parquet; only counts travel to the driver.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from spark_jobs.align.events import Window
+from spark_jobs.jobs.broker_stream import RowGroup, request_chunks
+from spark_jobs.jobs.table_files import TableFiles
+from spark_jobs.judge.verdicts import RATE_VERDICTS, Tolerances
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.transforms import lane_tables
+from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.transforms.lane_agreement import LaneAgreement
+from spark_jobs.transforms.lane_seconds import Columns, LaneSeconds, rate_rows
+from spark_jobs.transforms.lane_settling import (
+    SAMPLES_MAX,
+    AsEstimated,
+    FetchSettling,
+    ProduceSettling,
+    Settling,
+)
+from spark_jobs.transforms.lane_states import LaneStates
+from spark_jobs.transforms.lost_requests import LostRequests
+from spark_jobs.transforms.rate_lane import Decided, RateLane
+from spark_jobs.transforms.request_lanes import RequestLanes
+from spark_jobs.transforms.resolution_table import ResolutionTable
+from spark_jobs.transforms.sensor_codes import SensorCodes, Share
+from spark_jobs.transforms.sensor_replay import BrokerRules, CarriedState, SensorKey
+
+LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
+DECIDE_ROWS = 131_072
+SHARES_MAX = 16
+"""Every share reads all requests of its broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTask:
+    """What the replay of every broker needs to know."""
+
+    rules: Mapping[int, BrokerRules]
+    resolutions: ResolutionTable
+    carried: Mapping[SensorKey, CarriedState]
+    controller_listeners: frozenset[str]
+    broker_log: BrokerLog
+    lost: LostRequests | None
+    tolerances: Tolerances
+    folder: Path  # where the tables' files are staged
+    has_request_quotas: bool
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """What a worker says of one broker: its verdicts, and the files it wrote."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    files: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerShare:
+    """A share of one broker's sensors, and where the broker's requests are."""
+
+    broker_id: int
+    groups: Sequence[RowGroup]
+    share: Share
+
+    @property
+    def rows(self) -> int:
+        """Return about how many requests are of the share."""
+        return sum(group.rows for group in self.groups) // self.share.of
+
+
+def broker_shares(
+    brokers: Mapping[int, Sequence[RowGroup]], tasks_at_once: int
+) -> list[BrokerShare]:
+    """Return what is replayed by a task each, the largest first.
+
+    A broker with more than a task's fair part of all requests is shared among several tasks, by
+    sensors: each reads all its requests, and leaves those of other sensors.
+    """
+    rows = {broker_id: sum(g.rows for g in groups) for broker_id, groups in brokers.items()}
+    fair = max(sum(rows.values()) / max(tasks_at_once, 1), 1)
+    shares = []
+    for broker_id, groups in brokers.items():
+        of = min(max(round(rows[broker_id] / fair), 1), SHARES_MAX)
+        shares += [BrokerShare(broker_id, groups, Share(place, of)) for place in range(of)]
+    return sorted(shares, key=lambda share: -share.rows)
+
+
+def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
+    """Write decisions on a share's bandwidth quotas, and what follows from them."""
+    broker_id = broker.broker_id
+    files = TableFiles(task.folder)
+    report = ReplayReport()
+    lanes = {quota_type: _Lane(_opened(broker, quota_type, task)) for quota_type in LANES}
+    expand = RequestLanes(
+        broker_id,
+        task.resolutions,
+        {quota_type: lane.lane.codes for quota_type, lane in lanes.items()},
+        task.controller_listeners,
+        task.broker_log,
+        task.lost,
+    )
+    try:
+        for requests, order, until_ms in request_chunks(broker.groups, broker_id):
+            for quota_type, rows in expand.rows(requests, order).items():
+                lane = lanes[quota_type]
+                lane.lane.take(rows)
+                if until_ms is None or lane.lane.is_due(DECIDE_ROWS):
+                    lane.decide(until_ms, files, report, shared=task.has_request_quotas)
+        for lane in lanes.values():
+            lane.close(files)
+    except BaseException:
+        files.discard()
+        raise
+    report.files = files.close()
+    return report
+
+
+def _opened(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> RateLane:
+    rules = task.rules[broker.broker_id]
+    return RateLane(
+        broker.broker_id,
+        SensorCodes(broker.share),
+        LaneStates(rules, quota_type),
+        _settling(rules, quota_type),
+        task.tolerances,
+        task.carried,
+        unrecords=quota_type is QuotaType.CONSUMER_BYTE_RATE,
+    )
+
+
+def _settling(rules: BrokerRules, quota_type: QuotaType) -> Settling:
+    samples, window_ms = rules.of_type(quota_type)
+    window = Window(samples, window_ms, rules.profile.keeps_overlapping_sample)
+    if quota_type is QuotaType.CONSUMER_BYTE_RATE:
+        return FetchSettling.of(window)
+    return ProduceSettling.of(window) if samples <= SAMPLES_MAX else AsEstimated()
+
+
+class _Lane:
+    """One lane and what is gathered from its decisions."""
+
+    def __init__(self, lane: RateLane) -> None:
+        self.lane = lane
+        self._seconds, self._agreement = LaneSeconds(), LaneAgreement()
+        self._kind = lane.states.quota_type
+        self._is_compared = lane.states.quota_type == QuotaType.PRODUCER_BYTE_RATE
+
+    def decide(
+        self, until_ms: int | None, files: TableFiles, report: ReplayReport, *, shared: bool
+    ) -> None:
+        """Write what is settled by then."""
+        decided = self.lane.decide(until_ms)
+        if decided is None:
+            return
+        table = "replayed" if shared else "decisions"
+        rows = lane_tables.decisions(decided, self.lane, shared=shared)
+        files.add(table, rows, self._kind)
+        _count(decided, report.verdicts)
+        self._write_seconds(self._seconds.take(decided), files)
+        if self._is_compared:
+            self._agreement.take(decided)
+
+    def close(self, files: TableFiles) -> None:
+        """Write what is known at the end."""
+        self._write_seconds(self._seconds.rest(), files)
+        files.add("quota_state", lane_tables.states(self.lane))
+        if self._is_compared:
+            files.add("agreement", self._agreement.rows(self.lane))
+
+    def _write_seconds(self, seconds: Columns | None, files: TableFiles) -> None:
+        if seconds is not None and len(seconds["sensor"]):
+            files.add("rates", rate_rows(seconds, self.lane), self._kind)
+
+
+def _count(decided: Decided, verdicts: Counter[str]) -> None:
+    for place, count in enumerate(np.bincount(decided.verdict, minlength=len(RATE_VERDICTS))):
+        if count:
+            verdicts[RATE_VERDICTS[place][0]] += int(count)

@@ -1,0 +1,93 @@
+"""Decisions on request quotas: every request counts, and they meet those on bandwidth quotas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from spark_jobs.jobs.publish_table import ROWS_IN_GROUP, read_partition
+from spark_jobs.jobs.replay_broker import ReplayTask
+from spark_jobs.jobs.shared_throttles import with_shared_throttles
+from spark_jobs.quota.request_time import READ_PERCENTILE
+from spark_jobs.tables import DECISIONS, QUOTA_STATE
+from spark_jobs.transforms.aligned_amounts import align_amounts
+from spark_jobs.transforms.amounts import (
+    AMOUNTS,
+    RECORD_ORDER,
+    REQUEST_COLUMNS,
+    SENSOR_COLUMNS,
+    expand_request_times,
+)
+from spark_jobs.transforms.sensor_replay import DECISION, REPLAYED, STATE, replay_sensors
+from spark_jobs.transforms.sensor_seconds import rates_per_second
+from spark_jobs.warehouse import RunScope
+
+
+def replay_request_quotas(
+    spark: SparkSession,
+    scope: RunScope,
+    task: ReplayTask,
+    tolerance_ms: int,
+    mutations: pa.Table,
+) -> dict[str, int]:
+    """Stage all decisions of a day whose brokers have request quotas; return their verdicts.
+
+    Those on bandwidth quotas were staged as ``replayed`` by the workers, ``mutations`` has those
+    on mutations (REPLAYED).
+    """
+    folder = task.folder
+    parts = [_request_times(spark, scope, task)]
+    if (folder / "replayed").is_dir():
+        schema = from_arrow_schema(REPLAYED)
+        parts.append(spark.read.schema(schema).parquet(str(folder / "replayed")))
+    if mutations.num_rows:
+        parts.append(spark.createDataFrame(mutations, schema=from_arrow_schema(REPLAYED)))
+    replayed = parts[0]
+    for part in parts[1:]:
+        replayed = replayed.unionByName(part)
+    settled = with_shared_throttles(replayed, task.rules, tolerance_ms).persist()
+    try:
+        decided = settled.where(F.col("row_kind") == DECISION)
+        counts = {r["verdict"]: r["count"] for r in decided.groupBy("verdict").count().collect()}
+        _append(decided.select(*DECISIONS.names), folder / "decisions")
+        states = settled.where(F.col("row_kind") == STATE).select(*QUOTA_STATE.names)
+        _append(states, folder / "quota_state")
+        _append(
+            rates_per_second(decided.where(F.col("quota_type") == "request_percentage")),
+            folder / "rates",
+        )
+    finally:
+        settled.unpersist()
+    return counts
+
+
+def _request_times(spark: SparkSession, scope: RunScope, task: ReplayTask) -> DataFrame:
+    # Nested columns would cost the square of a batch's rows on their way to the workers.
+    requests = read_partition(spark, "requests", scope).select(*REQUEST_COLUMNS)
+    expand = expand_request_times(
+        task.resolutions, task.controller_listeners, task.broker_log, task.lost, _read_us(requests)
+    )
+    amounts = requests.mapInArrow(expand, from_arrow_schema(AMOUNTS))
+    in_order = amounts.repartition(*SENSOR_COLUMNS).sortWithinPartitions(
+        *SENSOR_COLUMNS, *RECORD_ORDER
+    )
+    align = align_amounts(task.rules, task.carried)
+    replay = replay_sensors(task.rules, task.carried, task.tolerances)
+    return in_order.mapInArrow(lambda rows: replay(align(rows)), from_arrow_schema(REPLAYED))
+
+
+def _read_us(requests: DataFrame) -> dict[int, float]:
+    """Return, per broker, what reading a small request may have taken."""
+    rows = requests.groupBy("broker_id").agg(
+        F.percentile("send_time_us", READ_PERCENTILE / 100.0).alias("read_us")
+    )
+    return {row["broker_id"]: row["read_us"] for row in rows.collect()}
+
+
+def _append(rows: DataFrame, folder: Path) -> None:
+    writer = rows.write.mode("append").option("parquet.block.row.count.limit", ROWS_IN_GROUP)
+    writer.parquet(str(folder))

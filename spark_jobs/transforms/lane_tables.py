@@ -1,0 +1,88 @@
+"""A lane's decisions and states as the columns of their tables, names still dictionaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.judge.verdicts import RATE_VERDICTS
+from spark_jobs.tables import DECISIONS, QUOTA_STATE
+from spark_jobs.transforms.coded_columns import (
+    coded,
+    constant,
+    finite,
+    named,
+    named_sensors,
+    table_of,
+)
+from spark_jobs.transforms.lane_states import NEVER_MS
+from spark_jobs.transforms.rate_lane import Decided, RateLane
+from spark_jobs.transforms.sensor_replay import DECISION, REPLAYED
+
+
+def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:
+    """Return rows of DECISIONS; of REPLAYED where ``shared``, for the request quota's part."""
+    rows, n = decided.rows, len(decided)
+    users, client_ids = named_sensors(lane.codes, rows.sensor)
+    verdicts, reasons = zip(*RATE_VERDICTS, strict=True)
+    lines = rows.own_lines()
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {
+        name: lines[name] for name in lines.column_names
+    }
+    columns |= {
+        "broker_id": pa.array(np.full(n, lane.broker_id, np.int32)),
+        "quota_type": constant(lane.states.quota_type, n),
+        "quota_user": users,
+        "quota_client_id": client_ids,
+        "quota_level": named(lane.codes.levels, rows.level),
+        "sensor_epoch": pa.array(decided.epoch, pa.int32()),
+        "sensor_seq": pa.array(decided.seq),
+        "recorded_at_ms": pa.array(decided.recorded_at_ms),
+        "amount": finite(rows.amount),
+        "is_unrecorded": pa.array(decided.is_unrecorded),
+        "bound": finite(rows.bound),
+        "rate": finite(decided.rate),
+        "window_size_ms": pa.array(decided.window_size_ms, mask=decided.window_size_ms < 0),
+        "logged_throttle_time_ms": pa.array(rows.logged_ms, pa.int32()),
+        "replayed_throttle_time_ms": pa.array(
+            decided.throttle_ms.astype(np.int32), mask=np.isnan(rows.bound)
+        ),
+        "logged_admitted": pa.array(np.ones(n, bool)),
+        "replayed_admitted": pa.array(np.ones(n, bool)),
+        "verdict": named(verdicts, decided.verdict),
+        "reason": named(reasons, decided.verdict),
+        "is_proven": pa.array(decided.is_proven),
+    }
+    if not shared:
+        return table_of(columns, coded(DECISIONS), n)
+    columns |= {
+        "row_kind": constant(DECISION, n),
+        "has_request_bound": pa.array(rows.has_request_bound),
+        "verdict_alone": named(verdicts, decided.verdict_alone),
+        "reason_alone": named(reasons, decided.verdict_alone),
+    }
+    return table_of(columns, coded(REPLAYED), n)
+
+
+def states(lane: RateLane) -> pa.Table:
+    """Return rows of QUOTA_STATE: each sensor after its last settled amount."""
+    held = lane.states
+    rows = []
+    for code in np.flatnonzero(held.at_ms != NEVER_MS).tolist():
+        index, samples, _, _ = held.states.export(code)
+        user, client_id = lane.codes.names[code]
+        rows.append(
+            {
+                "broker_id": lane.broker_id,
+                "quota_type": held.quota_type,
+                "quota_user": user,
+                "quota_client_id": client_id,
+                "sensor_epoch": int(held.epoch[code]),
+                "sensor_seq": int(held.seq[code]),
+                "sample_index": index,
+                "samples": [{"start_ms": s, "last_event_ms": e, "value": v} for s, e, v in samples],
+                "tokens": None,
+                "last_update_ms": None,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=QUOTA_STATE)
