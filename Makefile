@@ -49,8 +49,9 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 
 ##@ Develop
 .PHONY: test test-broker check audit-deps fuzz format bench gallery reference lock package clean
+WORKERS ?= 2
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
-	.venv/bin/pytest
+	.venv/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
 
 test-broker: setup-dev ## run only the tests that start real brokers (needs Java and Maven)
 	.venv/bin/pytest -m broker tests/oracle

@@ -26,6 +26,14 @@ ROOT = Path(__file__).parent.parent
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests in one process, and all clusters of brokers: one runs at a time."""
+    for item in items:
+        folder = item.path.parent
+        group = folder if folder == ROOT / "tests" / "oracle" else item.path
+        item.add_marker(pytest.mark.xdist_group(group.relative_to(ROOT).as_posix()))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Two workers, two shuffle partitions: small enough to be quick, enough to lose an order."""
