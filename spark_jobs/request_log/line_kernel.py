@@ -175,8 +175,9 @@ def _clear(room: LineRoom, row: int) -> None:
 
 @njit()
 def _fits(numbers: Int64s, row: int) -> bool:
-    is_time = numbers[row, table.WITHIN_MS] < MINUTE_MS
-    return is_time and numbers[row, table.THROTTLE_US] <= THROTTLE_US_MAX
+    if numbers[row, table.WITHIN_MS] >= MINUTE_MS:
+        return False
+    return not numbers[row, table.THROTTLE_US] > THROTTLE_US_MAX
 
 
 @njit()
