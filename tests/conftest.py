@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
+# In a process of pytest-xdist the main module is no file, which pyspark takes for its doctests.
+vars(sys.modules["__main__"]).setdefault("__file__", str(ROOT / "tests" / "conftest.py"))
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep a file's tests in one process, and all clusters of brokers: one runs at a time."""
