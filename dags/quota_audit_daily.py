@@ -8,8 +8,8 @@ command is the first line of the task's log, and runs in a terminal as it stands
 triggered with no logical date) yesterday, UTC. The log says which.
 
 **When it is red**: exit code 1 is a failed audit or bad data, 2 an input that cannot be used;
-neither is retried, and no report is published. Clearing and running again is safe: a step
-overwrites its own day and cluster only.
+neither is retried, and nothing is published: what readers see is as it was before the run.
+Clearing and running again is safe: a run publishes its own day and cluster only, in its last task.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from spark_jobs.run_form import shared_fields
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.submit import ASSETS, STEPS, audit_of_run, run_step
+from spark_jobs.submit import ASSETS, PUBLISHES, STEPS, audit_of_run, run_step
 from spark_jobs.submitted_step import asset_uri
 
 SETTINGS = DailyAuditSettings()
-OUTLETS = {i: [Asset(n, asset_uri(t))] for i, (n, t) in ASSETS.items()}
+OUTLETS = {PUBLISHES: [Asset(name, asset_uri(folder)) for name, folder in ASSETS.items()]}
 SHARED = shared_fields(SETTINGS)
 PARAMS = {
     "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",

@@ -27,8 +27,8 @@ from spark_jobs.submit import ASSETS
 from spark_jobs.submitted_step import asset_uri
 
 SETTINGS, APPROVAL = DailyAuditSettings(), ApprovalSettings()
-NAME, TABLE = ASSETS["recommend_quotas"]
-PROPOSALS = Asset(NAME, asset_uri(TABLE))
+NAME = "quota_recommendations"
+PROPOSALS = Asset(NAME, asset_uri(ASSETS[NAME]))
 TERMS = TaskTerms(logging.getLogger("quota_audit").info, AirflowFailException,
                   AirflowSkipException, SETTINGS.launcher)  # fmt: skip
 PARAMS = {name: Param(**field) for name, field in approval_fields(SETTINGS, APPROVAL).items()}

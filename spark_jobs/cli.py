@@ -64,6 +64,18 @@ def _scope(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
     return RunScope(warehouse=warehouse.absolute(), cluster=cluster, day=day.date())
 
 
+def _draft(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
+    from spark_jobs.jobs.table_versions import continued_draft
+
+    return continued_draft(_scope(warehouse, cluster, day))
+
+
+def _draft_or_published(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
+    from spark_jobs.jobs.table_versions import draft_or_published
+
+    return draft_or_published(_scope(warehouse, cluster, day))
+
+
 @app.command()
 def run(
     archive: ArchiveFolder,
@@ -106,6 +118,7 @@ def ingest(
     from spark_jobs.jobs.archive import choose_cluster, find_archive
     from spark_jobs.jobs.ingest_requests import ingest_requests
     from spark_jobs.jobs.spark_session import spark_session
+    from spark_jobs.jobs.table_versions import new_run
 
     options = _ingest_options(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
@@ -114,7 +127,7 @@ def ingest(
     found = find_archive(archive, choose_cluster(archive, cluster))
     with spark_session("ingest") as spark:
         report = ingest_requests(
-            spark, found, warehouse.absolute(), day.date() if day else None, options
+            spark, found, warehouse.absolute(), day.date() if day else None, options, new_run()
         )
     typer.echo(report.sentence())
 
@@ -124,7 +137,7 @@ def resolve(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") ->
     """Turn quota events into the timeline quota_changes: which value held from when to when."""
     from spark_jobs.jobs.resolve_quotas import resolve_quotas
 
-    typer.echo(resolve_quotas(_scope(warehouse, cluster, day)))
+    typer.echo(resolve_quotas(_draft(warehouse, cluster, day)))
 
 
 @app.command()
@@ -134,7 +147,7 @@ def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> 
     from spark_jobs.jobs.spark_session import spark_session
 
     with spark_session("replay") as spark:
-        typer.echo(replay_quotas(spark, _scope(warehouse, cluster, day)))
+        typer.echo(replay_quotas(spark, _draft(warehouse, cluster, day)))
 
 
 @app.command()
@@ -145,7 +158,7 @@ def judge(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> N
 
     with ExitStack() as stack:
         session = partial(stack.enter_context, spark_session("judge"))
-        typer.echo(judge_decisions(session, _scope(warehouse, cluster, day)))
+        typer.echo(judge_decisions(session, _draft(warehouse, cluster, day)))
 
 
 @app.command()
@@ -158,7 +171,8 @@ def recommend(
     """Propose quota values from a day and the days before it, each with evidence and a backtest."""
     from spark_jobs.jobs.recommend_quotas import read_settings, recommend_quotas
 
-    typer.echo(recommend_quotas(_scope(warehouse, cluster, day), read_settings(settings)))
+    scope = _draft_or_published(warehouse, cluster, day)
+    typer.echo(recommend_quotas(scope, read_settings(settings)))
 
 
 @app.command()
@@ -187,15 +201,15 @@ def validate(
     """Check the tables of a stage with Great Expectations; a critical failure exits with 1."""
     from spark_jobs.jobs.validate_tables import validate_stage
 
-    typer.echo(validate_stage(_scope(warehouse, cluster, day), stage))
+    typer.echo(validate_stage(_draft_or_published(warehouse, cluster, day), stage))
 
 
 @app.command()
 def publish(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
-    """Write the report page, the recommendations as CSV, and scripts to apply and roll back."""
+    """Publish a day: its tables, the report, recommendations as CSV, scripts to apply them."""
     from spark_jobs.jobs.publish_report import publish_run
 
-    typer.echo(publish_run(_scope(warehouse, cluster, day)))
+    typer.echo(publish_run(_draft_or_published(warehouse, cluster, day)))
 
 
 @app.command()

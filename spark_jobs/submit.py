@@ -25,15 +25,18 @@ STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Task id → what follows ``quota-audit``, in the order the tasks run."""
 
-ASSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
+ASSETS: Mapping[str, str] = MappingProxyType(
     {
-        "replay_quotas": ("quota_decisions", "decisions"),
-        "judge_decisions": ("quota_findings", "findings"),
-        "recommend_quotas": ("quota_recommendations", "recommendations"),
-        "publish_report": ("quota_report", "reports"),
+        "quota_decisions": "decisions",
+        "quota_findings": "findings",
+        "quota_recommendations": "recommendations",
+        "quota_report": "reports",
     }
 )
-"""Task id → the asset it renews: Airflow's name of it, and its folder in the warehouse."""
+"""Airflow's name of an asset → its folder in the warehouse. PUBLISHES renews all at once."""
+
+PUBLISHES = "publish_report"
+"""The task before which readers see nothing of a run."""
 
 
 @dataclass(frozen=True, slots=True)

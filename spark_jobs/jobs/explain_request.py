@@ -81,7 +81,7 @@ def _scope(warehouse: Path, cluster: str, day: dt.date | None, asked: Asked) -> 
             f"{cluster!r}; the days there are: {there}. Run 'quota-audit run' on an archive first, "
             "or give another --day."
         )
-    return RunScope(warehouse, cluster, wanted or days[-1])
+    return RunScope(warehouse, cluster, wanted or days[-1]).pinned()
 
 
 def _by_line(scope: RunScope, line: str) -> list[Row]:
@@ -160,7 +160,7 @@ def _carried(scope: RunScope, decision: Row) -> Row | None:
     before = [d for d in days_of(scope.warehouse, scope.cluster, "quota_state") if d < scope.day]
     if not before:
         return None
-    rows = read_table(RunScope(scope.warehouse, scope.cluster, before[-1]), "quota_state")
+    rows = read_table(scope.on(before[-1]), "quota_state")
     names = (*SENSOR_COLUMNS, "sensor_epoch")
     same = [r for r in rows.to_pylist() if all(r[name] == decision[name] for name in names)]
     return same[0] if same else None

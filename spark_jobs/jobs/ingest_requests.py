@@ -31,6 +31,7 @@ from spark_jobs.jobs.quota_sources import known_quotas
 from spark_jobs.jobs.read_files import check_none_refused, read_archived, warnings_of
 from spark_jobs.jobs.read_logs import ReadTask
 from spark_jobs.jobs.same_lines import counted_once, same_lines_sentences
+from spark_jobs.jobs.table_versions import begin_draft
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.settings import IngestSettings
@@ -42,13 +43,18 @@ from spark_jobs.warehouse import RunScope
 class IngestReport:
     """What an ingest read, for people."""
 
-    days: tuple[dt.date, ...]
+    scopes: tuple[RunScope, ...]  # of the days written, in order
     files: int
     lines_read: int
     requests: int
     quarantined: int
     brokers: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """Return the days written, in order."""
+        return tuple(scope.day for scope in self.scopes)
 
     def sentence(self) -> str:
         """Return the ingest in one line, and one for each warning."""
@@ -65,7 +71,7 @@ class ReadArchive:
     """What was read of every file, the days written, and the rows of the table ``files``."""
 
     reports: list[FileReport]
-    days: list[dt.date]
+    scopes: list[RunScope]
     files: list[dict[str, Any]]
 
 
@@ -75,31 +81,31 @@ def ingest_requests(
     warehouse: Path,
     day: dt.date | None,
     options: IngestOptions,
+    run: str | None = None,
 ) -> IngestReport:
     """Write the ingested tables of ``day``, or of every day the archive holds.
 
-    Raises BadInputError where there is nothing to audit, AuditFailedError where the lines written
-    are not the lines read.
+    They are the beginning of ``run``, which somebody has to publish; without one they are
+    published at once. Raises BadInputError where there is nothing to audit, AuditFailedError where
+    the lines written are not the lines read.
     """
-    read = read_archive(spark, archive, warehouse, day, options)
-    reports, days, files = read.reports, read.days, read.files
+    read = read_archive(spark, archive, warehouse, day, options, run)
+    reports, scopes, files = read.reports, read.scopes, read.files
     broker_ids = sorted({broker_id for report in reports for broker_id in report.broker_ids})
     first_ms = min(r.first_request_ms for r in reports if r.first_request_ms is not None)
     alterations = [row for report in reports for row in report.alterations]
     facts = broker_facts(archive, options, broker_ids)
     known = known_quotas(archive, options, alterations, broker_ids, first_ms)
-    for one_day in days:
-        scope = RunScope(warehouse, archive.cluster, one_day)
-        end_ms = (day_number(one_day) + 1) * DAY_MS
+    for scope in scopes:
+        end_ms = (day_number(scope.day) + 1) * DAY_MS
         events = [e for e in known.rows if e["earliest_ms"] < end_ms]
-        of_day = [f for f in files if f["date"] == one_day]
+        of_day = [f for f in files if f["date"] == scope.day]
         write_local(pa.Table.from_pylist(of_day, FILES), "files", scope)
         write_local(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
         write_local(pa.Table.from_pylist(facts, BROKERS), "brokers", scope)
-    scopes = [RunScope(warehouse, archive.cluster, one_day) for one_day in days]
     write_server_log_tables(spark, scopes, known.server_logs)
     return IngestReport(
-        days=tuple(days),
+        scopes=tuple(scopes),
         files=len({f["source_file"] for f in files}),
         lines_read=sum({f["source_file"]: f["lines_read"] for f in files}.values()),
         requests=sum(f["requests"] for f in files),
@@ -123,10 +129,11 @@ def read_archive(
     warehouse: Path,
     day: dt.date | None,
     options: IngestOptions,
+    run: str | None = None,
 ) -> ReadArchive:
     """Write ``requests`` and ``quarantine`` of ``day``, or of every day the archive holds.
 
-    Raises as :func:`ingest_requests` does.
+    ``run`` and what is raised are as :func:`ingest_requests` does.
     """
     folder = warehouse / f".staged-{uuid.uuid4().hex}"
     try:
@@ -136,10 +143,13 @@ def read_archive(
         days = audited_days(reports, archive, day)
         files = file_rows(reports, days)
         check_conservation(reports, files, days)
-        publish_parts(reports, folder, warehouse, archive.cluster, days)
+        scopes = [RunScope(warehouse, archive.cluster, one_day) for one_day in days]
+        if run is not None:
+            scopes = [begin_draft(scope, run) for scope in scopes]
+        publish_parts(reports, folder, scopes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return ReadArchive(reports, days, files)
+    return ReadArchive(reports, scopes, files)
 
 
 def _losses(

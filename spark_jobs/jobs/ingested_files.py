@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileReport
-from spark_jobs.jobs.local_table import replace_partition
 from spark_jobs.jobs.part_writer import part_folder
+from spark_jobs.jobs.table_versions import put_table
 from spark_jobs.jobs.utc_days import day_number, day_of
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse import RunScope
@@ -123,26 +123,23 @@ def check_conservation(
 def publish_parts(
     reports: Sequence[FileReport],
     folder: Path,
-    warehouse: Path,
-    cluster: str,
-    days: Sequence[dt.date],
+    scopes: Sequence[RunScope],
 ) -> None:
-    """Replace the partitions of ``days`` of requests and quarantine by what workers wrote.
+    """Replace the partitions of days of requests and quarantine by what workers wrote.
 
     Files that no report names, of a task that was started twice, are left behind.
     """
     for table in (REQUESTS_TABLE, QUARANTINE_TABLE):
-        for day in days:
-            numbers = {day_number(day)} | ({None} if day == days[0] else set())
+        for scope in scopes:
+            numbers = {day_number(scope.day)} | ({None} if scope is scopes[0] else set())
             paths = [
                 Path(part.path)
                 for report in reports
                 for part in report.parts
                 if part.table == table and part.day in numbers
             ]
-            staged = part_folder(folder, table, None).parent / f"publish={day}"
+            staged = part_folder(folder, table, None).parent / f"publish={scope.day}"
             for path in paths:
                 staged.mkdir(parents=True, exist_ok=True)
                 os.replace(path, staged / path.name)
-            target = RunScope(warehouse, cluster, day).partition_dir(table)
-            replace_partition(staged if paths else None, target)
+            put_table(staged if paths else None, table, scope)

@@ -1,15 +1,14 @@
-"""Writing small tables without Spark: a partition is replaced by one rename."""
+"""Writing small tables without Spark."""
 
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.jobs.table_versions import new_version, take_version
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
 
@@ -31,29 +30,14 @@ def write_local_parts(
     A part is rows and the most of them that a row group has (None: Arrow's default), which is the
     least that a reader of few has to read.
     """
-    target = scope.partition_dir(table)
-    staged = target.parent / f".staged-{uuid.uuid4().hex}"
     contracts = [(rows.cast(TABLES[table]), in_group) for rows, in_group in parts]
-    staged.mkdir(parents=True)
+    folder = new_version(table, scope)
+    folder.mkdir(parents=True)
     try:
         for number, (rows, in_group) in enumerate(contracts):
-            file = staged / f"part-{number}.parquet"
+            file = folder / f"part-{number}.parquet"
             pq.write_table(rows, file, compression="zstd", row_group_size=in_group)
+        take_version(folder, table, scope)
     except BaseException:
-        shutil.rmtree(staged, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-    replace_partition(staged, target)
-
-
-def replace_partition(staged: Path | None, target: Path) -> None:
-    """Put the finished folder ``staged`` (None: nothing) in the place of the partition ``target``.
-
-    Both are on one file system.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    retired = target.parent / f".retired-{uuid.uuid4().hex}"
-    if target.exists():
-        target.rename(retired)
-    if staged is not None:
-        staged.rename(target)
-    shutil.rmtree(retired, ignore_errors=True)

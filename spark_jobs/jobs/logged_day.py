@@ -77,7 +77,7 @@ def logged_requests(spark: SparkSession, scope: RunScope) -> DataFrame:
     if not scope.partition_dir("requests").is_dir():
         raise BadInputError(
             f"{scope.warehouse} holds no requests of the cluster {scope.cluster!r} on {scope.day}. "
-            "Ingest the day first, or name the archive."
+            "Run 'quota-audit run' on its archive first, or name the archive."
         )
     audited = (
         read_partition(spark, "decisions", scope)

@@ -203,10 +203,9 @@ def _ingested(request: WhatifRequest, spark: SparkSession) -> Iterator[list[RunS
         archive = find_archive(request.archive, choose_cluster(request.archive, request.cluster))
         warehouse = request.warehouse or Path(folder)
         report = ingest_requests(spark, archive, warehouse, request.day, request.options)
-        scopes = [RunScope(warehouse, archive.cluster, day) for day in report.days]
-        for scope in scopes:
+        for scope in report.scopes:
             resolve_quotas(scope)
-        yield scopes
+        yield list(report.scopes)
 
 
 def _days_there(request: WhatifRequest) -> list[RunScope]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from spark_jobs.jobs.table_versions import publish_draft
 from spark_jobs.recommend.recommend import write_files
 from spark_jobs.report.publish import publish_report
 from spark_jobs.report.summary import summarize
@@ -12,7 +13,11 @@ from spark_jobs.warehouse import RunScope, read_table
 
 
 def publish_run(scope: RunScope) -> str:
-    """Write the report page and the recommendation files of a day; return where they are."""
+    """Publish the run of ``scope``: its tables, then the report and the recommendation files.
+
+    Without a run, the files are made of what is published. Returns where they are.
+    """
+    scope = publish_draft(scope)
     folder = scope.output_dir("reports")
     folder.mkdir(parents=True, exist_ok=True)
     write_files(read_table(scope, "recommendations"), folder)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.tables import TABLES, partition_columns
+from spark_jobs.jobs.table_versions import new_version, take_version
+from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
 
 ROWS_IN_GROUP = 65_536
@@ -20,22 +19,18 @@ def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: boo
     """Replace this scope's partition of ``table`` by ``rows``, which has the contract's columns.
 
     A file's row groups have ROWS_IN_GROUP rows at most. ``filled`` says that there are rows;
-    else the partition is removed. Spark stages the files and moves the partition into place when
-    the job commits.
+    else the partition is removed.
     """
     if not filled:
-        shutil.rmtree(scope.partition_dir(table), ignore_errors=True)
+        take_version(None, table, scope)
         return
-    columns = [F.col(f.name) for f in TABLES[table]]
-    place = {"cluster": scope.cluster, "date": str(scope.day)}
-    names = partition_columns(table)
+    folder = new_version(table, scope)
     (
-        rows.select(*columns, *[F.lit(place[name]).alias(name) for name in names])
-        .write.mode("overwrite")
-        .option("parquet.block.row.count.limit", ROWS_IN_GROUP)
-        .partitionBy(*names)
-        .parquet(str(scope.warehouse / table))
+        rows.select(*[F.col(f.name) for f in TABLES[table]])
+        .write.option("parquet.block.row.count.limit", ROWS_IN_GROUP)
+        .parquet(str(folder))
     )
+    take_version(folder, table, scope)
 
 
 def read_partition(spark: SparkSession, table: str, scope: RunScope) -> DataFrame:

@@ -105,7 +105,7 @@ def _earlier(scope: RunScope, settings: RecommendSettings) -> list[EarlierDay]:
     found = []
     for day in days_of(scope.warehouse, scope.cluster, "demand"):
         if 0 < (scope.day - day).days < settings.history_days:
-            other = RunScope(scope.warehouse, scope.cluster, day)
+            other = scope.on(day)
             seen = seen_day(day_number(day), observations_of(read_table(other, "demand")))
             decisions = open_table(other, "decisions")
             found.append((other, EarlierDay(seen, decisions)))

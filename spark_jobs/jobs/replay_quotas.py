@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_rules import profiled_brokers
 from spark_jobs.jobs.broker_stream import RowGroup, row_groups
-from spark_jobs.jobs.local_table import replace_partition, write_local
+from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.mutation_lane import replay_amounts
 from spark_jobs.jobs.profile_scores import profile_scores
@@ -25,6 +25,7 @@ from spark_jobs.jobs.request_lane import replay_request_quotas
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.survey_requests import Survey, survey_requests
 from spark_jobs.jobs.table_files import TableFiles
+from spark_jobs.jobs.table_versions import put_table
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
@@ -87,7 +88,7 @@ def replay_quotas(
         verdicts += _stage_mutations(mutations, task)
         for table in TABLES_OF_REPLAY:
             staged = folder / table
-            replace_partition(staged if staged.is_dir() else None, scope.partition_dir(table))
+            put_table(staged if staged.is_dir() else None, table, scope)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     _write_inventory(scope, inventory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from spark_jobs.jobs.recommend_quotas import recommend_quotas
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.spark_session import spark_session
+from spark_jobs.jobs.table_versions import new_run
 from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.warehouse import RunScope
 
@@ -34,7 +36,8 @@ def run_audit(
 ) -> None:
     """Audit ``archive`` into ``warehouse``: all its clusters and days unless told otherwise.
 
-    Raises what the failing step raises; later steps do not run then.
+    A day is published by its last step. Raises what the failing step raises; later steps do not
+    run then, and what readers see stays as it was.
     """
     clusters = (cluster,) if cluster else clusters_of(archive) or (choose_cluster(archive, None),)
     archives = [find_archive(archive, name) for name in clusters]
@@ -42,12 +45,11 @@ def run_audit(
     progress = _progress()
     with progress, spark_session("run") as spark:
         for found in archives:
-            report = ingest_requests(spark, found, warehouse, day, options)
+            report = ingest_requests(spark, found, warehouse, day, options, new_run())
             progress.console.print(report.sentence(), highlight=False, markup=False)
-            for audited in report.days:
-                scope = RunScope(warehouse, found.cluster, audited)
+            for scope in report.scopes:
                 _run_steps(_steps(spark, scope), scope, progress)
-                scopes.append(scope)
+                scopes.append(replace(scope, run=None))
     for scope in scopes:
         print_summary(scope)
     plural = "" if len(scopes) == 1 else "s"

@@ -129,13 +129,12 @@ def audit_to_score(request: ScoreRequest, archive: Archive, warehouse: Path) -> 
     """Return the days of a capture, replayed into ``warehouse``."""
     with spark_session("score") as spark:
         report = ingest_requests(spark, archive, warehouse, request.day, request.options)
-        scopes = [RunScope(warehouse, archive.cluster, day) for day in report.days]
-        for scope in scopes:
+        for scope in report.scopes:
             resolve_quotas(scope)
             if request.bound_factor != 1:
                 _multiply_bounds(scope, request.bound_factor)
             replay_quotas(spark, scope)
-    return scopes
+    return list(report.scopes)
 
 
 def _multiply_bounds(scope: RunScope, factor: float) -> None:

@@ -37,7 +37,7 @@ def print_which_quota(
     if not days:
         raise BadInputError(
             f"{warehouse} holds no audited day of the cluster {cluster!r}. Run "
-            "'quota-audit ingest' and 'quota-audit resolve' first, or name another --cluster."
+            "'quota-audit run' on an archive first, or name another --cluster."
         )
     at_ms = _at_ms(at, days[-1])
     scope = RunScope(warehouse, cluster, _nearest_day(days, at_ms))

@@ -121,7 +121,7 @@ class Answers:
             query = _entity_query(form)
         except BadInputError as error:
             return self.missing(str(error), status=400)
-        view = entity_view(RunScope(self.warehouse, cluster, day), name, query)
+        view = entity_view(self._day(cluster, day), name, query)
         if view is None:
             return self.missing("There is no such client on this day.")
         rows = [{"start": iso(row["start_ms"]), **row} for row in table_rows(view)]
@@ -151,7 +151,7 @@ class Answers:
         """Return the data-quality results of a day."""
         # Also of a day that was not published, because a rule does not hold.
         made = quality_page(
-            self._place(cluster, day, "quality"), RunScope(self.warehouse, cluster, day)
+            self._place(cluster, day, "quality"), RunScope(self.warehouse, cluster, day).newest()
         )
         return self._no_audit(cluster, day) if made is None else _page(made)
 
@@ -190,6 +190,10 @@ class Answers:
     def _no_audit(self, cluster: str, day: dt.date) -> Answer:
         return self.missing(f"No audit of {cluster} on {day} is published in this warehouse.")
 
+    def _day(self, cluster: str, day: dt.date) -> RunScope:
+        # One page shows one run, also while the next one is published.
+        return RunScope(self.warehouse, cluster, day).pinned()
+
     def _of_day(
         self,
         cluster: str,
@@ -200,7 +204,7 @@ class Answers:
     ) -> Answer:
         if published_audit(self.warehouse, cluster, day) is None:
             return self._no_audit(cluster, day)
-        made = page(self._place(cluster, day, tab), RunScope(self.warehouse, cluster, day))
+        made = page(self._place(cluster, day, tab), self._day(cluster, day))
         return (
             self.missing(f"There is no such {what} on this day.") if made is None else _page(made)
         )

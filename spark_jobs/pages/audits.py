@@ -31,7 +31,7 @@ class PublishedAudit:
 
     def scope(self, warehouse: Path) -> RunScope:
         """Return where its tables are."""
-        return RunScope(warehouse, self.cluster, self.day)
+        return RunScope(warehouse, self.cluster, self.day).pinned()
 
 
 def published_audits(warehouse: Path) -> list[PublishedAudit]:

@@ -107,7 +107,7 @@ def _days(scope: RunScope, wanted: Wanted, table: str) -> Iterator[RunScope]:
     for day in days_of(scope.warehouse, scope.cluster, table):
         begin_ms = day_begin_ms(day)
         if wanted.from_ms < begin_ms + DAY_MS and begin_ms < wanted.until_ms:
-            yield RunScope(scope.warehouse, scope.cluster, day)
+            yield scope if day == scope.day else scope.on(day)
 
 
 def day_begin_ms(day: dt.date) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.recommend_submit import APPLY, APPROVE, NO_SERVERS, READ
-from spark_jobs.submit import ASSETS
+from spark_jobs.submit import PUBLISHES
 from tests.tables_builder import DAY, row, scope_in, write_rows
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def test_it_reads_asks_and_applies(dag: Any) -> None:
 
 
 def test_it_starts_when_an_audit_has_renewed_its_proposals(dag: Any, bag: DagBag) -> None:
-    (renewed,) = bag.dags["quota_audit_daily"].task_dict["recommend_quotas"].outlets
-    assert renewed.name == ASSETS["recommend_quotas"][0]
+    outlets = bag.dags["quota_audit_daily"].task_dict[PUBLISHES].outlets
+    (renewed,) = [asset for asset in outlets if asset.name == "quota_recommendations"]
     (awaited,) = dag.timetable.asset_condition.objects
     assert (awaited.name, awaited.uri) == (renewed.name, renewed.uri)
 

@@ -72,7 +72,7 @@ def alert(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_the_dag_waits_for_the_asset_that_our_audit_renews(alert: Any) -> None:
-    name, folder = ASSETS["publish_report"]
+    name, folder = "quota_report", ASSETS["quota_report"]
     (asset,) = alert.timetable.asset_condition.objects
     assert (asset.name, asset.uri) == (name, asset_uri(folder))
 

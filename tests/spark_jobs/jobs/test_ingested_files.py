@@ -53,7 +53,7 @@ def ingest(archive: Archive, warehouse: Path, day: dt.date | None = None) -> lis
     days = audited_days(reports, archive, day)
     files = file_rows(reports, days)
     check_conservation(reports, files, days)
-    publish_parts(reports, folder, warehouse, "default", days)
+    publish_parts(reports, folder, [RunScope(warehouse, "default", day) for day in days])
     return files
 
 

@@ -1,0 +1,122 @@
+"""What each run wrote of a day, and which run's tables are the published ones.
+
+``runs/cluster=<c>/date=<d>/`` holds a folder ``<table>/<version>`` for each time a table was
+written, ``run-<id>.json`` saying which versions belong together, and two pointers:
+``published.json`` names the run that readers see, ``draft.json`` the one that is being made. A
+pointer is replaced by one rename, so readers see all tables of a run or all of the one before.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+RUNS = "runs"
+PUBLISHED, DRAFT = "published.json", "draft.json"
+
+
+def runs_folder(warehouse: Path, cluster: str) -> Path:
+    """Return the folder of all days of a cluster."""
+    return warehouse / RUNS / f"cluster={cluster}"
+
+
+def day_folder(warehouse: Path, cluster: str, day: dt.date) -> Path:
+    """Return the folder of a day's runs."""
+    return runs_folder(warehouse, cluster) / f"date={day}"
+
+
+def days_with_runs(warehouse: Path, cluster: str) -> list[dt.date]:
+    """Return the days of which there is a run, published or not, in order."""
+    names = (p.name.partition("=")[2] for p in runs_folder(warehouse, cluster).glob("date=*"))
+    return sorted(dt.date.fromisoformat(name) for name in names)
+
+
+def run_tables(folder: Path, run: str) -> dict[str, str] | None:
+    """Return where a run's tables are, below the warehouse; None where there is no such run."""
+    found = _read(folder / _name(run))
+    return None if found is None else dict(found["tables"])
+
+
+def write_run(folder: Path, run: str, tables: Mapping[str, str]) -> None:
+    """Say which versions of the tables are those of a run."""
+    _replace(folder / _name(run), {"tables": dict(sorted(tables.items()))})
+
+
+def published_run(folder: Path) -> str | None:
+    """Return the run that readers see; None where none is published."""
+    found = _read(folder / PUBLISHED)
+    return None if found is None else str(found["run"])
+
+
+def previous_run(folder: Path) -> str | None:
+    """Return the run that was published before, which a reader may still be at."""
+    found = _read(folder / PUBLISHED)
+    return None if found is None else found["previous"]
+
+
+def publish(folder: Path, run: str) -> None:
+    """Let readers see the tables of ``run`` from now on."""
+    before = published_run(folder)
+    previous = previous_run(folder) if before == run else before
+    _sync(folder / _name(run))
+    _replace(folder / PUBLISHED, {"run": run, "previous": previous})
+    _sync(folder)
+
+
+def draft_of(folder: Path) -> tuple[str, str | None] | None:
+    """Return the run that is being made and who makes it; None where there is none."""
+    found = _read(folder / DRAFT)
+    if found is None or found["run"] == published_run(folder):  # it ended before it could say so
+        return None
+    return str(found["run"]), found["owner"]
+
+
+def open_draft(folder: Path, run: str, owner: str | None) -> None:
+    """Say that ``run`` is being made; any other one has to stop."""
+    _replace(folder / DRAFT, {"run": run, "owner": owner})
+
+
+def close_draft(folder: Path) -> None:
+    """Say that no run is being made."""
+    (folder / DRAFT).unlink(missing_ok=True)
+
+
+def kept_runs(folder: Path) -> set[str]:
+    """Return the runs whose tables somebody may still read or write."""
+    draft = draft_of(folder)
+    kept = {published_run(folder), previous_run(folder), draft[0] if draft else None}
+    return {run for run in kept if run is not None}
+
+
+def _name(run: str) -> str:
+    return f"run-{run}.json"
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return found
+
+
+def _replace(path: Path, what: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged = path.with_name(f".{path.name}.{os.getpid()}")
+    staged.write_text(json.dumps(what, indent=1), encoding="utf-8")
+    if path.name == PUBLISHED:
+        _sync(staged)
+    staged.replace(path)
+
+
+def _sync(path: Path) -> None:
+    """Let what was written survive the machine, too."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

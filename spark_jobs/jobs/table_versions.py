@@ -1,0 +1,197 @@
+"""Writing tables of a day: as a draft that readers do not see, or published at once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from spark_jobs.day_runs import (
+    close_draft,
+    draft_of,
+    kept_runs,
+    open_draft,
+    publish,
+    run_tables,
+    write_run,
+)
+from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.tables import TABLES, partition_columns
+from spark_jobs.warehouse import APPENDED, RunScope, days_of
+
+VERSIONED = tuple(table for table in TABLES if table not in APPENDED)
+
+
+def begin_draft(scope: RunScope, run: str) -> RunScope:
+    """Begin to make ``run`` of a day from nothing, and return the day as that run has it.
+
+    A draft of an earlier run that did not end is given up.
+    """
+    _open(scope, run, {})
+    return replace(scope, run=run)
+
+
+def continued_draft(scope: RunScope) -> RunScope:
+    """Return the day as the open draft has it, or as a new one that begins with what is published.
+
+    Raises BadInputError where the draft is somebody else's.
+    """
+    draft = draft_of(scope.runs)
+    if draft is None:
+        run = new_run()
+        _open(scope, run, _published_tables(scope))
+        return replace(scope, run=run)
+    run, owner = draft
+    if owner != _owner():
+        raise BadInputError(
+            f"{scope.cluster} {scope.day} is being audited by {_named(owner)}, and this is "
+            f"{_named(_owner())}. Wait until that has published the day; or, if it will not, "
+            "begin anew with 'quota-audit ingest'."
+        )
+    return replace(scope, run=run)
+
+
+def draft_or_published(scope: RunScope) -> RunScope:
+    """Return the day as one's own open draft has it, or as published where there is none."""
+    draft = draft_of(scope.runs)
+    return replace(scope, run=draft[0]) if draft and draft[1] == _owner() else scope
+
+
+def new_run() -> str:
+    """Return an id that no other run has."""
+    return uuid.uuid4().hex
+
+
+def put_table(staged: Path | None, table: str, scope: RunScope) -> None:
+    """Make the finished folder ``staged`` (None: no partition) this day's rows of ``table``.
+
+    Outside of a run it is published at once. Both are on one file system. Raises AuditFailedError
+    where another run of the day has begun.
+    """
+    place = None
+    if staged is not None:
+        place = new_version(table, scope)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        staged.rename(place)
+    take_version(place, table, scope)
+
+
+def new_version(table: str, scope: RunScope) -> Path:
+    """Return a folder for rows of ``table``, which nobody reads before ``take_version``."""
+    return scope.runs / table / uuid.uuid4().hex
+
+
+def take_version(place: Path | None, table: str, scope: RunScope) -> None:
+    """Make a folder of :func:`new_version` this day's rows of ``table``; see ``put_table``."""
+    run = scope.run or new_run()
+    if scope.run is not None:
+        check_draft(scope)
+    tables = dict((run_tables(scope.runs, run) or {}) if scope.run else _published_tables(scope))
+    tables.pop(table, None)
+    if place is not None:
+        tables[table] = place.relative_to(scope.warehouse).as_posix()
+    write_run(scope.runs, run, tables)
+    if scope.run is None:
+        publish(scope.runs, run)
+        _tidy(scope, [table])
+
+
+def check_draft(scope: RunScope) -> None:
+    """Raise AuditFailedError where the run of ``scope`` is not the one that is being made."""
+    draft = draft_of(scope.runs)
+    if draft is None or draft[0] != scope.run:
+        raise AuditFailedError(
+            f"Another run of {scope.cluster} {scope.day} has begun, so this one stops: nothing "
+            "that it made is published. Let one of them run at a time."
+        )
+
+
+def publish_draft(scope: RunScope) -> RunScope:
+    """Let readers see all tables of the run of ``scope``; return the day as published.
+
+    Nothing happens where it has no run.
+    """
+    if scope.run is None:
+        return scope
+    check_draft(scope)
+    publish(scope.runs, scope.run)
+    close_draft(scope.runs)
+    published = replace(scope, run=None)
+    _tidy(published, VERSIONED)
+    return published
+
+
+def _open(scope: RunScope, run: str, tables: dict[str, str]) -> None:
+    write_run(scope.runs, run, tables)
+    open_draft(scope.runs, run, _owner())
+
+
+def _owner() -> str | None:
+    """Return the Airflow run that this process is a step of, which Airflow tells its tasks."""
+    return os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+
+
+def _named(owner: str | None) -> str:
+    return "a run on the command line" if owner is None else f"the Airflow run {owner}"
+
+
+def _published_tables(scope: RunScope) -> dict[str, str]:
+    """Return where the published tables are, also those that were written before runs were."""
+    published = replace(scope, run=None)
+    folders = {table: published.partition_dir(table) for table in VERSIONED}
+    return {
+        table: folder.relative_to(scope.warehouse).as_posix()
+        for table, folder in folders.items()
+        if folder.is_dir()
+    }
+
+
+def _tidy(scope: RunScope, tables: Iterable[str]) -> None:
+    """Show other tools what is published, and remove what no run needs any more."""
+    for table in tables:
+        _link(scope, table)
+    kept = kept_runs(scope.runs)
+    needed = {place for run in kept for place in (run_tables(scope.runs, run) or {}).values()}
+    if draft_of(scope.runs) is None:  # else a version may be in the making that no run names yet
+        for table in VERSIONED:
+            for version in (scope.runs / table).glob("*"):
+                if version.relative_to(scope.warehouse).as_posix() not in needed:
+                    shutil.rmtree(version, ignore_errors=True)
+    for file in scope.runs.glob("run-*.json"):
+        if file.stem.removeprefix("run-") not in kept:
+            file.unlink(missing_ok=True)
+
+
+def _link(scope: RunScope, table: str) -> None:
+    """Let the plain folder of a table be a link to the published version, where there is one."""
+    if "date" not in partition_columns(table) and scope.day != _last_day(scope):
+        return
+    plain = scope.plain_dir(table)
+    place = (scope.tables() or {}).get(table)
+    if place is None:
+        _remove(plain)
+        return
+    target = scope.warehouse / place
+    if target == plain:
+        return
+    if not plain.is_symlink():
+        _remove(plain)
+    plain.parent.mkdir(parents=True, exist_ok=True)
+    link = plain.with_name(f".{plain.name}.{uuid.uuid4().hex}")
+    link.symlink_to(os.path.relpath(target, plain.parent))
+    link.replace(plain)
+
+
+def _remove(plain: Path) -> None:
+    if plain.is_dir() and not plain.is_symlink():  # written before there were runs
+        shutil.rmtree(plain)
+    else:
+        plain.unlink(missing_ok=True)
+
+
+def _last_day(scope: RunScope) -> object:
+    days = days_of(scope.warehouse, scope.cluster, "quota_changes")
+    return days[-1] if days else scope.day
