@@ -13,6 +13,7 @@ import typer
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from spark_jobs.cli_archive import list_days, list_due
 from spark_jobs.cli_changes import apply_changes, roll_back
 from spark_jobs.cli_explain import explain
 from spark_jobs.cli_options import (
@@ -26,6 +27,7 @@ from spark_jobs.cli_options import (
     IgnoreServerLogs,
     Listener,
     ListPolicies,
+    OnlyDue,
     OptionalArchive,
     OptionalDay,
     OptionalWarehouse,
@@ -89,6 +91,7 @@ def run(
     snapshot: Snapshot = None,
     ignore_server_logs: IgnoreServerLogs = False,
     ignore_server_properties: IgnoreProperties = False,
+    due: OnlyDue = False,
 ) -> None:
     """Audit an archive from end to end: ingest, replay, judge, validate, recommend, report."""
     from spark_jobs.jobs.run_audit import run_audit
@@ -97,7 +100,8 @@ def run(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
         ignore_server_properties,
     )  # fmt: skip
-    run_audit(archive, warehouse.absolute(), cluster, day.date() if day else None, options)
+    one_day = day.date() if day else None
+    run_audit(archive, warehouse.absolute(), cluster, one_day, options, only_due=due)
 
 
 @app.command()
@@ -218,23 +222,6 @@ def summary(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") ->
     from spark_jobs.jobs.publish_report import print_summary
 
     print_summary(_scope(warehouse, cluster, day))
-
-
-@app.command()
-def days(
-    archive: ArchiveFolder,
-    cluster: Cluster = None,
-    timezone: Timezone = "UTC",
-    prefix: Prefix = None,
-) -> None:
-    """Print the UTC days an archive's request logs cover, one a line."""
-    from spark_jobs.jobs.archive import choose_cluster, find_archive
-    from spark_jobs.jobs.archive_days import archive_days
-
-    for found in archive_days(
-        find_archive(archive, choose_cluster(archive, cluster)), timezone, prefix
-    ):
-        typer.echo(found.isoformat())
 
 
 @app.command("which-quota")
@@ -372,6 +359,8 @@ def what_if(
     print_whatif(request, as_json=as_json)
 
 
+app.command("days")(list_days)
+app.command("due")(list_due)
 app.command("proposals")(list_proposals)
 app.command("explain")(explain)
 app.command("apply")(apply_changes)

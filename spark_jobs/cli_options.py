@@ -34,6 +34,14 @@ OptionalDay = Annotated[
         metavar="YYYY-MM-DD",
     ),
 ]
+OnlyDue = Annotated[
+    bool,
+    typer.Option(
+        "--due",
+        help="Only days that are not audited yet, whose files are new or have changed, or whose "
+        "day before was audited again.",
+    ),
+]
 BrokerVersion = Annotated[
     str | None,
     typer.Option(

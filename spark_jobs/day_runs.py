@@ -41,9 +41,25 @@ def run_tables(folder: Path, run: str) -> dict[str, str] | None:
     return None if found is None else dict(found["tables"])
 
 
-def write_run(folder: Path, run: str, tables: Mapping[str, str]) -> None:
-    """Say which versions of the tables are those of a run."""
-    _replace(folder / _name(run), {"tables": dict(sorted(tables.items()))})
+def write_run(folder: Path, run: str, tables: Mapping[str, str], like: str | None = None) -> None:
+    """Say which versions of the tables are those of a run; what else it knows is that of ``like``.
+
+    Of a run that was begun before, what else it knows stays.
+    """
+    known = _read(folder / _name(run)) or (_read(folder / _name(like)) if like else None) or {}
+    _replace(folder / _name(run), known | {"tables": dict(sorted(tables.items()))})
+
+
+def carried_of(folder: Path, run: str) -> dict[str, str | None] | None:
+    """Return the digests of the states ``before`` and ``after`` a run's replay, if it had one."""
+    found = _read(folder / _name(run)) or {}
+    return found.get("carried")
+
+
+def note_carried(folder: Path, run: str, before: str | None, after: str) -> None:
+    """Say with which states a run's replay began (None: with none) and ended."""
+    found = _read(folder / _name(run)) or {}
+    _replace(folder / _name(run), found | {"carried": {"before": before, "after": after}})
 
 
 def published_run(folder: Path) -> str | None:

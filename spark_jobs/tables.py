@@ -121,7 +121,8 @@ FILES = pa.schema(
     [
         _required("source_file", STR),
         pa.field("broker_id", I32),
-        _required("bytes_read", I64),
+        _required("bytes_read", I64),  # the file's size, packed as it is
+        pa.field("modified_ns", I64),  # since 1970, as its file system tells
         _required("lines_read", I64),
         _required("requests", I64),
         _required("quarantined", I64),
@@ -132,6 +133,8 @@ FILES = pa.schema(
         _required("duplicated", I64),
         pa.field("duplicate_of", STR),
         _required("digest", STR),  # XXH3 (128 bits) of the unpacked bytes, in hex
+        pa.field("day_digest", STR),  # of its requests of this day, whichever file they are in
+        pa.field("days", pa.list_(STR)),  # UTC, of all its requests, as 2026-11-21
     ]
 )
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.day_runs import (
+    carried_of,
     day_folder,
     days_with_runs,
     draft_of,
@@ -70,6 +71,11 @@ class RunScope:
         """Return where the tables are, below the warehouse; None where no run says so."""
         run = self.run or published_run(self.runs)
         return None if run is None else run_tables(self.runs, run)
+
+    def carried(self) -> dict[str, str | None] | None:
+        """Return digests of the states the day's replay began with and ended with, if known."""
+        run = self.run or published_run(self.runs)
+        return None if run is None else carried_of(self.runs, run)
 
     def partition_dir(self, table: str) -> Path:
         """Return the folder that holds this scope's rows of ``table``; none is there if it is none.

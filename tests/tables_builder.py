@@ -85,6 +85,7 @@ _DEFAULTS: dict[str, Row] = {
         "source_file": _LOG_FILE,
         "broker_id": 1,
         "bytes_read": 120_000,
+        "modified_ns": 1_795_000_000_000_000_000,
         "lines_read": 100,
         "requests": 99,
         "quarantined": 0,
@@ -93,6 +94,8 @@ _DEFAULTS: dict[str, Row] = {
         "duplicated": 0,
         "duplicate_of": None,
         "digest": "0123456789abcdef0123456789abcdef",
+        "day_digest": "fedcba9876543210fedcba9876543210",
+        "days": [str(DAY)],
     },
     "brokers": {
         "broker_id": 1,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-
-import pyarrow.compute as pc
+from contextlib import suppress
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import Archive
+from spark_jobs.jobs.archive import Archive, LogFile
+from spark_jobs.jobs.day_digests import DayDigests, rows_by_day
 from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
-from spark_jobs.jobs.utc_days import DAY_MS, day_of
+from spark_jobs.jobs.utc_days import day_of
 from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.settings import IngestSettings
 
@@ -19,23 +19,28 @@ def archive_days(archive: Archive, timezone: str, prefix: str | None) -> list[dt
 
     Raises BadInputError where no line of it is a request.
     """
-    options = LogOptions(timezone=timezone, prefix=prefix, listener_brokers={})
-    days: set[int] = set()
-    ratio_max = IngestSettings().unpacked_ratio_max
-    for log in archive.request_logs:
-        # The broker does not matter here, so a file without one is read as broker 0's.
-        source = LineSource(log.source_file, log.broker_id or 0, 1)
-        state = ChunkState()
-        try:
-            for block in line_blocks(log.path, ratio_max=ratio_max):
-                parsed, state = parse_chunk(block, source, options, state, is_last=False)
-                times = parsed.requests["log_time_ms"]
-                days |= set(pc.unique(pc.divide(times, DAY_MS)).to_pylist())
-        except TruncatedFileError:
-            continue  # an ingest says so; the days before that point count
+    days = {day for log in archive.request_logs for day in days_of_log(log, timezone, prefix)}
     if not days:
         raise BadInputError(
             f"No request was read from {len(archive.request_logs)} file(s) under {archive.root}; "
             "expected lines of the broker's logger kafka.request.logger at DEBUG."
         )
-    return [day_of(day) for day in sorted(days)]
+    return sorted(days)
+
+
+def days_of_log(log: LogFile, timezone: str, prefix: str | None) -> dict[dt.date, str]:
+    """Return the UTC days of the requests in one file, each with the digest of its requests."""
+    options = LogOptions(timezone=timezone, prefix=prefix, listener_brokers={})
+    digests = DayDigests()
+    # The broker does not matter here, so a file without one is read as broker 0's.
+    source = LineSource(log.source_file, log.broker_id or 0, 1)
+    state = ChunkState()
+    with suppress(TruncatedFileError):  # an ingest says so; the days before that point count
+        for block in line_blocks(log.path, ratio_max=IngestSettings().unpacked_ratio_max):
+            parsed, state = parse_chunk(block, source, options, state, is_last=False)
+            for day, rows in rows_by_day(parsed.requests):
+                digests.take(day, rows)
+        last, _ = parse_chunk(b"", source, options, state, is_last=True)
+        for day, rows in rows_by_day(last.requests):
+            digests.take(day, rows)
+    return {day_of(day): digest for day, digest in digests.found().items()}

@@ -38,6 +38,8 @@ class FileReport:
     lines_read: int = 0
     other: int = 0
     digest: str = ""  # of its unpacked bytes
+    modified_ns: int | None = None
+    day_digests: dict[int, str] = field(default_factory=dict)  # of the requests of each day
     duplicated: int = 0
     duplicate_of: str | None = None  # the file whose lines these are
     counts: list[Count] = field(default_factory=list)

@@ -75,6 +75,7 @@ def file_rows(reports: Sequence[FileReport], days: Sequence[dt.date]) -> list[di
                     "source_file": report.source_file,
                     "broker_id": report.broker_id,
                     "bytes_read": report.bytes_read,
+                    "modified_ns": report.modified_ns,
                     "lines_read": report.lines_read,
                     "requests": requests,
                     "quarantined": quarantined,
@@ -83,6 +84,8 @@ def file_rows(reports: Sequence[FileReport], days: Sequence[dt.date]) -> list[di
                     "duplicated": report.duplicated,
                     "duplicate_of": report.duplicate_of,
                     "digest": report.digest,
+                    "day_digest": report.day_digests.get(day_number(day)),
+                    "days": [str(day_of(number)) for number in sorted(report.day_digests)],
                 }
             )
     return rows

@@ -27,6 +27,7 @@ def read_archived(log: LogFile, task: ReadTask) -> FileReport:
 
 def with_changes(report: FileReport, log: LogFile) -> FileReport:
     """Return ``report`` with what happened to the file since the archive was listed."""
+    report.modified_ns = log.modified_ns
     try:
         now = log.path.stat()
     except OSError as error:

@@ -10,12 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
 from spark_jobs.jobs.archive import LogFile
+from spark_jobs.jobs.day_digests import DayDigests, rows_by_day
 from spark_jobs.jobs.file_report import (
     QUARANTINE_TABLE,
     REQUESTS_TABLE,
@@ -85,6 +85,7 @@ class _FileReader:
         self._task = task
         self._writer = PartWriter(task.folder)
         self._counts: Counter[tuple[str, int | None, str | None]] = Counter()
+        self._digests = DayDigests()
         self._broker_ids: set[int] = set()
         self._undated: list[pa.RecordBatch] = []
         self._last_day: int | None = None
@@ -93,13 +94,11 @@ class _FileReader:
         """Take a block's requests."""
         if not len(rows):
             return
-        days = np.asarray(rows["log_time_ms"]) // DAY_MS
-        found = [int(days[0])] if days.min() == days.max() else np.unique(days).tolist()
-        for day in found:
-            of_day = rows if len(found) == 1 else rows.filter(pa.array(days == day))
+        for day, of_day in rows_by_day(rows):
             self._counts[REQUESTS_TABLE, day, None] += len(of_day)
+            self._digests.take(day, of_day)
             self._write(REQUESTS_TABLE, day, of_day)
-        self._last_day = int(days[-1])
+        self._last_day = rows["log_time_ms"][-1].as_py() // DAY_MS
         self._broker_ids |= set(pc.unique(rows["broker_id"]).to_pylist())
         first_ms = pc.min(rows["log_time_ms"]).as_py()
         known_ms = self.report.first_request_ms
@@ -137,6 +136,7 @@ class _FileReader:
         """Return the finished report."""
         self._date_undated()
         self.report.parts = self._writer.close()
+        self.report.day_digests = self._digests.found()
         self.report.broker_ids = sorted(self._broker_ids)
         self.report.counts = [
             Count(table, day, reason, rows) for (table, day, reason), rows in self._counts.items()

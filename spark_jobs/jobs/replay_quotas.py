@@ -23,9 +23,10 @@ from spark_jobs.jobs.read_lost_requests import read_lost_requests
 from spark_jobs.jobs.replay_broker import ReplayTask, broker_shares, replay_broker
 from spark_jobs.jobs.request_lane import replay_request_quotas
 from spark_jobs.jobs.resolve_quotas import read_timeline
+from spark_jobs.jobs.state_digest import state_digest
 from spark_jobs.jobs.survey_requests import Survey, survey_requests
 from spark_jobs.jobs.table_files import TableFiles
-from spark_jobs.jobs.table_versions import put_table
+from spark_jobs.jobs.table_versions import put_carried, put_table
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
@@ -41,7 +42,7 @@ from spark_jobs.transforms.sensor_replay import (
     SensorKey,
 )
 from spark_jobs.transforms.sensor_seconds import seconds_of_decisions
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse import RunScope, days_of, read_table
 
 TABLES_OF_REPLAY = ("decisions", "quota_state", "rates", "agreement")
 
@@ -92,9 +93,22 @@ def replay_quotas(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     _write_inventory(scope, inventory)
+    put_carried(state_digest(before) if has_state(before) else None, state_digest(scope), scope)
     total = sum(verdicts.values())
     parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
-    return f"replayed {total:,} decisions ({parts or 'no quota was ever set'})"
+    return f"replayed {total:,} decisions ({parts or 'no quota was ever set'}){_missing(scope)}"
+
+
+def _missing(scope: RunScope) -> str:
+    """Return what to say where earlier days were audited, but not the one before."""
+    before = scope.day_before
+    earlier = [day for day in days_of(scope.warehouse, scope.cluster) if day < before.day]
+    if has_state(before) or not earlier:
+        return ""
+    return (
+        f"\nwarning: {before.day} was not audited, so sensors begin {scope.day} in a state nobody "
+        "knows (state_unknown). Audit that day, then 'quota-audit run ARCHIVE --due'"
+    )
 
 
 def resolutions_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from spark_jobs.jobs.archive import choose_cluster, clusters_of, find_archive
+from spark_jobs.jobs.archive import Archive, choose_cluster, clusters_of, find_archive
+from spark_jobs.jobs.due_days import due_days
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.judge_decisions import judge_decisions
+from spark_jobs.jobs.print_due import read_with
 from spark_jobs.jobs.publish_report import print_summary, publish_run
 from spark_jobs.jobs.recommend_quotas import recommend_quotas
 from spark_jobs.jobs.replay_quotas import replay_quotas
@@ -33,8 +35,12 @@ def run_audit(
     cluster: str | None,
     day: dt.date | None,
     options: IngestOptions,
+    *,
+    only_due: bool = False,
 ) -> None:
     """Audit ``archive`` into ``warehouse``: all its clusters and days unless told otherwise.
+
+    ``only_due`` leaves out days whose audit is as the archive is (:func:`due_days`).
 
     A day is published by its last step. Raises what the failing step raises; later steps do not
     run then, and what readers see stays as it was.
@@ -45,11 +51,17 @@ def run_audit(
     progress = _progress()
     with progress, spark_session("run") as spark:
         for found in archives:
-            report = ingest_requests(spark, found, warehouse, day, options, new_run())
-            progress.console.print(report.sentence(), highlight=False, markup=False)
-            for scope in report.scopes:
-                _run_steps(_steps(spark, scope), scope, progress)
-                scopes.append(replace(scope, run=None))
+            parts: Iterator[tuple[Archive, dt.date | None]]
+            if only_due:
+                parts = _due_one_by_one(spark, found, warehouse, day, options, progress)
+            else:
+                parts = iter([(found, day)])
+            for part, one_day in parts:
+                report = ingest_requests(spark, part, warehouse, one_day, options, new_run())
+                progress.console.print(report.sentence(), highlight=False, markup=False)
+                for scope in report.scopes:
+                    _run_steps(_steps(spark, scope), scope, progress)
+                    scopes.append(replace(scope, run=None))
     for scope in scopes:
         print_summary(scope)
     plural = "" if len(scopes) == 1 else "s"
@@ -58,6 +70,35 @@ def run_audit(
         highlight=False,
         markup=False,
     )
+
+
+def _due_one_by_one(
+    spark: SparkSession,
+    archive: Archive,
+    warehouse: Path,
+    day: dt.date | None,
+    options: IngestOptions,
+    progress: Progress,
+) -> Iterator[tuple[Archive, dt.date | None]]:
+    """Yield each day that is due, and the archive with the logs of that day only.
+
+    A day that was audited may leave other states to the next one, which is due then.
+    """
+    read_logs = read_with(spark, options.timezone, options.prefix)
+    done: set[dt.date] = set()
+    while True:
+        due = [
+            one
+            for one in due_days(archive, warehouse, read_logs)
+            if one.day not in done and day in (None, one.day)
+        ]
+        if not due:
+            return
+        first = due[0]
+        done.add(first.day)
+        said = f"{archive.cluster} {first.day} is due: {first.reason}"
+        progress.console.print(said, highlight=False, markup=False)
+        yield replace(archive, request_logs=first.logs), first.day
 
 
 def _steps(spark: SparkSession, scope: RunScope) -> list[Step]:

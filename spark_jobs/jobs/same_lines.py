@@ -38,6 +38,7 @@ def _duplicate(report: FileReport, first: FileReport) -> FileReport:
         parts=[],
         broker_ids=[],
         first_request_ms=None,
+        day_digests={},
         alterations=[],
     )
 

@@ -13,8 +13,10 @@ from spark_jobs.day_runs import (
     close_draft,
     draft_of,
     kept_runs,
+    note_carried,
     open_draft,
     publish,
+    published_run,
     run_tables,
     write_run,
 )
@@ -30,7 +32,8 @@ def begin_draft(scope: RunScope, run: str) -> RunScope:
 
     A draft of an earlier run that did not end is given up.
     """
-    _open(scope, run, {})
+    write_run(scope.runs, run, {})
+    open_draft(scope.runs, run, _owner())
     return replace(scope, run=run)
 
 
@@ -42,7 +45,8 @@ def continued_draft(scope: RunScope) -> RunScope:
     draft = draft_of(scope.runs)
     if draft is None:
         run = new_run()
-        _open(scope, run, _published_tables(scope))
+        write_run(scope.runs, run, _published_tables(scope), like=published_run(scope.runs))
+        open_draft(scope.runs, run, _owner())
         return replace(scope, run=run)
     run, owner = draft
     if owner != _owner():
@@ -93,10 +97,17 @@ def take_version(place: Path | None, table: str, scope: RunScope) -> None:
     tables.pop(table, None)
     if place is not None:
         tables[table] = place.relative_to(scope.warehouse).as_posix()
-    write_run(scope.runs, run, tables)
+    write_run(scope.runs, run, tables, like=published_run(scope.runs))
     if scope.run is None:
         publish(scope.runs, run)
         _tidy(scope, [table])
+
+
+def put_carried(before: str | None, after: str, scope: RunScope) -> None:
+    """Say with which states the replay of a day began (None: with none) and with which it ended."""
+    run = scope.run or published_run(scope.runs)
+    assert run is not None, "a replay has written tables"
+    note_carried(scope.runs, run, before, after)
 
 
 def check_draft(scope: RunScope) -> None:
@@ -122,11 +133,6 @@ def publish_draft(scope: RunScope) -> RunScope:
     published = replace(scope, run=None)
     _tidy(published, VERSIONED)
     return published
-
-
-def _open(scope: RunScope, run: str, tables: dict[str, str]) -> None:
-    write_run(scope.runs, run, tables)
-    open_draft(scope.runs, run, _owner())
 
 
 def _owner() -> str | None:

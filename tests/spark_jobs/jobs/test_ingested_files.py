@@ -123,7 +123,7 @@ def test_rows_of_a_task_that_was_started_twice_count_once(tmp_path: Path) -> Non
     archive, folder = archive_of(tmp_path, a=[line(MONDAY)]), tmp_path / "w" / ".staged"
     read(archive, folder)
     reports = read(archive, folder)
-    publish_parts(reports, folder, tmp_path / "w", "default", [MONDAY])
+    publish_parts(reports, folder, [RunScope(tmp_path / "w", "default", MONDAY)])
     assert lines_of(tmp_path / "w", MONDAY, "requests") == [1]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +15,14 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse import RunScope, read_table
+from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, shifted
 
-CAPTURE = Path(__file__).parents[2] / "golden" / "captures" / "kafka-3.7.2"
-STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 # Where a decision is found again in the other audit, and what must be the same there.
 PLACE = ("broker_id", "connection", "correlation_id", "quota_type", "resource")
 SAME = (
     "quota_user", "quota_client_id", "sensor_epoch", "sensor_seq", "amount", "bound", "rate",
     "window_size_ms", "tokens", "replayed_throttle_time_ms", "replayed_admitted", "verdict",
 )  # fmt: skip
-
-
-def shifted(folder: Path, by: dt.timedelta) -> Path:
-    """Write the capture with all its times moved, without its server logs."""
-
-    def move(found: re.Match[bytes]) -> bytes:
-        moment = dt.datetime.strptime(found[1].decode(), "%Y-%m-%d %H:%M:%S,%f") + by
-        return f"[{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d}]".encode()
-
-    for log in CAPTURE.glob("broker=*/kafka-request.log.gz"):
-        target = folder / log.parent.name / "kafka-request.log"
-        target.parent.mkdir(parents=True)
-        target.write_bytes(STAMP.sub(move, gzip.decompress(log.read_bytes())))
-    return folder
 
 
 def decisions(
@@ -61,13 +44,7 @@ def decisions(
 def test_midnight_in_the_middle_of_a_log_changes_no_replay_and_turns_no_verdict(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    times = [
-        dt.datetime.strptime(stamp.decode(), "%Y-%m-%d %H:%M:%S,%f")
-        for log in CAPTURE.glob("broker=*/kafka-request.log.gz")
-        for stamp in STAMP.findall(gzip.decompress(log.read_bytes()))
-    ]
-    middle = sorted(times)[len(times) // 2]
-    to_midnight = dt.datetime.combine(middle.date() + dt.timedelta(days=1), dt.time()) - middle
+    to_midnight = from_the_middle_to_midnight()
     days, whole = decisions(spark, shifted(tmp_path / "a", -to_midnight), tmp_path / "whole")
     assert len(days) == 1
     days, cut = decisions(spark, shifted(tmp_path / "b", to_midnight), tmp_path / "cut")

@@ -1,0 +1,147 @@
+"""Which days of an archive have to be audited, or audited again, and why.
+
+The tables ``files`` of the audited days are the manifest: what was read, how large it was and when
+it had been written, and what it said of each day. A file that only grew by another day's lines, or
+has another name since it was rotated, makes no day due.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.jobs.archive import Archive, LogFile
+from spark_jobs.report.visible_text import visible
+from spark_jobs.warehouse import RunScope, days_of, read_table
+
+_NAMED = 3
+_COLUMNS = ["source_file", "broker_id", "bytes_read", "modified_ns", "day_digest", "days"]
+Digests = Mapping[dt.date, str]
+"""What a file says of each of its days (:class:`spark_jobs.jobs.day_digests.DayDigests`)."""
+ReadLogs = Callable[[Sequence[LogFile]], Sequence[Digests]]
+_Manifest = Mapping[dt.date, Mapping[str, Mapping[str, Any]]]
+_NOTHING: Mapping[str, Mapping[str, Any]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DueDay:
+    """A day to audit, half a sentence why, and the request logs that may say something of it."""
+
+    day: dt.date
+    reason: str
+    logs: tuple[LogFile, ...]
+
+
+@dataclass(slots=True)
+class _Changes:
+    """Files with requests of one day that its audit did not read, or has read otherwise."""
+
+    new: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+
+
+def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[DueDay]:
+    """Return the days of ``archive`` that are due, in order.
+
+    ``read_logs`` tells of files that no audit has read as they are now.
+    """
+    audited = _manifest(warehouse, archive.cluster)
+    changes: defaultdict[dt.date, _Changes] = defaultdict(_Changes)
+    days_of_log = {log: _known_days(log, audited) for log in archive.request_logs}
+    for log, days in days_of_log.items():
+        for day in days or ():
+            if log.source_file not in audited.get(day, _NOTHING):
+                changes[day].new.append(visible(log.source_file))
+    unread = [log for log, days in days_of_log.items() if days is None]
+    fresh = dict(zip(unread, read_logs(unread) if unread else (), strict=True))
+    said = {(log.broker_id, digest) for log, found in fresh.items() for digest in found.values()}
+    for log, digests in fresh.items():
+        _compare(log, digests, said, audited, changes)
+        days_of_log[log] = set(digests)
+    reasons = {day: _reason(change, day in audited) for day, change in changes.items()}
+    for day in audited.keys() & set().union(*(days or () for days in days_of_log.values())):
+        if day not in reasons and (reason := _begins_otherwise(warehouse, archive.cluster, day)):
+            reasons[day] = reason
+    return [DueDay(day, reasons[day], _logs_of(day, days_of_log)) for day in sorted(reasons)]
+
+
+def _logs_of(
+    day: dt.date, days_of_log: Mapping[LogFile, set[dt.date] | None]
+) -> tuple[LogFile, ...]:
+    """Return the logs with requests of a day, and those without any request at all."""
+    return tuple(log for log, days in days_of_log.items() if not days or day in days)
+
+
+def _manifest(warehouse: Path, cluster: str) -> _Manifest:
+    """Return the rows of ``files`` by day and file."""
+    scopes = [RunScope(warehouse, cluster, day) for day in days_of(warehouse, cluster)]
+    return {
+        scope.day: {
+            row["source_file"]: row for row in read_table(scope, "files", _COLUMNS).to_pylist()
+        }
+        for scope in scopes
+    }
+
+
+def _known_days(log: LogFile, audited: _Manifest) -> set[dt.date] | None:
+    """Return the days of a file's requests; None where no audit has read it as it is now."""
+    for rows in audited.values():
+        row = rows.get(log.source_file)
+        if row is not None and row["days"] is not None and _is_same(log, row):
+            return {dt.date.fromisoformat(day) for day in row["days"]}
+    return None
+
+
+def _is_same(log: LogFile, row: Mapping[str, Any]) -> bool:
+    return (log.size_bytes, log.modified_ns) == (row["bytes_read"], row["modified_ns"])
+
+
+def _compare(
+    log: LogFile,
+    digests: Digests,
+    said: set[tuple[int | None, str]],
+    audited: _Manifest,
+    changes: defaultdict[dt.date, _Changes],
+) -> None:
+    """Note the days of which a file says what their audits have read of no file, or no longer does.
+
+    ``said`` is what all such files say now: of a file that was rotated, another one does.
+    """
+    name = visible(log.source_file)
+    for day, digest in digests.items():
+        rows = audited.get(day, _NOTHING)
+        if any((r["broker_id"], r["day_digest"]) == (log.broker_id, digest) for r in rows.values()):
+            continue
+        (changes[day].changed if log.source_file in rows else changes[day].new).append(name)
+    for day, rows in audited.items():
+        row = rows.get(log.source_file)
+        if row is None or row["day_digest"] is None or day in digests:
+            continue
+        if (row["broker_id"], row["day_digest"]) not in said:
+            changes[day].changed.append(name)
+
+
+def _begins_otherwise(warehouse: Path, cluster: str, day: dt.date) -> str | None:
+    """Return why a day's replay did not begin with what the day before, as published, left."""
+    own = RunScope(warehouse, cluster, day)
+    before, began = own.day_before.carried(), own.carried()
+    if began is None or before is None or began["before"] == before["after"]:
+        return None
+    how = "audited after it" if began["before"] is None else "audited again, and left other states"
+    return f"{own.day_before.day} was {how}"
+
+
+def _reason(change: _Changes, is_audited: bool) -> str:
+    if not is_audited:
+        return f"not audited yet ({_files(change.new)})"
+    parts = [(change.new, "new"), (change.changed, "changed since")]
+    return "; ".join(f"{what}: {_files(names)}" for names, what in parts if names)
+
+
+def _files(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(sorted(names)[:_NAMED]) + more

@@ -1,0 +1,40 @@
+"""Saying which days of an archive are due, and reading what has to be read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import typer
+from pyspark.sql import SparkSession
+
+from spark_jobs.jobs.archive import Archive, LogFile
+from spark_jobs.jobs.archive_days import days_of_log
+from spark_jobs.jobs.due_days import Digests, ReadLogs, due_days
+
+
+def print_due(
+    archive: Archive,
+    warehouse: Path,
+    timezone: str,
+    prefix: str | None,
+    session: Callable[[], SparkSession],
+) -> None:
+    """Print ``day reason`` for each day that is due; nothing where none is.
+
+    ``session`` starts Spark: only where there are files that no audit has read.
+    """
+    reading: ReadLogs = lambda logs: read_with(session(), timezone, prefix)(logs)  # noqa: E731
+    for due in due_days(archive, warehouse, reading):
+        typer.echo(f"{due.day} {due.reason}")
+
+
+def read_with(spark: SparkSession, timezone: str, prefix: str | None) -> ReadLogs:
+    """Return what reads log files on Spark's workers, one task a file."""
+
+    def read(logs: Sequence[LogFile]) -> Sequence[Digests]:
+        read_one = partial(days_of_log, timezone=timezone, prefix=prefix)
+        return spark.sparkContext.parallelize(logs, len(logs)).map(read_one).collect()
+
+    return read
