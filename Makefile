@@ -73,6 +73,10 @@ FUZZ_LINES ?= 1000000
 fuzz: setup-dev ## read FUZZ_LINES bent log lines: nothing may raise, get lost or grow
 	.venv/bin/python -m tests.fuzz_lines $(FUZZ_LINES)
 
+TRIES ?= 10
+faults: setup-dev ## meet each fault (killed processes, full disk, cut files, …) TRIES times in an audit
+	.venv/bin/python -m tests.fault_runs $(TRIES)
+
 format: setup-dev ## format and fix what can be fixed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import sys
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
 from spark_jobs.cli_archive import list_days, list_due
 from spark_jobs.cli_changes import apply_changes, roll_back
+from spark_jobs.cli_ending import ending
 from spark_jobs.cli_explain import explain
 from spark_jobs.cli_options import (
     ArchiveFolder,
@@ -44,9 +42,7 @@ from spark_jobs.cli_options import (
     Warehouse,
 )
 from spark_jobs.cli_proposals import list_proposals
-from spark_jobs.errors import BadInputError, QuotaAuditError
-from spark_jobs.report.visible_text import visible
-from spark_jobs.settings import refused_settings
+from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse import RunScope
 
 if TYPE_CHECKING:
@@ -391,24 +387,8 @@ def _ingest_options(
 
 def main() -> None:
     """Run the command line; exit 0 audited, 1 quality or audit failed, 2 bad usage or input."""
-    try:
+    with ending():
         app()
-    except QuotaAuditError as error:
-        _end(str(error), error.exit_code)
-    except ValidationError as error:
-        said = refused_settings(error)
-        if said is None:
-            raise
-        _end(said, BadInputError.exit_code)
-    except SettingsError as error:
-        _end(f"{error}: lists and tables are written as JSON.", BadInputError.exit_code)
-
-
-def _end(said: str, exit_code: int) -> NoReturn:
-    # A file's name may hold what a terminal obeys.
-    shown = "\n".join(visible(line) for line in said.split("\n"))
-    typer.secho(f"error: {shown}", err=True, fg=typer.colors.RED)
-    sys.exit(exit_code)
 
 
 if __name__ == "__main__":

@@ -92,8 +92,10 @@ def _throttled(scope: RunScope) -> pa.Table:
 
 def _rolled_up(rows: pa.Table, span_ms: int) -> pa.Table:
     place = rows.column_names.index("from_ms")
-    wider = rows.set_column(place, "from_ms", _begin(rows["from_ms"], span_ms))
-    counted = wider.group_by(list(_KEYS)).aggregate(list(_MEASURES.items()))
+    # A join has shuffled them, and a sum of floats tells in which order it was made.
+    in_time = rows.sort_by("from_ms")
+    wider = in_time.set_column(place, "from_ms", _begin(in_time["from_ms"], span_ms))
+    counted = wider.group_by(list(_KEYS), use_threads=False).aggregate(list(_MEASURES.items()))
     taken = [f"{name}_{how}" for name, how in _MEASURES.items()]
     return counted.select([*_KEYS, *taken]).rename_columns([*_KEYS, *_MEASURES])
 

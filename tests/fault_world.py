@@ -1,0 +1,115 @@
+"""The archive and the warehouse that :mod:`tests.fault_runs` harms."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_jobs.jobs.digest_tables import table_digest
+from spark_jobs.tables import TABLES
+from spark_jobs.warehouse import RunScope, days_of, read_table
+
+ROOT = Path(__file__).parents[1]
+CAPTURE = ROOT / "tests" / "golden" / "captures" / "kafka-3.7.2"
+# What a run wrote when, and nothing of the log.
+_OF_THE_RUN = {"files": ["modified_ns"]}
+Rows = Mapping[str, str]
+
+
+def audited_rows(warehouse: Path) -> Rows:
+    """Return a digest of the published rows of each table and day."""
+    found = {}
+    for day in days_of(warehouse, "default"):
+        scope = RunScope(warehouse, "default", day).pinned()
+        for table in TABLES:
+            rows = read_table(scope, table)
+            found[f"{day} {table}"] = table_digest(rows.drop_columns(_OF_THE_RUN.get(table, [])))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A log that grew since its audit was published, and what an audit finds before and after."""
+
+    folder: Path
+    rows_before: Rows
+    rows_after: Rows
+
+    @property
+    def archive(self) -> Path:
+        """Return the archive; what was in it at first is kept beside it."""
+        return self.folder / "archive"
+
+    @property
+    def warehouse(self) -> Path:
+        """Return the warehouse."""
+        return self.folder / "warehouse"
+
+    @classmethod
+    def made(cls, folder: Path) -> World:
+        """Audit four fifths of a capture into the warehouse, and the whole one beside it."""
+        world = cls(folder, {}, {})
+        shutil.copytree(CAPTURE, folder / "whole")
+        shutil.copytree(CAPTURE, world.archive)
+        for log in world.logs():
+            lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+            log.write_bytes(gzip.compress(b"".join(lines[: len(lines) * 4 // 5])))
+        _checked(world.audit())
+        before = audited_rows(world.warehouse)
+        shutil.copytree(world.warehouse, folder / "kept", symlinks=True)
+        world.mend()
+        _checked(world.audit())
+        after = audited_rows(world.warehouse)
+        assert before != after
+        shutil.rmtree(world.warehouse)
+        (folder / "kept").rename(world.warehouse)
+        return cls(folder, before, after)
+
+    def copy(self, folder: Path) -> World:
+        """Return the same in another folder."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return World(folder, self.rows_before, self.rows_after)
+
+    def mend(self) -> None:
+        """Let the archive be the whole log."""
+        shutil.rmtree(self.archive, ignore_errors=True)
+        shutil.copytree(self.folder / "whole", self.archive)
+
+    def logs(self) -> list[Path]:
+        """Return the request logs."""
+        return sorted(self.archive.glob("broker=*/kafka-request.log*"))
+
+    def start(
+        self, *command: str, due: bool = False, before: Callable[[], None] | None = None
+    ) -> subprocess.Popen[str]:
+        """Start an audit, or ``quota-audit`` with a command, in a process group of its own."""
+        audit = ["tests.small_audit", str(self.archive), str(self.warehouse), *["--due"] * due]
+        said = (self.folder / "said").open("w+")
+        return subprocess.Popen(
+            [sys.executable, "-m", *(["spark_jobs.cli", *command] if command else audit)],
+            cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=said,
+            start_new_session=True, preexec_fn=before, env=os.environ | {
+                "PYTHONPATH": str(ROOT),
+                "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            },
+        )  # fmt: skip
+
+    def audit(self, *, due: bool = False) -> subprocess.CompletedProcess[str]:
+        """Audit the archive as it is."""
+        process = self.start(due=due)
+        code = process.wait()
+        return subprocess.CompletedProcess([], code, "", self.said())
+
+    def said(self) -> str:
+        """Return what the last process said on standard error."""
+        return (self.folder / "said").read_text(errors="replace")
+
+
+def _checked(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 0, done.stderr

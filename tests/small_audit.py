@@ -1,0 +1,25 @@
+"""An audit as ``quota-audit run`` does it, but for validation, which writes no table.
+
+``python -m tests.small_audit ARCHIVE WAREHOUSE [--due]``: what :mod:`tests.fault_runs` harms.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from spark_jobs.cli_ending import ending
+from spark_jobs.jobs import run_audit
+from spark_jobs.jobs.ingest_options import IngestOptions
+
+
+def main() -> None:
+    run_audit.validate_stage = lambda *_: "not validated"  # type: ignore[assignment]
+    options = IngestOptions.of(broker_version="3.7.2")
+    archive, warehouse = Path(sys.argv[1]), Path(sys.argv[2])
+    with ending():
+        run_audit.run_audit(archive, warehouse, None, None, options, only_due="--due" in sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Errors that nobody's input made end in a sentence: what, where, and that nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PythonException
+
+from spark_jobs.cli_ending import ending
+from spark_jobs.failed_run import said_of
+
+PUBLISHED = "Nothing of this run was published: what readers see is as it was."
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EFBIG])
+def test_an_error_of_the_disk_names_the_file_and_what_it_is(code: int) -> None:
+    said = said_of(OSError(code, os.strerror(code), "warehouse/runs"))
+    assert said == f"warehouse/runs: {os.strerror(code)}. {PUBLISHED} Mend that and run again."
+
+
+def test_a_jvm_that_was_killed_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, ending():
+        raise ConnectionRefusedError(111, "Connection refused")
+    assert ended.value.code == 1
+    assert "error: Spark's JVM does not answer any more: it was killed" in capsys.readouterr().err
+
+
+def test_what_a_worker_raised_is_said_without_its_traceback() -> None:
+    text = (
+        "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times\n"
+        "Traceback (most recent call last):\n"
+        '  File "read_logs.py", line 66, in read_log_file\n'
+        "OSError: [Errno 28] No space left on device\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner"
+    )
+    expected = f"Spark gave up: OSError: [Errno 28] No space left on device. {PUBLISHED}"
+    assert (said_of(PythonException(text)) or "").startswith(expected)
+    assert (said_of(Py4JError("no answer")) or "").startswith("Spark gave up: no answer. ")
+
+
+@pytest.mark.parametrize("error", [ValueError("a"), FileNotFoundError(2, "none"), KeyError("b")])
+def test_a_mistake_of_ours_keeps_its_traceback(error: Exception) -> None:
+    assert said_of(error) is None
+    with pytest.raises(type(error)), ending():
+        raise error
