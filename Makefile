@@ -48,7 +48,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker check audit-deps fuzz format bench gallery reference lock package clean
+.PHONY: test test-broker check audit-deps fuzz faults format bench gallery reference lock package clean
 WORKERS ?= 2
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
