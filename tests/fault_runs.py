@@ -66,8 +66,10 @@ def tried(fault: Callable[[World, Random], faults.Met], world: World, random: Ra
     done = world.audit(due=met.is_due_afterwards)
     if done.returncode != 0:
         outcome.wrong.append(f"the audit afterwards failed: {done.stderr[-300:]}")
-    elif audited_rows(world.warehouse) != after:
-        outcome.wrong.append("the audit afterwards has other rows")
+    else:
+        last = audited_rows(world.warehouse)
+        other = sorted(table for table in after if last.get(table) != after[table])
+        outcome.wrong += [f"the audit afterwards has other rows: {', '.join(other)}"] * bool(other)
     return outcome
 
 

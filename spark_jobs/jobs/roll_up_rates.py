@@ -29,6 +29,9 @@ _MEASURES = {
     "throttle_time_ms": "sum",
 }
 
+# A sum of floats tells in which order it was made: of files, of threads.
+_EXACT = pa.decimal128(38, 12)
+
 
 def roll_up_rates(scope: RunScope) -> int:
     """Write the ``rate_rollups`` of a day, in order of sensor and time; return how many rows.
@@ -47,7 +50,9 @@ def roll_up_rates(scope: RunScope) -> int:
 def write_rollups(spans: Sequence[pa.Table], scope: RunScope) -> None:
     """Write the rows of each span, the minutes first, as a file in order of sensor and time."""
     in_order = [(name, "ascending") for name in _ORDER]
-    ordered = [rows.select(RATE_ROLLUPS.names).sort_by(in_order) for rows in spans]
+    ordered = [
+        rows.select(RATE_ROLLUPS.names).cast(RATE_ROLLUPS).sort_by(in_order) for rows in spans
+    ]
     # A client has few hours: groups as small as theirs cost little, for there are few in all.
     in_group = [ROWS_IN_GROUP, *[ROWS_IN_GROUP // 16] * (len(ordered) - 1)]
     write_local_parts(list(zip(ordered, in_group, strict=True)), "rate_rollups", scope)
@@ -73,6 +78,7 @@ def _by_minute(scope: RunScope) -> Iterator[pa.RecordBatch]:
     for batch in read_batches(scope, "rates", _RATES):
         minute = _begin(batch.column("second_ms"), ROLLUP_SPANS_MS[0])
         columns = {name: batch.column(name) for name in _RATES if name != "second_ms"}
+        columns["amount"] = columns["amount"].cast(_EXACT)
         yield pa.RecordBatch.from_pydict(columns | {"from_ms": minute})
 
 
@@ -92,10 +98,8 @@ def _throttled(scope: RunScope) -> pa.Table:
 
 def _rolled_up(rows: pa.Table, span_ms: int) -> pa.Table:
     place = rows.column_names.index("from_ms")
-    # A join has shuffled them, and a sum of floats tells in which order it was made.
-    in_time = rows.sort_by("from_ms")
-    wider = in_time.set_column(place, "from_ms", _begin(in_time["from_ms"], span_ms))
-    counted = wider.group_by(list(_KEYS), use_threads=False).aggregate(list(_MEASURES.items()))
+    wider = rows.set_column(place, "from_ms", _begin(rows["from_ms"], span_ms))
+    counted = wider.group_by(list(_KEYS)).aggregate(list(_MEASURES.items()))
     taken = [f"{name}_{how}" for name, how in _MEASURES.items()]
     return counted.select([*_KEYS, *taken]).rename_columns([*_KEYS, *_MEASURES])
 
