@@ -166,6 +166,8 @@ def test_ctrl_c_ends_the_running_step_and_all_it_started(
     with subprocess.Popen(
         audit_command(migrated_home, tmp_path, "--day", "2026-11-14"), cwd=ROOT, env=env,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True,
+        # Of what a shell has put into the background it is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as audit:  # fmt: skip
         while not fake_steps.hanging():
             assert audit.poll() is None, "the audit ended before its first step ran"
