@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.tables import TABLES, partition_columns
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, spark_path
 
 ROWS_IN_GROUP = 65_536
 """The least that a reader of one sensor has to read of a file that is in order of sensors."""
@@ -34,7 +34,7 @@ def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: boo
         .write.mode("overwrite")
         .option("parquet.block.row.count.limit", ROWS_IN_GROUP)
         .partitionBy(*names)
-        .parquet(str(scope.warehouse / table))
+        .parquet(spark_path(scope.warehouse / table))
     )
 
 
@@ -44,7 +44,7 @@ def read_partition(spark: SparkSession, table: str, scope: RunScope) -> DataFram
     folder = scope.partition_dir(table)
     if not folder.is_dir():
         return spark.createDataFrame([], schema=schema)
-    return spark.read.schema(schema).parquet(str(folder))
+    return spark.read.schema(schema).parquet(spark_path(folder))
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
