@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.errors import CheckBrokenError
 from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, spark_path
 
 _LINE = ["source_file", "source_line"]
 _INTERVAL = ["recorded_earliest_ms", "recorded_latest_ms"]
@@ -106,7 +106,7 @@ def _scan(spark: SparkSession, stored: StoredTable) -> DataFrame:
     schema = from_arrow_schema(stored.schema())
     if stored.rows == 0:
         return spark.createDataFrame([], schema=schema)
-    return spark.read.schema(schema).parquet(str(stored.folder))
+    return spark.read.schema(schema).parquet(spark_path(stored.folder))
 
 
 def _read(stored: StoredTable, columns: list[str]) -> pa.Table:

@@ -17,8 +17,8 @@ class SparkSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SPARK_", frozen=True)
 
-    # Spark's master URL: local[*], or a cluster, as spark://host:7077.
-    master: str = "local[*]"
+    # Spark's master URL, as spark://host:7077; "" = what spark-submit was given, else local[*].
+    master: str = ""
     # Memory of the driver's JVM, which is all there is with a local master.
     driver_memory: str = "2g"
     # Options of the JVM; for logs of a few MB -XX:TieredStopAtLevel=1 saves a fifth of the time.

@@ -97,6 +97,15 @@ class RunScope:
         return self.warehouse / kind / f"cluster={self.cluster}" / f"date={self.day}"
 
 
+def spark_path(folder: Path) -> str:
+    """Return the absolute ``folder`` as Spark is told of it: of the machine's own file system.
+
+    Without a scheme it would be the one that Hadoop's ``fs.defaultFS`` names, as HDFS on YARN.
+    Not ``Path.as_uri``: Hadoop takes its percent signs for the folder's own.
+    """
+    return f"file://{folder}"
+
+
 def checked_cluster(name: str) -> str:
     """Return ``name``; raises BadInputError where it could leave its folder, or is none."""
     if not re.fullmatch(CLUSTER_PATTERN, name):

@@ -27,6 +27,7 @@ from spark_jobs.jobs.ingested_files import (
 )
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.log_gaps import loss_sentences, write_log_gaps
+from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.quota_sources import known_quotas
 from spark_jobs.jobs.read_files import check_none_refused, read_archived, warnings_of
 from spark_jobs.jobs.read_logs import ReadTask
@@ -136,6 +137,7 @@ def read_archive(
     ``run`` and what is raised are as :func:`ingest_requests` does.
     """
     folder = warehouse / f".staged-{uuid.uuid4().hex}"
+    folder.mkdir(parents=True)
     try:
         reports = _read(spark, archive, options, folder, day)
         check_none_refused(reports)
@@ -179,5 +181,5 @@ def _read(
     task = ReadTask(log_options, folder, None if day is None else day_number(day), ratio_max)
     logs = sorted(archive.request_logs, key=lambda log: -log.size_bytes)
     logs = [replace(log, path=log.path.absolute()) for log in logs]
-    files = spark.sparkContext.parallelize(logs, len(logs))
-    return files.map(partial(read_archived, task=task)).collect()
+    read = partial(read_archived, task=task)
+    return on_workers(spark, logs, read, read=archive.root.absolute(), written=folder)

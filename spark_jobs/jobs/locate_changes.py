@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_stream import RowGroup
+from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.survey_requests import Survey
 from spark_jobs.tables import LOCATED_CHANGES, REQUESTS
 from spark_jobs.timeline.resolution import QuotaTimeline
@@ -56,8 +57,9 @@ def locate_changes(
     reach_ms = _RATE_WINDOWS * max(rule.samples * rule.window_ms for rule in rules.values())
     stretches = list(_merged(answered_ms, reach_ms))
     around = _Around(stretches, answered_ms, timeline, rules, survey.controller_listeners)
-    tasks = spark.sparkContext.parallelize(sorted(brokers.items()), len(brokers))
-    located = tasks.map(partial(_locate, around=around)).collect()
+    locate = partial(_locate, around=around)
+    folder = scope.partition_dir("requests")
+    located = on_workers(spark, sorted(brokers.items()), locate, read=folder)
     in_order = [("broker_id", "ascending"), ("answered_ms", "ascending")]
     return pa.concat_tables(located).sort_by(in_order).cast(LOCATED_CHANGES)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.jobs.archive import Archive, LogFile
 from spark_jobs.jobs.archive_days import days_of_log
 from spark_jobs.jobs.due_days import Digests, ReadLogs, due_days
+from spark_jobs.jobs.on_workers import on_workers
 
 
 def print_due(
@@ -25,16 +27,17 @@ def print_due(
 
     ``session`` starts Spark: only where there are files that no audit has read.
     """
-    reading: ReadLogs = lambda logs: read_with(session(), timezone, prefix)(logs)  # noqa: E731
+    reading: ReadLogs = lambda logs: read_with(session(), archive, timezone, prefix)(logs)  # noqa: E731
     for due in due_days(archive, warehouse, reading):
         typer.echo(f"{due.day} {due.reason}")
 
 
-def read_with(spark: SparkSession, timezone: str, prefix: str | None) -> ReadLogs:
+def read_with(spark: SparkSession, archive: Archive, timezone: str, prefix: str | None) -> ReadLogs:
     """Return what reads log files on Spark's workers, one task a file."""
 
     def read(logs: Sequence[LogFile]) -> Sequence[Digests]:
         read_one = partial(days_of_log, timezone=timezone, prefix=prefix)
-        return spark.sparkContext.parallelize(logs, len(logs)).map(read_one).collect()
+        absolute = [replace(log, path=log.path.absolute()) for log in logs]
+        return on_workers(spark, absolute, read_one, read=archive.root.absolute())
 
     return read

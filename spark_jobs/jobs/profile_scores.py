@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_rules import ProfileScore, rules_of
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks
+from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.read_broker_log import read_broker_log
 from spark_jobs.jobs.replay_broker import DECIDE_ROWS
 from spark_jobs.jobs.survey_requests import Survey
@@ -58,8 +59,9 @@ def profile_scores(
         survey.controller_listeners,
         read_broker_log(scope),
     )
-    tasks = spark.sparkContext.parallelize(list(brokers.items()), len(brokers))
-    return [score for found in tasks.map(partial(_scores, task=task)).collect() for score in found]
+    folder = scope.partition_dir("requests")
+    scores = on_workers(spark, list(brokers.items()), partial(_scores, task=task), read=folder)
+    return [score for of_broker in scores for score in of_broker]
 
 
 def _scores(broker: tuple[int, Sequence[RowGroup]], task: _ScoreTask) -> list[ProfileScore]:

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.table_versions import new_version, take_version
 from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, spark_path
 
 ROWS_IN_GROUP = 65_536
 """The least that a reader of one sensor has to read of a file that is in order of sensors."""
@@ -28,7 +28,7 @@ def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: boo
     (
         rows.select(*[F.col(f.name) for f in TABLES[table]])
         .write.option("parquet.block.row.count.limit", ROWS_IN_GROUP)
-        .parquet(str(folder))
+        .parquet(spark_path(folder))
     )
     take_version(folder, table, scope)
 
@@ -39,7 +39,7 @@ def read_partition(spark: SparkSession, table: str, scope: RunScope) -> DataFram
     folder = scope.partition_dir(table)
     if not folder.is_dir():
         return spark.createDataFrame([], schema=schema)
-    return spark.read.schema(schema).parquet(str(folder))
+    return spark.read.schema(schema).parquet(spark_path(folder))
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

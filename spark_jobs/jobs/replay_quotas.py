@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from spark_jobs.jobs.broker_stream import RowGroup, row_groups
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.mutation_lane import replay_amounts
+from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.profile_scores import profile_scores
 from spark_jobs.jobs.read_broker_log import read_broker_log
 from spark_jobs.jobs.read_lost_requests import read_lost_requests
@@ -80,8 +82,9 @@ def replay_quotas(
         has_request_quotas=resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE),
     )
     inventory = read_inventory(before)
+    folder.mkdir(parents=True)
     try:
-        verdicts = _replay_brokers(spark, brokers, task)
+        verdicts = _replay_brokers(spark, scope, brokers, task)
         mutations = _replay_mutations(scope, survey, inventory, task)
         if task.has_request_quotas:
             tolerance_ms = settings.tolerance_ms
@@ -120,27 +123,42 @@ def resolutions_of(
 
 
 def _replay_brokers(
-    spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup]], task: ReplayTask
+    spark: SparkSession,
+    scope: RunScope,
+    brokers: Mapping[int, Sequence[RowGroup]],
+    task: ReplayTask,
 ) -> Counter[str]:
     """Stage what all brokers decided on bandwidth quotas."""
     if not brokers:
         return Counter()
     shares = broker_shares(brokers, spark.sparkContext.defaultParallelism)
+    attempts = task.folder / "attempts"
+    attempts.mkdir()
     # Loaded once by a worker, which then resolves a client once for all brokers.
-    shared = spark.sparkContext.broadcast(task)
+    shared = spark.sparkContext.broadcast(replace(task, folder=attempts))
     try:
-        tasks = spark.sparkContext.parallelize(shares, len(shares))
-        reports = tasks.map(lambda broker: replay_broker(broker, shared.value)).collect()
+        reports = on_workers(
+            spark,
+            shares,
+            lambda broker: replay_broker(broker, shared.value),
+            read=scope.partition_dir("requests"),
+            written=attempts,
+        )
     finally:
         shared.destroy()
-    _keep(task.folder, [path for report in reports for path in report.files])
+    _take([Path(path) for report in reports for path in report.files], task.folder)
     return sum((report.verdicts for report in reports), Counter())
 
 
-def _keep(folder: Path, wanted: Sequence[str]) -> None:
-    """Remove files that no report names: of a task that was started twice."""
-    for path in set(folder.glob("*/*.parquet")) - set(map(Path, wanted)):
-        path.unlink()
+def _take(files: Sequence[Path], folder: Path) -> None:
+    """Move what workers reported below ``folder``, each to its table.
+
+    Of a task that was started twice there are files that no report names, and it may still write.
+    """
+    for path in files:
+        target = folder / path.parent.name
+        target.mkdir(exist_ok=True)
+        path.rename(target / path.name)
 
 
 def _replay_mutations(

@@ -24,7 +24,7 @@ from spark_jobs.transforms.amounts import (
 )
 from spark_jobs.transforms.sensor_replay import DECISION, REPLAYED, STATE, replay_sensors
 from spark_jobs.transforms.sensor_seconds import rates_per_second
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, spark_path
 
 
 def replay_request_quotas(
@@ -43,7 +43,7 @@ def replay_request_quotas(
     parts = [_request_times(spark, scope, task)]
     if (folder / "replayed").is_dir():
         schema = from_arrow_schema(REPLAYED)
-        parts.append(spark.read.schema(schema).parquet(str(folder / "replayed")))
+        parts.append(spark.read.schema(schema).parquet(spark_path(folder / "replayed")))
     if mutations.num_rows:
         parts.append(spark.createDataFrame(mutations, schema=from_arrow_schema(REPLAYED)))
     replayed = parts[0]
@@ -90,4 +90,4 @@ def _read_us(requests: DataFrame) -> dict[int, float]:
 
 def _append(rows: DataFrame, folder: Path) -> None:
     writer = rows.write.mode("append").option("parquet.block.row.count.limit", ROWS_IN_GROUP)
-    writer.parquet(str(folder))
+    writer.parquet(spark_path(folder))

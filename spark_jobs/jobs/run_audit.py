@@ -84,7 +84,7 @@ def _due_one_by_one(
 
     A day that was audited may leave other states to the next one, which is due then.
     """
-    read_logs = read_with(spark, options.timezone, options.prefix)
+    read_logs = read_with(spark, archive, options.timezone, options.prefix)
     done: set[dt.date] = set()
     while True:
         due = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,18 +13,19 @@ from pyspark.sql import SparkSession
 from spark_jobs.settings import SparkSettings
 
 LOGGING = Path(__file__).parent / "log4j2.properties"
+# spark-submit tells the program it has started where its JVM listens.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 @contextmanager
 def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[SparkSession]:
     """Yield a session named after ``step`` and stop it; UTC, Arrow, loopback when local."""
     settings = settings or SparkSettings()
-    # Workers must run the interpreter that has our dependencies, not the first python3 on PATH.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    master = master_of(settings, os.environ)
+    os.environ["PYSPARK_PYTHON"] = python_of_workers(master, os.environ)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = (
         SparkSession.builder.appName(f"quota-audit {step}")
-        .master(settings.master)
         .config("spark.driver.memory", settings.driver_memory)
         .config("spark.driver.extraJavaOptions", _java_options(settings))
         .config("spark.sql.session.timeZone", "UTC")
@@ -39,7 +40,9 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     )
-    if settings.master.startswith("local"):
+    if master is not None:
+        builder = builder.master(master)
+    if _is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = builder.config("spark.driver.host", "127.0.0.1")
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
@@ -48,6 +51,25 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         yield spark
     finally:
         spark.stop()
+
+
+def master_of(settings: SparkSettings, environ: Mapping[str, str]) -> str | None:
+    """Return the master to ask for; None: the one that spark-submit was given."""
+    if settings.master:
+        return settings.master
+    return None if _SUBMITTED in environ else "local[*]"
+
+
+def python_of_workers(master: str | None, environ: Mapping[str, str]) -> str:
+    """Return what runs Python on workers: ours on this machine, on others what PYSPARK_PYTHON says.
+
+    It must have our dependencies, which the first python3 on PATH need not.
+    """
+    return sys.executable if _is_local(master) else environ.get("PYSPARK_PYTHON", sys.executable)
+
+
+def _is_local(master: str | None) -> bool:
+    return master is not None and master.startswith("local")
 
 
 def _java_options(settings: SparkSettings) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_stream import RowGroup
+from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.who_serves import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.tables import REQUESTS
@@ -42,8 +44,8 @@ def survey_requests(spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup
         by_file.setdefault(path, []).append(index)
     if not by_file:
         return Survey({}, None, frozenset(), False, _MUTATIONS.empty_table())
-    files = spark.sparkContext.parallelize(list(by_file.items()), len(by_file))
-    found = files.map(_survey_file).collect()
+    folder = Path(next(iter(by_file))).parent
+    found = on_workers(spark, list(by_file.items()), _survey_file, read=folder)
     first_ms: dict[int, int] = {}
     for survey in found:
         for broker_id, at_ms in survey.first_ms.items():

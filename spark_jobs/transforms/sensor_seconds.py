@@ -21,9 +21,7 @@ def rates_per_second(decisions: DataFrame) -> DataFrame:
         decisions.withColumn("second_ms", second)
         .groupBy(*SENSOR, "second_ms")
         .agg(
-            F.sum(
-                F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0)
-            ).alias("amount"),
+            _sum_in_order().alias("amount"),
             F.max_by("rate", last).alias("rate"),
             F.max_by("tokens", last).alias("tokens"),
             F.max_by("bound", last).alias("bound"),
@@ -34,6 +32,18 @@ def rates_per_second(decisions: DataFrame) -> DataFrame:
         )
         .select(*RATES.names)
         .sortWithinPartitions(*SENSOR, "second_ms")
+    )
+
+
+def _sum_in_order() -> Column:
+    """Return the sum of what was recorded, added as the sensor did.
+
+    Rows of a shuffle come in the order in which machines answer, and a sum of floats tells of it.
+    """
+    amount = F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0)
+    rows = F.collect_list(F.struct("sensor_epoch", "sensor_seq", amount.alias("amount")))
+    return F.aggregate(
+        F.sort_array(rows), F.lit(0.0), lambda total, row: total + row.getField("amount")
     )
 
 

@@ -77,6 +77,23 @@ def test_rows_keep_their_order_in_groups_that_a_reader_of_few_can_pass_over(
     assert pq.read_table(file)["source_line"].to_pylist() == list(range(250))
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["a b", "50%20", "ü"])
+def test_tables_are_on_the_machine_s_own_file_system_whatever_hadoop_s_default_is(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    before = hadoop.get("fs.defaultFS")
+    hadoop.set("fs.defaultFS", "hdfs://127.0.0.1:1")
+    try:
+        here = scope(tmp_path / name)
+        write_partition(quarantine(spark, 2), "quarantine", here, filled=True)
+        assert read_partition(spark, "quarantine", here).count() == 2
+    finally:
+        hadoop.set("fs.defaultFS", before)
+    assert read_table(here, "quarantine").num_rows == 2
+
+
 def counts(spark: SparkSession, warehouse: Path, cluster: str = "default") -> tuple[int, int]:
     monday, tuesday = (
         read_partition(spark, "quarantine", scope(warehouse, day, cluster)).count()

@@ -1,0 +1,140 @@
+"""Running a function on Spark's workers, which need the code and the folders that the driver has.
+
+Where they have not, nothing is read or written: a folder that is a worker's own would take its
+rows, and the driver would find none.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TypeVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import BadInputError
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+_NAMED = 5
+_HOW = "See docs/howto/spark-cluster.md."
+_PYTHON_FAULTS = (
+    (
+        r"No module named '([^']+)'",
+        "The workers' Python lacks the module {0}: give them the environment of the driver, and "
+        "install this package in it or send it along as --py-files.",
+    ),
+    (
+        r"\[PYTHON_VERSION_MISMATCH\] ([^\n]+)",
+        "{0} Set PYSPARK_PYTHON to where the workers have the driver's version.",
+    ),
+    (
+        r'Cannot run program "([^"]+)"',
+        "The workers have no program {0}: set PYSPARK_PYTHON to the path of their Python.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a worker must have: folders that are read, one that is written, the driver's code."""
+
+    read: Path
+    written: Path | None = None
+    code: str | None = None
+
+    def refusal(self) -> str | None:
+        """Return why this worker cannot do its part; None: it can."""
+        where = f"on the worker {socket.gethostname()}"
+        if self.code not in (None, code_digest()):
+            return (
+                f"The package {where} is not the driver's, and may decide otherwise: install "
+                "the same there, or send it along as --py-files."
+            )
+        for folder in (self.read, self.written):
+            if folder is not None and not folder.is_dir():
+                return (
+                    f"{folder} is not there {where}. Driver and workers need archive and warehouse "
+                    "under the same paths, on storage that they share: mount it there."
+                )
+        if self.written is not None and not os.access(self.written, os.W_OK | os.X_OK):
+            return (
+                f"{self.written} may not be written {where} by its user {getpass.getuser()}: "
+                "workers have to run as the driver's user, whose folder it is."
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    why: str
+
+
+def on_workers(
+    spark: SparkSession,
+    items: Sequence[Item],
+    run: Callable[[Item], Found],
+    *,
+    read: Path,
+    written: Path | None = None,
+) -> list[Found]:
+    """Return ``run`` of each item, in the items' order; each is a task of its own.
+
+    Raises BadInputError where a worker does not see the folder ``read`` or ``written``, which the
+    driver has made, or has another Python or other code than the driver.
+    """
+    is_local = str(spark.sparkContext.master).startswith("local")
+    needs = Needs(read, written, None if is_local else code_digest())
+
+    def checked(item: Item) -> Found | _Refused:
+        why = needs.refusal()
+        return run(item) if why is None else _Refused(why)
+
+    try:
+        found = spark.sparkContext.parallelize(items, len(items)).map(checked).collect()
+    except (PySparkException, Py4JJavaError) as error:
+        if (fault := python_fault(str(error))) is None:
+            raise
+        raise BadInputError(f"{fault} {_HOW}") from error
+    refused = sorted({one.why for one in found if isinstance(one, _Refused)})
+    if refused:
+        more = [f"and {len(refused) - _NAMED} more"] if len(refused) > _NAMED else []
+        raise BadInputError("\n".join([*refused[:_NAMED], *more, _HOW]))
+    return [one for one in found if not isinstance(one, _Refused)]
+
+
+def python_fault(said: str) -> str | None:
+    """Return, for people, what Spark says of the workers' Python; None: nothing."""
+    for pattern, sentence in _PYTHON_FAULTS:
+        if found := re.search(pattern, said):
+            return sentence.format(found[1])
+    return None
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of this package's modules, of a folder or a zip; read once by a process."""
+    digest = hashlib.sha256()
+    for name, module in sorted(_modules(files("spark_jobs"), ""), key=lambda found: found[0]):
+        digest.update(name.encode() + b"\0" + module.read_bytes())
+    return digest.hexdigest()
+
+
+def _modules(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _modules(entry, f"{name}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield f"{name}{entry.name}", entry
