@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.transforms.request_lanes import (
     ANSWER_COLUMNS,
+    FETCHES,
     NAME_COLUMNS,
     REQUEST_COLUMNS,
     unified,
@@ -25,6 +26,8 @@ from spark_jobs.transforms.request_lanes import (
 
 CHUNK_ROWS = 262_144
 _BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"
+_THROTTLES = "api_key", "throttle_time_ms"
+_SIZES = "topics.list.element.records_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +73,19 @@ def request_chunks(
 ) -> Iterator[tuple[pa.Table, np.ndarray, int | None]]:
     """Yield a broker's requests, their order, and the ms before which all have been.
 
-    Requests have REQUEST_COLUMNS and ANSWER_COLUMNS, text as dictionaries. The order is that of
-    estimate, file and line, over all that is yielded, and names only what is due; the ms are None
-    with the last ones.
+    Requests have REQUEST_COLUMNS, text as dictionaries, and ANSWER_COLUMNS where any fetch was
+    throttled. The order is that of estimate, file and line, over all that is yielded, and names
+    only what is due; the ms are None with the last ones.
     """
     coming = sorted(groups, key=lambda g: (g.first_us, g.path, g.index))
+    columns = list(REQUEST_COLUMNS)
+    if any(_has_throttled_fetch(path, coming) for path in {g.path for g in groups}):
+        columns += ANSWER_COLUMNS
     held: list[pa.Table] = []
     files: dict[str, pq.ParquetFile] = {}
     fresh = 0
     for place, group in enumerate(coming):
-        held.append(_read(group, broker_id, files))
+        held.append(_read(group, broker_id, columns, files))
         fresh += group.rows
         is_last = place + 1 == len(coming)
         if fresh < rows_min and not is_last:
@@ -97,17 +103,31 @@ def request_chunks(
             fresh = 0
 
 
-def _read(group: RowGroup, broker_id: int, files: dict[str, pq.ParquetFile]) -> pa.Table:
+def _has_throttled_fetch(path: str, groups: Sequence[RowGroup]) -> bool:
+    """Return whether a fetch was throttled in those of ``groups`` that are in this file."""
+    file = pq.ParquetFile(path)
+    for index in (group.index for group in groups if group.path == path):
+        rows = file.read_row_group(index, columns=list(_THROTTLES), use_threads=False)
+        api_key, throttle_ms = (rows[name].to_numpy() for name in _THROTTLES)
+        if np.isin(api_key[throttle_ms > 0], FETCHES).any():
+            return True
+    return False
+
+
+def _read(
+    group: RowGroup, broker_id: int, columns: Sequence[str], files: dict[str, pq.ParquetFile]
+) -> pa.Table:
     if group.path not in files:
         files.clear()
         files[group.path] = pq.ParquetFile(group.path, read_dictionary=list(NAME_COLUMNS))
-    columns = [*REQUEST_COLUMNS, *ANSWER_COLUMNS]
+    # Of an answer's topics only how much each was; their names would take as long as ten columns.
+    read = [_SIZES if name == "topics" else name for name in columns]
     if group.is_shared:
-        columns.append(_BROKER)
-    rows = files[group.path].read_row_group(group.index, columns=columns, use_threads=False)
+        read.append(_BROKER)
+    rows = files[group.path].read_row_group(group.index, columns=read, use_threads=False)
     if group.is_shared:
         rows = rows.filter(pc.equal(rows[_BROKER], broker_id))
-    return rows.select([*REQUEST_COLUMNS, *ANSWER_COLUMNS])
+    return rows.select(columns)
 
 
 def _record_order(rows: pa.Table) -> np.ndarray:

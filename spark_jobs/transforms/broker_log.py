@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from spark_jobs.request_log.narrowed_time import NOT_MATCHED, matched_records
 from spark_jobs.timeline.restarts import SERVER_LOG
+from spark_jobs.transforms.repeated import repeated
 
 NO_START_MS = 0
 """Stands for a start that no log tells of."""
@@ -36,6 +37,8 @@ class Lives:
         since then began with nothing; where the start is inferred, that is a guess, which no longer
         matters once everything from before has left the windows.
         """
+        if not self.restart_ms.any():
+            return np.asarray(at_ms - known_from_ms)
         restarted = (self.restart_ms > NO_START_MS) & (self.restart_ms >= known_from_ms)
         known_ms = at_ms - np.where(restarted, self.restart_ms, known_from_ms)
         return np.where(restarted & self.is_logged, KNOWN_MS, known_ms)
@@ -64,6 +67,8 @@ class BrokerLog:
 
     def lives(self, broker_id: np.ndarray, latest_ms: np.ndarray) -> Lives:
         """Return the life in which each row, recorded at ``latest_ms`` at the latest, was."""
+        if not self.starts:
+            return Lives(repeated(NO_START_MS, len(broker_id)), repeated(False, len(broker_id)))
         restart_ms = np.full(len(broker_id), NO_START_MS, np.int64)
         is_logged = np.zeros(len(broker_id), bool)
         for broker, (started_ms, logged) in self.starts.items():

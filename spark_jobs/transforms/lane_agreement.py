@@ -43,9 +43,10 @@ class LaneAgreement:
             total = np.bincount(rows.sensor[of_row], minlength=sensors)
             total[: len(self._counts[name])] += self._counts[name]
             self._counts[name] = total
-        for sensor in np.unique(rows.sensor[is_throttle]).tolist():
-            own = off_ms[is_throttle & (rows.sensor == sensor)]
-            self._off_ms[sensor].update(own.tolist())
+        throttles = np.flatnonzero(is_throttle)
+        of_throttle, off_ms = rows.sensor[throttles], off_ms[throttles]
+        for sensor in np.unique(of_throttle).tolist():
+            self._off_ms[sensor].update(off_ms[of_throttle == sensor].tolist())
 
     def rows(self, lane: RateLane) -> pa.Table:
         """Return rows of AGREEMENT."""
@@ -68,5 +69,7 @@ class LaneAgreement:
 
 
 def _median(counts: Counter[int]) -> float:
+    if not counts:
+        return 0.0
     values = np.repeat(np.array(sorted(counts)), [counts[value] for value in sorted(counts)])
-    return float(np.median(values)) if len(values) else 0.0
+    return float(np.median(values))

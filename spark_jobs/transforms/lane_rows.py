@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.transforms.repeated import joined, taken
+
 LINE_COLUMNS = (
     "connection", "correlation_id", "api_name", "api_version", "user", "client_id",
     "log_time_ms", "source_file", "source_line",
@@ -52,7 +54,8 @@ class LaneRows:
 
     def take(self, rows: np.ndarray) -> LaneRows:
         """Return the rows at these places."""
-        return LaneRows(self.lines, *(getattr(self, f.name)[rows] for f in fields(self)[1:]))
+        columns = (getattr(self, f.name) for f in fields(self)[1:])
+        return LaneRows(self.lines, *(taken(column, rows) for column in columns))
 
     def own_lines(self) -> pa.Table:
         """Return LINE_COLUMNS of each row, in their order."""
@@ -74,5 +77,5 @@ class LaneRows:
         return cls(
             lines.combine_chunks(),
             np.concatenate(line),
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
+            *(joined([getattr(part, name) for part in parts]) for name in names),
         )

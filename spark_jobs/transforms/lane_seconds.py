@@ -58,7 +58,7 @@ class LaneSeconds:
 
 def rate_rows(seconds: Columns, lane: RateLane) -> pa.Table:
     """Return rows of RATES, in the order of the sensors' names and of time."""
-    order = np.lexsort((seconds["second_ms"], lane.codes.ranks()[seconds["sensor"]]))
+    order = _order(lane.codes.ranks()[seconds["sensor"]], seconds["second_ms"])
     ordered = {name: column[order] for name, column in seconds.items()}
     n = len(order)
     users, client_ids = named_sensors(lane.codes, ordered["sensor"])
@@ -91,13 +91,19 @@ def _seconds(decided: Decided) -> Columns:
     }
 
 
+def _order(sensor: np.ndarray, second_ms: np.ndarray) -> np.ndarray:
+    """Return the order of sensors and of time: runs that are in order already are merged."""
+    second = (second_ms - second_ms.min()) // 1000
+    return np.argsort(sensor.astype(np.int64) * (second.max() + 1) + second, kind="stable")
+
+
 def _concat(parts: list[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _merged(rows: Columns) -> Columns:
     """Return one row for each sensor and second; of rates and bounds the last one counts."""
-    order = np.lexsort((rows["second_ms"], rows["sensor"]))
+    order = _order(rows["sensor"], rows["second_ms"])
     return _reduced({name: column[order] for name, column in rows.items()})
 
 

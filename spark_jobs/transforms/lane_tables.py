@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.judge.verdicts import RATE_VERDICTS
+from spark_jobs.quota.states import SensorStates
 from spark_jobs.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.transforms.coded_columns import (
     coded,
@@ -67,22 +68,27 @@ def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:
 def states(lane: RateLane) -> pa.Table:
     """Return rows of QUOTA_STATE: each sensor after its last settled amount."""
     held = lane.states
-    rows = []
-    for code in np.flatnonzero(held.at_ms != NEVER_MS).tolist():
-        index, samples, _, _ = held.states.export(code)
-        user, client_id = lane.codes.names[code]
-        rows.append(
-            {
-                "broker_id": lane.broker_id,
-                "quota_type": held.quota_type,
-                "quota_user": user,
-                "quota_client_id": client_id,
-                "sensor_epoch": int(held.epoch[code]),
-                "sensor_seq": int(held.seq[code]),
-                "sample_index": index,
-                "samples": [{"start_ms": s, "last_event_ms": e, "value": v} for s, e, v in samples],
-                "tokens": None,
-                "last_update_ms": None,
-            }
-        )
-    return pa.Table.from_pylist(rows, schema=QUOTA_STATE)
+    sensor = np.flatnonzero(held.at_ms != NEVER_MS)
+    n = len(sensor)
+    users, client_ids = named_sensors(lane.codes, sensor)
+    columns = {
+        "broker_id": pa.array(np.full(n, lane.broker_id, np.int32)),
+        "quota_type": constant(held.quota_type, n),
+        "quota_user": users,
+        "quota_client_id": client_ids,
+        "sensor_epoch": pa.array(held.epoch[sensor], pa.int32()),
+        "sensor_seq": pa.array(held.seq[sensor]),
+        "sample_index": pa.array(held.states.index[sensor], pa.int32()),
+        "samples": _samples(held.states.take(sensor)),
+    }
+    return table_of(columns, QUOTA_STATE, n)
+
+
+def _samples(states: SensorStates) -> pa.ListArray:
+    """Return the samples of each sensor, in the order of their slots."""
+    is_held = np.arange(states.start_ms.shape[1]) < states.count[:, np.newaxis]
+    kind = QUOTA_STATE.field("samples").type
+    values = [pa.array(getattr(states, f.name)[is_held]) for f in kind.value_type]
+    ends = pa.array(np.append(0, np.cumsum(states.count)), pa.int32())
+    samples = pa.StructArray.from_arrays(values, fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(ends, samples, type=kind)

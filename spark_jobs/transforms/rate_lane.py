@@ -7,7 +7,7 @@ sensor. What is not settled waits with the rows of the next chunk.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.transforms.lane_fetches import lane_fetch_attempts, throttle_of_other_amount
 from spark_jobs.transforms.lane_rows import LaneRows
-from spark_jobs.transforms.lane_settling import SensorRows, Settled, Settling
+from spark_jobs.transforms.lane_settling import Settled, Settling
 from spark_jobs.transforms.lane_states import NEVER_MS, LaneStates
+from spark_jobs.transforms.ordered_rows import OrderedRows
+from spark_jobs.transforms.repeated import repeated
 from spark_jobs.transforms.sensor_codes import SensorCodes
 from spark_jobs.transforms.sensor_replay import EXPIRED_AFTER_MS, CarriedState, SensorKey
-
-_SENSOR_ROWS = tuple(f.name for f in fields(SensorRows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class RateLane:
         look_ms = self._settling.look_ms
         until_ms = None if until_ms is None else until_ms // look_ms * look_ms
         self.states.grow(len(self.codes.names))
-        rows = LaneRows.concat(self._parts)
-        rows = rows.take(np.argsort(self.codes.ranks()[rows.sensor], kind="stable"))
+        taken = LaneRows.concat(self._parts)
+        rows = OrderedRows.of(taken, np.argsort(self.codes.ranks()[taken.sensor], kind="stable"))
         lives = self._lives(rows)
         settled = self._settled(rows, lives, until_ms)
         is_left = np.ones(len(rows), bool)
@@ -123,7 +123,7 @@ class RateLane:
             self._parts = [rows.take(np.flatnonzero(is_left)).alone()]
         return decided
 
-    def _lives(self, rows: LaneRows) -> _Lives:
+    def _lives(self, rows: OrderedRows) -> _Lives:
         changes = rows.sensor[1:] != rows.sensor[:-1]
         begins = np.empty(len(rows), bool)
         begins[1:] = (rows.restart_ms[1:] != rows.restart_ms[:-1]) | (
@@ -141,7 +141,7 @@ class RateLane:
         sensor = rows.sensor[start]
         return _Lives(start, sensor, begins[start], np.append(sensor[1:] == sensor[:-1], False))
 
-    def _take_over(self, rows: LaneRows, firsts: np.ndarray) -> None:
+    def _take_over(self, rows: OrderedRows, firsts: np.ndarray) -> None:
         """Set what the sensors of these rows, their first ones, held before."""
         if not self._carried:
             return
@@ -159,7 +159,7 @@ class RateLane:
         begun.index[lives.begins] = 0
         return begun
 
-    def _settled(self, rows: LaneRows, lives: _Lives, until_ms: int | None) -> _Replayed:
+    def _settled(self, rows: OrderedRows, lives: _Lives, until_ms: int | None) -> _Replayed:
         """Return what is settled of each life, as places in ``rows``, and its replay.
 
         Lives without anything to explain are replayed once, and of the rows that wait only what
@@ -199,12 +199,12 @@ class RateLane:
             states,
         )
 
-    def _told(self, rows: LaneRows, places: np.ndarray, tried: RateReplay) -> np.ndarray:
+    def _told(self, rows: OrderedRows, places: np.ndarray, tried: RateReplay) -> np.ndarray:
         return self._settling.told(rows.logged_ms[places], tried.throttle_time_ms)
 
     def _searched(
         self,
-        rows: LaneRows,
+        rows: OrderedRows,
         lives: _Lives,
         length: np.ndarray,
         told: np.ndarray,
@@ -218,8 +218,8 @@ class RateLane:
         groups = len(lives.start)
         for k in told.tolist():
             first, stop = int(lives.start[k]), int(lives.start[k] + length[k])
-            own = SensorRows(*(getattr(rows, name)[first:stop] for name in _SENSOR_ROWS))
             state = begun.take(np.array([k]))
+            own = rows.stretch(first, stop)
             found = self._settling.settle(own, state, None if ends[k] else until_ms)
             parts += [
                 part._replace(order=part.order + first, group=part.group + groups) for part in found
@@ -231,7 +231,7 @@ class RateLane:
         return _Replayed(settled, result, life, begun)
 
     def _decided(
-        self, own: LaneRows, rows: LaneRows, lives: _Lives, replayed: _Replayed
+        self, own: LaneRows, rows: OrderedRows, lives: _Lives, replayed: _Replayed
     ) -> Decided:
         settled, result, life = replayed.rows, replayed.result, replayed.life
         epoch, seq = self._places(lives, life, rows, replayed.states)
@@ -250,7 +250,7 @@ class RateLane:
             amount_known=amount_known,
             is_unrecorded=is_unrecorded,
             attempt=attempts.attempt,
-            is_request_quota=np.zeros(len(own), bool),
+            is_request_quota=repeated(False, len(own)),
             has_request_bound=own.has_request_bound,
             logged_ms=own.logged_ms,
             replayed_ms=throttle_ms,
@@ -263,7 +263,7 @@ class RateLane:
         )
         verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
         if own.has_request_bound.any():
-            alone = replace(judged, has_request_bound=np.zeros(len(own), bool))
+            alone = replace(judged, has_request_bound=repeated(False, len(own)))
             verdict_alone = rate_verdicts(alone, self._tolerances)
         amount = np.where(amount_known | is_unrecorded, result.amount, np.nan)
         return Decided(
@@ -281,7 +281,7 @@ class RateLane:
         )
 
     def _places(
-        self, lives: _Lives, life: np.ndarray, rows: LaneRows, ended: SensorStates
+        self, lives: _Lives, life: np.ndarray, rows: OrderedRows, ended: SensorStates
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return each settled row's epoch and place in it; the sensors move on."""
         n_lives = len(lives.start)
@@ -308,7 +308,7 @@ class RateLane:
 
     def _replay(
         self,
-        rows: LaneRows,
+        rows: OrderedRows,
         places: np.ndarray,
         life: np.ndarray,
         recorded_at_ms: np.ndarray,

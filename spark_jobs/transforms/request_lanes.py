@@ -14,13 +14,15 @@ from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
 from spark_jobs.transforms.likely_time import likely_from_ms
 from spark_jobs.transforms.lost_requests import LostRequests
+from spark_jobs.transforms.repeated import repeated
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.transforms.sensor_codes import CodedRows, SensorCodes
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
+FETCHES = FETCH, SHARE_FETCH
 API_KEYS = {
     QuotaType.PRODUCER_BYTE_RATE: (PRODUCE,),
-    QuotaType.CONSUMER_BYTE_RATE: (FETCH, SHARE_FETCH),
+    QuotaType.CONSUMER_BYTE_RATE: FETCHES,
 }
 """The requests whose bytes each quota counts (``KafkaApis``, ClientQuotaManager)."""
 NAME_COLUMNS = ("connection", "api_name", "user", "client_id", "listener", "source_file")
@@ -32,7 +34,7 @@ REQUEST_COLUMNS = (
     "remote_time_us", "request_bytes", "response_bytes", "fetch_max_bytes",
 )  # fmt: skip
 ANSWER_COLUMNS = ("topics", "error_codes")
-"""What a fetch was given."""
+"""What a fetch was given: asked of throttled ones and those around them."""
 
 
 class RequestLanes:
@@ -55,7 +57,8 @@ class RequestLanes:
     def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, LaneRows]:
         """Return the amounts of those of ``requests`` that ``order`` names, in its order.
 
-        They have REQUEST_COLUMNS and ANSWER_COLUMNS; the order is that of their estimates.
+        They have REQUEST_COLUMNS, and ANSWER_COLUMNS unless no fetch of the broker was throttled;
+        the order is that of their estimates.
         """
         wanted = ~bools(requests["is_replica"]) & ~bools(requests["is_forwarded"])
         wanted &= ~_is_any_of(requests["listener"], self._controller_listeners)
@@ -70,7 +73,7 @@ class RequestLanes:
                 codes,
                 requests,
                 index,
-                in_order[np.isin(api_key, API_KEYS[quota_type])],
+                in_order[_is_in(api_key, API_KEYS[quota_type])],
             )
             for quota_type, codes in self._codes.items()
         }
@@ -108,7 +111,7 @@ class RequestLanes:
         n = len(rows)
         earliest_ms, latest_ms = own("recorded_earliest_ms"), own("recorded_latest_ms")
         logged_ms = own("throttle_time_ms").astype(np.int64)
-        lives = self._broker_log.lives(np.full(n, self._broker_id), latest_ms)
+        lives = self._broker_log.lives(repeated(self._broker_id, n), latest_ms)
         is_fetch = quota_type == QuotaType.CONSUMER_BYTE_RATE
         request_bytes = floats(requests["request_bytes"])[rows]
         # A throttled fetch was answered with nothing: what it tried to read is not in the log.
@@ -117,8 +120,9 @@ class RequestLanes:
             if is_fetch
             else request_bytes
         )
+        has_answers = is_fetch and set(ANSWER_COLUMNS) <= set(requests.column_names)
         has_records, has_errors = (
-            _answers(requests, rows) if is_fetch else (np.zeros(n, bool), np.zeros(n, bool))
+            _answers(requests, rows) if has_answers else (repeated(False, n), repeated(False, n))
         )
         return LaneRows(
             lines=requests.select(list(LINE_COLUMNS)),
@@ -144,14 +148,16 @@ class RequestLanes:
             has_request_bound=self._has_request_bound(index, at_ms),
             lost_requests=self._lost_requests(quota_type, codes, resolved, earliest_ms, latest_ms),
             request_bytes=request_bytes,
-            fetch_max_bytes=floats(requests["fetch_max_bytes"])[rows],
+            fetch_max_bytes=(
+                floats(requests["fetch_max_bytes"])[rows] if is_fetch else repeated(np.nan, n)
+            ),
             has_records=has_records,
             has_errors=has_errors,
         )  # fmt: skip
 
     def _has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
         if not self._resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE):
-            return np.zeros(len(at_ms), bool)
+            return repeated(False, len(at_ms))
         found, row = self._resolutions.segments(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
         is_bound = np.array([s.is_enabled and s.bound is not None for s, _ in found], bool)
         return np.asarray(is_bound[row])
@@ -165,10 +171,10 @@ class RequestLanes:
         resolved: CodedRows,
         logged_ms: np.ndarray,
     ) -> np.ndarray:
-        stamps = np.full(len(logged_ms), NOT_STAMPED, np.int64)
         throttled = np.flatnonzero(logged_ms > 0)
         if not self._broker_log.records or not len(throttled):
-            return stamps
+            return repeated(NOT_STAMPED, len(logged_ms))
+        stamps = np.full(len(logged_ms), NOT_STAMPED, np.int64)
         names = [codes.names[s] for s in resolved.sensor[throttled].tolist()]
         sensors = {
             "broker_id": pa.array([self._broker_id] * len(throttled), pa.int32()),
@@ -195,7 +201,7 @@ class RequestLanes:
         latest_ms: np.ndarray,
     ) -> np.ndarray:
         if self._lost is None:
-            return np.zeros(len(earliest_ms), np.int64)
+            return repeated(0, len(earliest_ms))
         return self._lost.of_sensors(
             quota_type, self._broker_id, codes.names, resolved.sensor, earliest_ms, latest_ms
         )
@@ -212,6 +218,11 @@ def _answers(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
     with_error = pc.fill_null(pc.not_equal(codes.flatten(), 0), False)
     has_errors[pc.list_parent_indices(codes).filter(with_error).to_numpy()] = True
     return has_records[rows], has_errors[rows]
+
+
+def _is_in(values: np.ndarray, wanted: Sequence[int]) -> np.ndarray:
+    """Return whether each value is one of few, in the time of a comparison with each."""
+    return np.asarray(np.logical_or.reduce([values == one for one in wanted]))
 
 
 def _is_any_of(column: pa.ChunkedArray, names: frozenset[str]) -> np.ndarray:

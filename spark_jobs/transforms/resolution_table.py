@@ -115,6 +115,8 @@ class ResolutionTable:
             for resolution, known_from_ms in self._segments(quota_type, *client):
                 segments.append((resolution, known_from_ms))
                 starts.append(code << _TIME_BITS | _clip(resolution.valid_from_ms))
+        if len(segments) == len(index.clients):  # one stretch each, since ever
+            return segments, index.code
         place = index.code << _TIME_BITS | np.clip(at_ms, 0, _TIME_MAX)
         return segments, np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
 

@@ -63,7 +63,9 @@ class SensorCodes:
 
     def ranks(self) -> np.ndarray:
         """Return each sensor's place in the order of their names."""
-        ranks = np.empty(len(self.names), np.int32)
+        # Numbers of 16 bits are sorted without comparing them.
+        is_small = len(self.names) <= 1 << 16
+        ranks = np.empty(len(self.names), np.uint16 if is_small else np.int32)
         ranks[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(ranks))
         return ranks
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from benchmarks.made_requests import Traffic, make_warehouse
 from spark_jobs.jobs.broker_rules import rules_of
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks, row_groups
+from spark_jobs.jobs.parquet_layout import layout
+from spark_jobs.jobs.part_writer import SEARCHED_BY
 from spark_jobs.jobs.replay_broker import (
     SHARES_MAX,
     BrokerShare,
@@ -25,11 +27,13 @@ from spark_jobs.jobs.replay_broker import (
 from spark_jobs.jobs.replay_quotas import tolerances
 from spark_jobs.jobs.resolve_quotas import read_timeline, resolve_quotas
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.tables import TABLES
+from spark_jobs.tables import REQUESTS, TABLES
 from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.transforms.request_lanes import ANSWER_COLUMNS
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_codes import Share
 from spark_jobs.warehouse import RunScope
+from tests.tables_builder import row
 
 TRAFFIC = Traffic(requests=30_000, brokers=2, clients=40, throttled_clients=4, span_ms=300_000)
 WRITTEN = ("decisions", "rates", "quota_state", "agreement")
@@ -118,3 +122,19 @@ def test_chunks_hold_every_request_once_and_in_order(made: RunScope, rows_min: i
     assert until_ms is None
     assert places == sorted(places)
     assert len(set(places)) == TRAFFIC.requests // TRAFFIC.brokers
+
+
+@pytest.mark.parametrize("throttle_time_ms", [0, 7])
+def test_what_fetches_were_given_is_read_only_where_one_was_throttled(
+    tmp_path: Path, throttle_time_ms: int
+) -> None:
+    fetch = {"api_key": 1, "api_name": "FETCH", "throttle_time_ms": throttle_time_ms}
+    answer = {"topics": [{"topic": "t", "records_bytes": 5}], "error_codes": [0, 6]}
+    rows = [row("requests", throttle_time_ms=9), row("requests", **fetch, **answer)]
+    table = pa.Table.from_pylist(rows, REQUESTS)
+    pq.write_table(table, tmp_path / "part.parquet", **layout(REQUESTS, SEARCHED_BY))
+    ((broker_id, where),) = row_groups(tmp_path).items()
+    ((requests, _, _),) = request_chunks(where, broker_id)
+    read = requests.select([c for c in ANSWER_COLUMNS if c in requests.column_names])
+    given = {"topics": [{"records_bytes": 5}], "error_codes": [0, 6]}
+    assert read.to_pylist()[1:] == [given if throttle_time_ms else {}]
