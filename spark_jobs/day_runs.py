@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from spark_jobs.whole_file import sync
+
 RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"
 
@@ -78,9 +80,9 @@ def publish(folder: Path, run: str) -> None:
     """Let readers see the tables of ``run`` from now on."""
     before = published_run(folder)
     previous = previous_run(folder) if before == run else before
-    _sync(folder / _name(run))
+    sync(folder / _name(run))
     _replace(folder / PUBLISHED, {"run": run, "previous": previous})
-    _sync(folder)
+    sync(folder)
 
 
 def draft_of(folder: Path) -> tuple[str, str | None] | None:
@@ -125,14 +127,5 @@ def _replace(path: Path, what: Mapping[str, Any]) -> None:
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(json.dumps(what, indent=1), encoding="utf-8")
     if path.name == PUBLISHED:
-        _sync(staged)
+        sync(staged)
     staged.replace(path)
-
-
-def _sync(path: Path) -> None:
-    """Let what was written survive the machine, too."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

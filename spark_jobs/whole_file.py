@@ -1,4 +1,4 @@
-"""Writing a file for people so that nobody ever sees half of it."""
+"""Writing files so that nobody ever sees half of them."""
 
 from __future__ import annotations
 
@@ -16,3 +16,12 @@ def write_whole(path: Path, text: str) -> Path:
     finally:
         draft.unlink(missing_ok=True)
     return path
+
+
+def sync(path: Path) -> None:
+    """Let what was written of a file, or a folder's names, survive the machine as well."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

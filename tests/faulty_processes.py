@@ -70,12 +70,7 @@ def _killed_later(world: World, random: Random, which: Callable[[psutil.Process]
 
 def driver_killed(world: World, random: Random) -> Met:
     """Kill the process that leads the audit."""
-    process = world.start()
-    time.sleep(random.uniform(0, AUDIT_SECONDS))
-    process.kill()
-    met = _met(world, process)
-    _end(process)
-    return met
+    return _killed_later(world, random, lambda p: "tests.small_audit" in p.cmdline())
 
 
 def worker_killed(world: World, random: Random) -> Met:

@@ -16,6 +16,7 @@ from spark_jobs.alter.history import RecordedApplication, recorded_applications
 from spark_jobs.errors import BadInputError
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.whole_file import sync
 
 TABLE = "applied_changes"
 
@@ -37,7 +38,7 @@ def record_application(scope: RunScope, rows: Sequence[Mapping[str, Any]]) -> Pa
         file.flush()
         os.fsync(file.fileno())
     staged.rename(target)
-    _sync(folder)
+    sync(folder)
     return target
 
 
@@ -69,11 +70,3 @@ def only_one_run(warehouse: Path, cluster: str) -> Iterator[None]:
                 "wait until it has ended."
             ) from error
         yield
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
