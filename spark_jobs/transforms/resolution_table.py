@@ -111,13 +111,17 @@ class ResolutionTable:
         """
         segments: list[tuple[Resolution, int]] = []
         starts: list[int] = []
+        at_ms = np.clip(at_ms, 0, _TIME_MAX)
+        first_ms, last_ms = (int(at_ms.min()), int(at_ms.max())) if len(at_ms) else (0, _TIME_MAX)
         for code, client in enumerate(index.clients):
             for resolution, known_from_ms in self._segments(quota_type, *client):
-                segments.append((resolution, known_from_ms))
-                starts.append(code << _TIME_BITS | _clip(resolution.valid_from_ms))
-        if len(segments) == len(index.clients):  # one stretch each, since ever
+                start_ms = _clip(resolution.valid_from_ms)
+                if start_ms <= last_ms and _clip(resolution.valid_until_ms) >= first_ms:
+                    segments.append((resolution, known_from_ms))
+                    starts.append(code << _TIME_BITS | start_ms)
+        if len(segments) == len(index.clients):  # nothing changed meanwhile
             return segments, index.code
-        place = index.code << _TIME_BITS | np.clip(at_ms, 0, _TIME_MAX)
+        place = index.code << _TIME_BITS | at_ms
         return segments, np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
 
     def _segments(
