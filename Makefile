@@ -81,7 +81,7 @@ format: setup-dev ## format and fix what can be fixed
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-bench: setup-dev ## ratios beside the JVM's Rate, Polars, applyInPandas, from_json: benchmarks/results/latest.json
+bench: setup-dev ## ratios beside the JVM's Rate, C, Polars, applyInPandas, from_json: benchmarks/results/latest.json
 	.venv/bin/python benchmarks/run.py
 
 gallery: setup ## write docs/gallery: the design documents' own arguments, replayed

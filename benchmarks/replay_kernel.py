@@ -2,16 +2,22 @@
 
 Each amount is recorded, measured and, when above its bound, given a throttle time. The JVM runs
 ``Rate`` of kafka-clients alone, without a broker's sensors and locks, and warms up on the same
-arrays; start-up, compiling and reading are not counted. Both must give the same bits. What counts
-is the processor time of the one thread that replays, so that other work on the machine does not.
+arrays; start-up, compiling and reading are not counted. The same loop in C, where there is a
+compiler, tells what numba costs. All must give the same bits. What counts is the processor time of
+the one thread that replays, so that other work on the machine does not.
+
+The rows lie in two ways: those of one sensor together, and in the order of time. The kernel and C
+get them in as many calls as a broker's replay makes, and make new arrays for each call's answers;
+the JVM fills two arrays that it has.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +29,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers.rate_in_c import replay_rate_in_c
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD, decide
@@ -35,9 +42,24 @@ SAMPLES, WINDOW_MS = 11, 1000
 SENSORS = 1_000
 BOUND = 1_000_000.0
 MEAN_GAP_MS = 20
-ROUNDS, WARM_UP_ROUNDS = 5, 2
+EPOCH_MS = 1_700_000_000_000
+ROUNDS, JVM_WARM_UP_ROUNDS = 5, 3
 REFERENCE_ROWS_MAX = 50_000
 ROWS = 2_000_000
+# At least so many rows are replayed at once by spark_jobs/jobs/replay_broker.py.
+CALL_ROWS = 131_072
+TOGETHER, BY_TIME = "", "_in_time_order"
+NO_COMPILER = "no C compiler (gcc or cc) on PATH: not compared with C"
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Of one thread for all rows; ``in_c`` None where there is no compiler."""
+
+    kernel: float
+    jvm: float
+    in_c: float | None
+    throttled: float  # share of the rows
 
 
 def random_rows(n: int) -> Sequences:
@@ -54,7 +76,7 @@ def random_rows(n: int) -> Sequences:
         samples=np.full(SENSORS, SAMPLES),
         window_ms=np.full(SENSORS, WINDOW_MS),
         sensor=np.arange(n) * SENSORS // n,
-        now_ms=1_700_000_000_000 + np.cumsum(gaps_ms),
+        now_ms=EPOCH_MS + np.cumsum(gaps_ms),
         amount=rng.exponential(BOUND * MEAN_GAP_MS / 1000 * 1.5, n).round(),
         bound=np.full(n, BOUND),
         operation=np.full(n, RECORD),
@@ -62,16 +84,35 @@ def random_rows(n: int) -> Sequences:
     )
 
 
-def first_rows(rows: Sequences, n: int) -> Sequences:
-    names = ("sensor", "now_ms", "amount", "bound", "operation", "extra")
-    return replace(rows, **{name: getattr(rows, name)[:n] for name in names})
+def in_time_order(rows: Sequences) -> Sequences:
+    """Return the same amounts by time, all sensors beginning at once, as a broker has them."""
+    first = np.searchsorted(rows.sensor, np.arange(SENSORS))
+    now_ms = rows.now_ms - rows.now_ms[first][rows.sensor] + EPOCH_MS
+    return take(replace(rows, now_ms=now_ms), np.argsort(now_ms, kind="stable"))
 
 
-def kernel(rows: Sequences) -> RateReplay:
-    states = SensorStates.allocate([PROFILE] * SENSORS, [SAMPLES] * SENSORS, [WINDOW_MS] * SENSORS)
-    nothing_logged = np.zeros(len(rows.sensor), np.int64)
-    columns = (rows.sensor, rows.now_ms, rows.amount, rows.bound, rows.operation)
-    return replay_rate(*columns, nothing_logged, rows.extra, *states.rate_arrays())
+def take(rows: Sequences, places: np.ndarray | slice) -> Sequences:
+    own = [f.name for f in fields(rows) if len(getattr(rows, f.name)) == len(rows.sensor)]
+    return replace(rows, **{name: getattr(rows, name)[places] for name in own})
+
+
+def fresh_states() -> SensorStates:
+    return SensorStates.allocate([PROFILE] * SENSORS, [SAMPLES] * SENSORS, [WINDOW_MS] * SENSORS)
+
+
+def replayed(
+    rows: Sequences, states: SensorStates, replay: Callable[..., RateReplay] = replay_rate
+) -> Iterator[RateReplay]:
+    """Yield the answers of each call; the states move on."""
+    for first in range(0, len(rows.sensor), CALL_ROWS):
+        part = take(rows, slice(first, first + CALL_ROWS))
+        columns = (part.sensor, part.now_ms, part.amount, part.bound, part.operation)
+        nothing_logged = np.zeros(len(part.sensor), np.int64)
+        yield replay(*columns, nothing_logged, part.extra, *states.rate_arrays())
+
+
+def whole(parts: Iterator[RateReplay]) -> RateReplay:
+    return RateReplay(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def reference(rows: Sequences) -> None:
@@ -91,50 +132,90 @@ def best_seconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def jvm_seconds(rows: Sequences, ours: RateReplay) -> float:
-    """Return the JVM's best round; its answers must be ``ours``, or nothing is being compared."""
-    [answer] = run_oracle(client_jars(KAFKA_VERSION), ("benchmark", rows))
+    """Return the JVM's best round; its answers must be ``ours``, or nothing is being compared.
+
+    It runs as a broker's does, all its compilers included.
+    """
+    [answer] = run_oracle(client_jars(KAFKA_VERSION), ("benchmark", rows), options=())
     rate, throttle_time_ms, nanos = np.split(answer, [len(rows.sensor), 2 * len(rows.sensor)])
     assert np.array_equal(rate, bits(ours.rate)), "the kernel's rates are not Kafka's"
     assert np.array_equal(throttle_time_ms, ours.throttle_time_ms), "nor are the throttle times"
-    return float(nanos[WARM_UP_ROUNDS:].min()) / 1e9
+    return float(nanos[JVM_WARM_UP_ROUNDS:].min()) / 1e9
+
+
+def c_seconds(rows: Sequences, ours: RateReplay, states: SensorStates) -> float | None:
+    """Return the best round in C; its answers and states must be ours. None: no compiler."""
+    replay = replay_rate_in_c()
+    if replay is None:
+        return None
+    left = fresh_states()
+    pairs = [*zip(whole(replayed(rows, left, replay)), ours, strict=True)]
+    pairs += zip(left.rate_arrays(), states.rate_arrays(), strict=True)
+    assert all(a.tobytes() == b.tobytes() for a, b in pairs), "C and the kernel differ"
+    return best_seconds(lambda: deque(replayed(rows, fresh_states(), replay), maxlen=0))
+
+
+def measured(rows: Sequences) -> Seconds:
+    states = fresh_states()
+    ours = whole(replayed(rows, states))
+    return Seconds(
+        jvm=jvm_seconds(rows, ours),
+        in_c=c_seconds(rows, ours, states),
+        kernel=best_seconds(lambda: deque(replayed(rows, fresh_states()), maxlen=0)),
+        throttled=float(np.mean(ours.throttle_time_ms > 0)),
+    )
+
+
+def layouts(rows: int) -> dict[str, Sequences]:
+    together = random_rows(rows)
+    return {TOGETHER: together, BY_TIME: in_time_order(together)}
 
 
 def ratios(rows: int = ROWS) -> dict[str, dict[str, Any]]:
-    """Return how many times faster the kernel is than Kafka's own class on the JVM."""
-    given = random_rows(rows)
-    theirs = jvm_seconds(given, kernel(given))
-    ours = best_seconds(lambda: kernel(given))
-    return {
-        "kernel_vs_jvm": {
-            "ratio": round(theirs / ours, 3),
-            "peer": f"Kafka {KAFKA_VERSION} Rate on the JVM",
-            "unit": "processor seconds of the peer / of the kernel, one thread",
-            "ours": round(ours, 4),
-            "theirs": round(theirs, 4),
-            "rows": rows,
-        }
-    }
+    """Return how many times faster the kernel is than Kafka's own class, and than C."""
+    found = {}
+    for layout, given in layouts(rows).items():
+        seconds = measured(given)
+        peers = {"jvm": (seconds.jvm, f"Kafka {KAFKA_VERSION} Rate on the JVM")}
+        if seconds.in_c is None:
+            print(NO_COMPILER, file=sys.stderr)
+        else:
+            peers["c"] = seconds.in_c, "the same loop in C"
+        for name, (theirs, peer) in peers.items():
+            found[f"kernel_vs_{name}{layout}"] = {
+                "ratio": round(theirs / seconds.kernel, 3),
+                "peer": peer + layout.replace("_", " "),
+                "unit": "processor seconds of the peer / of the kernel, one thread",
+                "ours": round(seconds.kernel, 4),
+                "theirs": round(theirs, 4),
+                "rows": rows,
+            }
+    return found
 
 
 def main(rows: Annotated[int, typer.Argument(min=SENSORS)] = ROWS) -> None:
-    given = random_rows(rows)
-    ours = kernel(given)
-    few = first_rows(given, min(rows, REFERENCE_ROWS_MAX))
-    per_second = {
-        f"Kafka {KAFKA_VERSION} Rate, JVM": rows / jvm_seconds(given, ours),
-        "replay_rate, numba": rows / best_seconds(lambda: kernel(given)),
-        "decide, plain Python": len(few.sensor) / best_seconds(lambda: reference(few), rounds=1),
-    }
-    table = Table("", "rows/s", "times the JVM")
-    jvm = next(iter(per_second.values()))
-    for name, speed in per_second.items():
-        table.add_row(name, f"{speed:,.0f}", f"{speed / jvm:.3g}")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    throttled = np.mean(ours.throttle_time_ms > 0)
     console = Console()
-    console.print(f"{rows:,} rows, {SENSORS:,} sensors, {throttled:.0%} throttled, one thread")
-    console.print(table)
+    for layout, given in layouts(rows).items():
+        seconds = measured(given)
+        speeds = {
+            f"Kafka {KAFKA_VERSION} Rate, JVM": rows / seconds.jvm,
+            "replay_rate, numba": rows / seconds.kernel,
+        }
+        if seconds.in_c is None:
+            console.print(NO_COMPILER)
+        else:
+            speeds["the same loop, C"] = rows / seconds.in_c
+        few = take(given, slice(REFERENCE_ROWS_MAX))
+        plain = best_seconds(lambda few=few: reference(few), rounds=1)
+        speeds["decide, plain Python"] = len(few.sensor) / plain
+        table = Table("", "rows/s", "times the JVM")
+        for name, speed in speeds.items():
+            table.add_row(name, f"{speed:,.0f}", f"{speed * seconds.jvm / rows:.3g}")
+        for column in table.columns[1:]:
+            column.justify = "right"
+        order = "in time order" if layout == BY_TIME else "each sensor's together"
+        said = f"{rows:,} rows, {order}, {SENSORS:,} sensors, {seconds.throttled:.0%} throttled"
+        console.print(f"{said}, one thread", table)
 
 
 if __name__ == "__main__":

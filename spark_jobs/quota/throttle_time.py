@@ -11,6 +11,8 @@ UNLIMITED = float(LONG_MAX)
 
 Kafka: ``ClientQuotaManager.quotaLimit`` gives ``Long.MaxValue``.
 """
+NO_THROTTLE_MAX = -1
+"""In a column of the most that a throttle may be: no such limit."""
 
 
 def bound_in_force(bound: float) -> float:

@@ -50,15 +50,24 @@ def _fetch(artifact_coordinate: str, jar: Path) -> None:
         os.replace(Path(aside) / jar.name, jar)
 
 
-def run_java(source: Path, jars: list[Path], *arguments: str, stdin: str = "") -> str:
+# Of a short run: compiling well would take longer than it saves.
+QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+
+def run_java(
+    source: Path,
+    jars: list[Path],
+    *arguments: str,
+    stdin: str = "",
+    options: tuple[str, ...] = QUICK,
+) -> str:
     """Return what the single-file Java program ``source`` prints, run on ``jars``.
 
-    ``stdin`` is given to it as text; an exit code other than 0 is an error that shows its stderr.
+    ``stdin`` is given to it as text, ``options`` to the JVM; an exit code other than 0 is an error
+    that shows its stderr.
     """
     class_path = os.pathsep.join(str(jar) for jar in jars)
-    # Short runs: compiling well would take longer than it saves.
-    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command = ["java", *quick, "-cp", class_path, str(source), *arguments]
+    command = ["java", *options, "-cp", class_path, str(source), *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{source.name} failed (exit {done.returncode}): {done.stderr[-4000:]}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tests.oracle.jars import maven_jar, run_java
+from tests.oracle.jars import QUICK, maven_jar, run_java
 
 PROGRAM = Path(__file__).parent / "java" / "QuotaOracle.java"
 Int64s = npt.NDArray[np.int64]
@@ -48,7 +48,9 @@ def broker_jars(kafka_version: str) -> list[Path]:
     ]
 
 
-def run_oracle(jars: list[Path], *runs: tuple[str, Sequences]) -> list[Int64s]:
+def run_oracle(
+    jars: list[Path], *runs: tuple[str, Sequences], options: tuple[str, ...] = QUICK
+) -> list[Int64s]:
     """Return what ``QuotaOracle.java`` says of each (mode, rows), as longs, end to end."""
     with tempfile.TemporaryDirectory() as folder:
         arguments, answers = [], []
@@ -57,7 +59,7 @@ def run_oracle(jars: list[Path], *runs: tuple[str, Sequences]) -> list[Int64s]:
             _longs(rows).astype("<i8").tofile(given)
             arguments += [mode, str(given), str(answer)]
             answers.append(answer)
-        run_java(PROGRAM, jars, *arguments)
+        run_java(PROGRAM, jars, *arguments, options=options)
         return [np.fromfile(answer, "<i8").astype(np.int64) for answer in answers]
 
 

@@ -1,8 +1,8 @@
 """Compiled code on disk must not outlive its sources.
 
 numba's cache of a function looks at the file that defines it and at nothing else. What ``_search``,
-the placement and the reader of lines inline, and the constants they froze, are in other files:
-these are told apart by a digest in the files that are looked at.
+the placement, the reader of lines and the replay inline, and the constants they froze, are in other
+files: these are told apart by a digest in the files that are looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +16,15 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from spark_jobs.align import beam, events, explanation, placement, search, step
+from spark_jobs.quota import (
+    bucket_kernel,
+    compiled_rules,
+    controller_mutation,
+    java_math,
+    rate_decision,
+    rate_kernel,
+    throttle_time,
+)
 from spark_jobs.request_log import line_fields, line_kernel, line_layout, line_scan, line_walk
 
 ROOT = Path(__file__).parents[3]
@@ -23,13 +32,16 @@ INLINED = (events, beam, explanation, step)
 CACHED = (search, placement)
 READER_INLINED = (line_layout, line_scan, line_fields, line_walk)
 READER_CACHED = (line_kernel,)
-ALL_CACHED = CACHED + READER_CACHED
+REPLAY_INLINED = (compiled_rules, java_math, throttle_time, rate_decision, controller_mutation)
+REPLAY_CACHED = (rate_kernel, bucket_kernel)
+ALL_INLINED = INLINED + READER_INLINED + REPLAY_INLINED
+ALL_CACHED = CACHED + READER_CACHED + REPLAY_CACHED
 
 
 @pytest.mark.parametrize(
     ("inlined", "cached"),
-    [(INLINED, CACHED), (READER_INLINED, READER_CACHED)],
-    ids=["alignment", "reader of lines"],
+    [(INLINED, CACHED), (READER_INLINED, READER_CACHED), (REPLAY_INLINED, REPLAY_CACHED)],
+    ids=["alignment", "reader of lines", "replay"],
 )
 def test_the_files_with_cached_functions_name_what_they_inline(
     inlined: tuple[ModuleType, ...], cached: tuple[ModuleType, ...]
@@ -47,9 +59,7 @@ def test_the_files_with_cached_functions_name_what_they_inline(
         )
 
 
-@pytest.mark.parametrize(
-    "module", [*INLINED, *READER_INLINED, *ALL_CACHED], ids=lambda module: module.__name__
-)
+@pytest.mark.parametrize("module", [*ALL_INLINED, *ALL_CACHED], ids=lambda module: module.__name__)
 def test_only_the_files_with_a_digest_cache_what_they_compile(module: ModuleType) -> None:
     caching = [
         name

@@ -11,7 +11,10 @@ import pytest
 from spark_jobs import quota
 
 MODULES = [module.name for module in pkgutil.iter_modules(quota.__path__, "spark_jobs.quota.")]
-WITHOUT_EXAMPLES = {"spark_jobs.quota.kernels"}
+WITHOUT_EXAMPLES = {
+    f"spark_jobs.quota.{name}"
+    for name in ("bucket_kernel", "compiled_rules", "kernels", "rate_kernel")
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(MODULES) - WITHOUT_EXAMPLES))
