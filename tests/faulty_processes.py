@@ -43,7 +43,8 @@ def _met(world: World, process: subprocess.Popen[str]) -> Met:
     errors = ERROR.findall(world.said())
     said = errors[-1] if errors else ("nothing" if code == 0 else f"exit code {code}")
     if code > 0 and not errors:
-        said += f", a traceback: {world.said().strip().splitlines()[-1][:200]}"
+        raised = [line for line in world.said().splitlines() if re.match(r"\S*Error\b", line)]
+        said += f", a traceback: {(raised or ['?'])[-1][:200]}"
     return Met(said, code == 0)
 
 
@@ -98,13 +99,15 @@ def not_writable(world: World, random: Random) -> Met:
     """Take the right to write in the warehouse at a random moment, from root as well."""
     process = world.start()
     time.sleep(random.uniform(0, AUDIT_SECONDS))
-    folders = [world.warehouse, *(p for p in world.warehouse.rglob("*") if p.is_dir())]
-    chosen = random.choice(folders)
-    subprocess.run(["chattr", "-R", "+i", str(chosen)], check=True)
+    below = [p for p in world.warehouse.rglob("*") if p.is_dir() and not p.is_symlink()]
+    chosen = random.choice([world.warehouse, *below])
+    with suppress(subprocess.CalledProcessError):  # the audit may have removed it meanwhile
+        subprocess.run(["chattr", "+i", str(chosen)], check=True)
     try:
         met = _met(world, process)
     finally:
-        subprocess.run(["chattr", "-R", "-i", str(chosen)], check=True)
+        if chosen.is_dir():
+            subprocess.run(["chattr", "-i", str(chosen)], check=True)
         _end(process)
     return met
 
