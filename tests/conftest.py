@@ -29,6 +29,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 vars(sys.modules["__main__"]).setdefault("__file__", str(ROOT / "tests" / "conftest.py"))
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep a file's tests in one process, and all clusters of brokers: one runs at a time."""
     for item in items:
