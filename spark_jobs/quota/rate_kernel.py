@@ -39,7 +39,7 @@ SEEN = np.dtype(
     [
         ("due_ms", np.int64),  # when the first of them is obsolete
         ("start_ms", np.int64),  # of the current sample
-        ("oldest", np.int64),  # slot of the oldest sample
+        ("oldest", np.int64),  # where the oldest sample is
         ("oldest_start_ms", np.int64),
         ("others", np.float64),  # sum of all values but the current one
         ("before", np.float64),  # sum of the values in the slots before the current one
@@ -55,40 +55,43 @@ place = np.uint64
 # Inlined before numba counts references to arrays: calls that take them cost a third more.
 @njit(inline="always")
 def _purge(
-    row: np.uint64,
-    now_ms: int,
+    first: int,
     current: int,
-    count: int,
+    end: int,
+    now_ms: int,
     expire_age_ms: int,
     keeps: bool,
     start_ms: Int64s,
     last_event_ms: Int64s,
     value: Floats,
 ) -> tuple[int, int, int, int, float, float, float]:
-    """Empty obsolete samples; return the purge margin and, as in SEEN, what is to see now."""
+    """Empty obsolete samples; return the purge margin and, as in SEEN, what is to see now.
+
+    The samples of the sensor are at ``first`` until before ``end``.
+    """
     margin_ms, due_ms = LONG_MAX, NEVER_MS
-    oldest, oldest_start_ms = 0, LONG_MAX
+    oldest, oldest_start_ms = first, LONG_MAX
     others, before, size, is_whole = 0.0, 0.0, 0.0, True
-    for slot in range(count):
-        begun_ms = start_ms[row, slot]
-        reference_ms = last_event_ms[row, slot] if keeps else begun_ms
+    for sample in range(first, end):
+        at = place(sample)
+        begun_ms = start_ms[at]
+        reference_ms = last_event_ms[at] if keeps else begun_ms
         overdue_ms = now_ms - reference_ms - expire_age_ms
         margin_ms = min(margin_ms, abs(overdue_ms))
         if overdue_ms >= 0:
-            start_ms[row, slot] = now_ms
-            last_event_ms[row, slot] = now_ms
-            value[row, slot] = 0.0
+            start_ms[at] = last_event_ms[at] = now_ms
+            value[at] = 0.0
             begun_ms = reference_ms = now_ms
         if begun_ms < oldest_start_ms:
-            oldest, oldest_start_ms = slot, begun_ms
-        if slot == current:
+            oldest, oldest_start_ms = sample, begun_ms
+        if sample == current:
             before = others
         else:
-            held = value[row, slot]
+            held = value[at]
             others += held
             size += abs(held)
             is_whole &= np.floor(held) == held
-        if slot != current or not keeps:
+        if sample != current or not keeps:
             due_ms = min(due_ms, reference_ms + expire_age_ms)
     room = WHOLE_MAX - size if is_whole else -1.0
     return margin_ms, due_ms, oldest, oldest_start_ms, others, before, room
@@ -96,9 +99,8 @@ def _purge(
 
 @njit(inline="always")
 def _total(
-    row: np.uint64,
     current: int,
-    count: int,
+    end: int,
     held: float,
     others: float,
     before: float,
@@ -109,8 +111,8 @@ def _total(
     if abs(held) <= room and np.floor(held) == held:
         return others + held
     total = before + held
-    for slot in range(current + 1, count):
-        total += value[row, slot]
+    for sample in range(current + 1, end):
+        total += value[place(sample)]
     return total
 
 
@@ -126,9 +128,9 @@ def replay_amounts(
     allows_zero_window: Int8s,
     samples: Int64s,
     window_ms: Int64s,
-    start_ms: Int64s,
-    last_event_ms: Int64s,
-    value: Floats,
+    all_start_ms: Int64s,
+    all_last_event_ms: Int64s,
+    all_value: Floats,
     count: Int64s,
     index: Int64s,
     out_amount: Floats,
@@ -142,6 +144,9 @@ def replay_amounts(
 
     ``out_amount`` holds the amounts as given.
     """
+    slots_max = all_value.shape[1]
+    start_ms, last_event_ms = all_start_ms.reshape(-1), all_last_event_ms.reshape(-1)
+    value = all_value.reshape(-1)
     seen: Any = np.empty(len(count), SEEN)
     for i in range(len(count)):
         seen[i]["due_ms"] = AT_ONCE_MS
@@ -150,16 +155,16 @@ def replay_amounts(
         if sensor[i] != open_sensor:
             open_sensor = sensor[i]
             row = place(open_sensor)
-            current, n = index[row], count[row]
-            slot = place(current)
-            held = value[row, slot]
+            first = open_sensor * slots_max
+            current, end = first + index[row], first + count[row]
+            held = value[place(current)]
             keeps, window = keeps_overlapping[row] != 0, window_ms[row]
             expire_age_ms = samples[row] * window
             full_min_ms = expire_age_ms - window
             allows_zero = allows_zero_window[row] != 0
             due_ms = seen[row]["due_ms"]
             if due_ms == AT_ONCE_MS:
-                begun_ms = start_ms[row, slot]
+                begun_ms = start_ms[place(current)]
             else:
                 begun_ms = seen[row]["start_ms"]
                 oldest = seen[row]["oldest"]
@@ -167,20 +172,20 @@ def replay_amounts(
                 others, before = seen[row]["others"], seen[row]["before"]
                 room = seen[row]["room"]
         now_ms = recorded_at_ms[i]
-        if n == 0 or now_ms - begun_ms >= window:
-            if n > 0:
-                current = current + 1 if current + 1 < samples[row] + keeps else 0
-            slot = place(current)
-            n = max(n, current + 1)
-            index[row], count[row] = current, n
-            start_ms[row, slot] = begun_ms = now_ms
+        if end == first or now_ms - begun_ms >= window:
+            if end > first:
+                last = first + samples[row] - 1 + keeps
+                current = current + 1 if current < last else first
+            end = max(end, current + 1)
+            index[row], count[row] = current - first, end - first
+            start_ms[place(current)] = begun_ms = now_ms
             held = 0.0
             seen[row]["due_ms"] = due_ms = AT_ONCE_MS
         amount = out_amount[i]
         recorded = 0.0 if np.isnan(amount) else amount
         held += recorded
-        value[row, slot] = held
-        last_event_ms[row, slot] = now_ms
+        value[place(current)] = held
+        last_event_ms[place(current)] = now_ms
         kind = behaviour[i]
         if kind == RECORD_ONLY:
             out_rate[i] = out_oldest_value[i] = np.nan
@@ -193,28 +198,28 @@ def replay_amounts(
             margin_ms = min(due_ms - now_ms, expire_age_ms) if keeps else due_ms - now_ms
         else:
             margin_ms, due_ms, oldest, oldest_start_ms, others, before, room = _purge(
-                row, now_ms, current, n, expire_age_ms, keeps, start_ms, last_event_ms, value
+                first, current, end, now_ms, expire_age_ms, keeps, start_ms, last_event_ms, value
             )
             seen[row]["due_ms"], seen[row]["start_ms"] = due_ms, begun_ms
             seen[row]["oldest"], seen[row]["oldest_start_ms"] = oldest, oldest_start_ms
             seen[row]["others"], seen[row]["before"] = others, before
             seen[row]["room"] = room
-        total = _total(row, current, n, held, others, before, room, value)
+        total = _total(current, end, held, others, before, room, value)
         size_ms = window_size(now_ms - oldest_start_ms, full_min_ms, window, allows_zero)
         is_unrecorded = kind == RECORD_AND_UNRECORD and logged_throttle_time_ms[i] > 0
         if is_unrecorded and np.isnan(amount) and not np.isnan(bound[i]):
             recorded = attempted_amount(logged_throttle_time_ms[i], bound[i], size_ms, total)
             out_amount[i] = recorded
             held += recorded
-            value[row, slot] = held
-            total = _total(row, current, n, held, others, before, room, value)
+            value[place(current)] = held
+            total = _total(current, end, held, others, before, room, value)
         rate = divide(total, size_ms / 1000.0)
         in_force = UNLIMITED if np.isnan(bound[i]) else bound[i]
         out_rate[i] = rate
         out_window_size_ms[i] = size_ms
         out_throttle_time_ms[i] = throttle_time_ms(rate, in_force, size_ms, throttle_max_ms[i])
-        out_oldest_value[i] = value[row, place(oldest)]
+        out_oldest_value[i] = value[place(oldest)]
         out_purge_margin_ms[i] = margin_ms
         if is_unrecorded:
             held -= recorded
-            value[row, slot] = held
+            value[place(current)] = held

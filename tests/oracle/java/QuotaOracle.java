@@ -36,7 +36,7 @@ public final class QuotaOracle {
     private static final int RECORD_AND_UNRECORD = 1;
     private static final int RECORD_ONLY = 2;
     private static final int MEASURE = 1;
-    private static final int BENCHMARK_ROUNDS = 8;
+    private static final int BENCHMARK_ROUNDS = 12;
 
     private final int sensors;
     private final int rows;
