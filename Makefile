@@ -94,9 +94,11 @@ lock: $(UV) ## write requirements*.txt from requirements*.in
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements.in -o requirements.txt
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements-dev.in -o requirements-dev.txt
 
-package: setup ## build the wheel and dist/spark_jobs.zip for spark-submit --py-files
+package: setup ## build the wheel, and for spark-submit spark_jobs.zip, quota_audit.py, log4j2.properties
 	$(UV) build --quiet --wheel --out-dir dist
 	cp dist/quota_audit-*.whl dist/spark_jobs.zip
+	cp spark_jobs/cli.py dist/quota_audit.py
+	cp spark_jobs/jobs/log4j2.properties dist/
 
 clean: ## remove what runs leave behind, keep the environment
 	rm -rf artifacts .airflow dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
