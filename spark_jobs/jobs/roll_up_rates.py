@@ -98,11 +98,8 @@ def _throttled(scope: RunScope) -> pa.Table:
 
 def _rolled_up(rows: pa.Table, span_ms: int) -> pa.Table:
     place = rows.column_names.index("from_ms")
-    # Added in the order of time: a sum of floats would else tell how threads took turns.
-    rows = rows.sort_by([(name, "ascending") for name in _ORDER])
     wider = rows.set_column(place, "from_ms", _begin(rows["from_ms"], span_ms))
-    grouped = wider.group_by(list(_KEYS), use_threads=False)
-    counted = grouped.aggregate(list(_MEASURES.items()))
+    counted = wider.group_by(list(_KEYS)).aggregate(list(_MEASURES.items()))
     taken = [f"{name}_{how}" for name, how in _MEASURES.items()]
     return counted.select([*_KEYS, *taken]).rename_columns([*_KEYS, *_MEASURES])
 

@@ -51,15 +51,15 @@ def count_rows(
     """Return the rows of ``batches`` counted by ``keys``; None where there are none.
 
     Columns: the keys, ``rows``, and for each measure ``<column>_<min, max or sum>``. No more than
-    a few batches are in memory at a time. What is added is added in the order of the rows.
+    a few batches are in memory at a time.
     """
     once = [([], "count_all"), *measures]
     again = [("rows", "sum"), *((f"{column}_{taken}", taken) for column, taken in measures)]
     names = [*keys, "rows", *(f"{column}_{taken}" for column, taken in measures)]
     parts: list[pa.Table] = []
     for batch in batches:
-        rows = pa.Table.from_batches([batch]).group_by(list(keys), use_threads=False)
-        parts.append(rows.aggregate(once).rename_columns(names))
+        counted = pa.Table.from_batches([batch]).group_by(list(keys)).aggregate(once)
+        parts.append(counted.rename_columns(names))
         if len(parts) >= _PARTS_MAX:
             parts = [_together(parts, keys, again, names)]
     return _together(parts, keys, again, names) if parts else None
@@ -68,5 +68,5 @@ def count_rows(
 def _together(
     parts: list[pa.Table], keys: Sequence[str], again: list[Measure], names: list[str]
 ) -> pa.Table:
-    rows = pa.concat_tables(parts).group_by(list(keys), use_threads=False)
-    return rows.aggregate(again).rename_columns(names)
+    counted = pa.concat_tables(parts).group_by(list(keys)).aggregate(again)
+    return counted.rename_columns(names)

@@ -13,22 +13,12 @@ from spark_jobs.tables import RATES, WRONG_VERDICTS
 SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 
 
-_COUNTED = (
-    "sensor_epoch", "sensor_seq", "amount", "is_unrecorded", "rate", "tokens", "bound",
-    "logged_throttle_time_ms", "logged_admitted",
-)  # fmt: skip
-
-
 def rates_per_second(decisions: DataFrame) -> DataFrame:
-    """Return the rows of the ``rates`` table: one sensor in one second.
-
-    A sensor's are in one part and in order: whoever adds them adds the same, however many parts.
-    """
+    """Return the rows of the ``rates`` table: one sensor in one second, each part in order."""
     last = F.struct("sensor_epoch", "sensor_seq")
-    second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long").alias("second_ms")
+    second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
     return (
-        decisions.select(*SENSOR, second, *_COUNTED)
-        .repartition(*SENSOR)
+        decisions.withColumn("second_ms", second)
         .groupBy(*SENSOR, "second_ms")
         .agg(
             _sum_in_order().alias("amount"),

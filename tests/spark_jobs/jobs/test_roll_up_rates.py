@@ -73,21 +73,6 @@ def test_a_throttled_request_counts_for_the_sensor_that_throttled_it_only(scope:
         assert (requested["throttled_requests"], requested["throttle_time_ms"]) == (0, 0)
 
 
-def test_amounts_are_added_in_the_order_of_time(scope: RunScope) -> None:
-    users = [f"user-{number}" for number in range(300)]
-    write_rows(scope, "rates", [
-        second(60 * minute, quota_user=user, amount=0.1 * (minute + 1))
-        for user in users for minute in range(30)
-    ])  # fmt: skip
-    roll_up_rates(scope)
-    total = 0.0
-    for minute in range(30):
-        total += 0.1 * (minute + 1)
-    hours = rolled_up(scope, HOUR_MS)
-    assert [hour["quota_user"] for hour in hours] == sorted(users)
-    assert {hour["amount"] for hour in hours} == {total}
-
-
 def test_a_file_has_one_span_in_order_of_sensor_and_time(scope: RunScope, monkeypatch) -> None:
     monkeypatch.setattr(module, "ROWS_IN_GROUP", 16)
     write_rows(scope, "rates", [
