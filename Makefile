@@ -51,7 +51,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 .PHONY: test test-broker check audit-deps fuzz faults format bench gallery reference lock package clean
 WORKERS ?= 2
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
-	.venv/bin/pytest --numprocesses $(WORKERS) --dist loadgroup
+	.venv/bin/pytest --numprocesses $(WORKERS)
 
 test-broker: setup-dev ## run only the tests that start real brokers (needs Java and Maven)
 	.venv/bin/pytest -m broker tests/oracle

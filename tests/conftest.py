@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from spark_jobs.airflow_home import airflow_environment, prepare_home
 from spark_jobs.settings import SparkSettings
@@ -29,13 +30,18 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 vars(sys.modules["__main__"]).setdefault("__file__", str(ROOT / "tests" / "conftest.py"))
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist looks at the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one process, and all clusters of brokers: one runs at a time."""
-    for item in items:
-        folder = item.path.parent
-        group = folder if folder == ROOT / "tests" / "oracle" else item.path
-        item.add_marker(pytest.mark.xdist_group(group.relative_to(ROOT).as_posix()))
+class _FilesOneByOne(LoadScopeScheduling):
+    """Keeps a file's tests in one process, and all clusters of brokers: one runs at a time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "tests/oracle" if file.startswith("tests/oracle/") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Hand out files in the order of their names, so that what takes longest is not last."""
+    config.option.loadscopereorder = False
+    return _FilesOneByOne(config, log)
 
 
 @pytest.fixture(scope="session")
