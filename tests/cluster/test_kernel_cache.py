@@ -5,18 +5,25 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from tests.cluster.package_zip import make_zip
 
-# Prints from which file the kernel is, and whether it was compiled or found.
+KERNEL = """
+from numba import njit
+
+@njit(cache=True)
+def half(number):
+    return number / 2
+"""
+# Prints where the package is, and whether the kernel was compiled or found.
 PROGRAM = """
-import sys
 import spark_jobs
-from spark_jobs.quota.kernels import _int
-_int(7)
-print(spark_jobs.__file__, "found" if sum(_int.stats.cache_hits.values()) else "compiled")
+from spark_jobs.quota.half import half
+half(7)
+print(spark_jobs.__file__, "found" if sum(half.stats.cache_hits.values()) else "compiled")
 """
 # A folder in which even root makes none.
 UNWRITABLE = Path("/proc/self")
@@ -24,7 +31,10 @@ UNWRITABLE = Path("/proc/self")
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_zip(tmp_path_factory.mktemp("made") / "spark_jobs.zip")
+    path = make_zip(tmp_path_factory.mktemp("made") / "spark_jobs.zip")
+    with ZipFile(path, "a") as packed:
+        packed.writestr("spark_jobs/quota/half.py", KERNEL)
+    return path
 
 
 def run(package: Path, application: Path, **environment: object) -> subprocess.CompletedProcess:
