@@ -19,6 +19,7 @@ from spark_jobs.jobs.broker_stream import (
     read_group,
     row_groups,
 )
+from spark_jobs.jobs.ingested_files import AHEAD
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.tables import REQUESTS
 from spark_jobs.transforms.interval import Interval
@@ -68,6 +69,8 @@ def around_day(
     for broker_id, groups in open_groups(scope.day_before, handed_on).items():
         found[broker_id] += groups
     after = scope.day_after.partition_dir("requests")
+    if not after.is_dir():
+        after = scope.partition_dir("requests") / AHEAD
     if after.is_dir():
         until_us = interval_of(scope).ahead_until_us
         for broker_id, groups in row_groups(after).items():
