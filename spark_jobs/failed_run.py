@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import re
 
+from spark_jobs.storage_errors import said_of_storage
+
 _OF_THE_MACHINE = frozenset(
     {
         errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM,
@@ -12,6 +14,7 @@ _OF_THE_MACHINE = frozenset(
     }
 )  # fmt: skip
 _RAISED = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
+_NO_S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 _SAID_MAX = 500
 _WHAT_NOW = (
     "Nothing of this run was published: what readers see is as it was. Mend that and run again."
@@ -26,6 +29,8 @@ def said_of(error: BaseException) -> str | None:
             f"{_WHAT_NOW}"
         )
     if isinstance(error, OSError):
+        if (why := said_of_storage(error)) is not None:
+            return f"{why} {_WHAT_NOW}"
         if error.errno not in _OF_THE_MACHINE:
             return None
         where = f"{error.filename}: " if error.filename else ""
@@ -33,6 +38,10 @@ def said_of(error: BaseException) -> str | None:
     if not type(error).__module__.startswith(("py4j", "pyspark")):
         return None
     text = str(error).strip()
+    if _NO_S3A in text:
+        return "Spark has no hadoop-aws to read s3a:// with: see docs/howto/object-storage.md."
+    if (why := said_of_storage(error)) is not None:
+        return f"{why} {_WHAT_NOW}"
     raised = _RAISED.findall(text)
     why = ": ".join(raised[-1]) if raised else text.partition("\n")[0]
     return f"Spark gave up: {why[:_SAID_MAX]}. {_WHAT_NOW}"

@@ -129,7 +129,13 @@ ROOMS = {
         {"airflow", "great_expectations", "pandas"} | CLOCKS_AND_CHANCE,
     ),
     "expectations": (
-        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.warehouse"},
+        {
+            "spark_jobs.places",
+            "spark_jobs.tables",
+            "spark_jobs.errors",
+            "spark_jobs.settings",
+            "spark_jobs.warehouse",
+        },
         {"airflow"},
     ),
     "dags": (

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.survey_requests import Survey
+from spark_jobs.places import parquet_file
 from spark_jobs.tables import LOCATED_CHANGES, REQUESTS
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.located_changes import REQUEST_COLUMNS, located_changes
@@ -68,7 +69,7 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
     broker_id, groups = broker
     parts = [_SCHEMA.empty_table()]
     for group in groups:
-        file = pq.ParquetFile(group.path)
+        file = parquet_file(group.path)
         if not _may_hold(file.metadata.row_group(group.index), around.stretches):
             continue
         rows = file.read_row_group(group.index, columns=list({*_READ, "broker_id"}))
