@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -98,11 +99,9 @@ def remove_folder(folder: Path) -> None:
     if not is_in_bucket(folder):
         shutil.rmtree(folder, ignore_errors=True)
         return
-    for_bucket = cast(Any, folder)
-    try:
-        for_bucket.fs.fs.delete_dir(for_bucket.path)
-    except FileNotFoundError:
-        return
+    of_bucket = cast(Any, folder)
+    with suppress(OSError):
+        of_bucket.fs.fs.delete_dir(of_bucket.path)
 
 
 def move_folder(folder: Path, target: Path) -> None:

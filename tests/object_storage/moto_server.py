@@ -58,7 +58,9 @@ class ObjectStorage:
 
     def _look_at_credentials_after(self, requests: int) -> None:
         asked = urllib.request.Request(
-            f"{self.endpoint}/moto-api/reset-auth", str(requests).encode(), method="POST"
+            f"{self.endpoint}/moto-api/reset-auth",
+            str(requests).encode(),
+            headers={"Content-Type": "text/plain"},
         )
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked).close()
 
