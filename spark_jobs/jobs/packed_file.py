@@ -99,6 +99,10 @@ class _Object(io.RawIOBase):
         except OSError as error:
             raise BadInputError(_why(self._path, error)) from error
 
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self._opened.tell()
+
     def close(self) -> None:
         """End the reading."""
         self._opened.close()
