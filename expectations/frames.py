@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_jobs.arrow_places import on_arrow
 from spark_jobs.errors import CheckBrokenError
-from spark_jobs.places import on_arrow
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope, spark_path
 

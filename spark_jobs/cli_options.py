@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.places import usable_place
+from spark_jobs.places import place, usable_place
 
 Warehouse = Annotated[
     Path,
@@ -111,7 +111,13 @@ OptionalWarehouse = Annotated[
     ),
 ]
 Scenario = Annotated[
-    Path | None, typer.Option("--scenario", help="TOML file of policies; see docs/whatif.md.")
+    Path | None,
+    typer.Option(
+        "--scenario",
+        parser=place,
+        help="TOML file of policies; see docs/whatif.md.",
+        metavar="PLACE",
+    ),
 ]
 Policies = Annotated[
     list[str] | None,

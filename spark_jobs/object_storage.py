@@ -15,7 +15,7 @@ from typing import Any
 
 import fsspec
 from fsspec.implementations.arrow import ArrowFSWrapper
-from pyarrow.fs import FileType, S3FileSystem
+from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from upath.implementations.cloud import S3Path
 from upath.registry import register_implementation
 
@@ -51,6 +51,12 @@ class S3Files(ArrowFSWrapper):  # type: ignore[misc]
     @classmethod
     def _parent(cls, path: str) -> str:
         return cls._strip_protocol(path).rpartition("/")[0]
+
+    def _make_entry(self, info: Any) -> dict[str, Any]:
+        entry: dict[str, Any] = super()._make_entry(info)
+        if entry["mtime"] is None:  # of what is only the begin of keys
+            del entry["mtime"]
+        return entry
 
     def isdir(self, path: str) -> bool:
         """Return whether a key begins with ``path`` and a slash."""
@@ -122,6 +128,11 @@ class BucketPath(S3Path):
     def bucket(self) -> str:
         """Return the bucket's name."""
         return self.path.partition("/")[0]
+
+    def files_below(self) -> list[BucketPath]:
+        """Return the keys at any depth below this one, in order."""
+        found = self.fs.fs.get_file_info(FileSelector(self.path, recursive=True))
+        return [BucketPath(f"s3://{one.path}") for one in found if one.type is FileType.File]
 
     def refusal(self) -> str | None:
         """Return why this process cannot use the bucket; None: it can."""

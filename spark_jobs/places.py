@@ -12,10 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
-import pyarrow.fs as pafs
-import pyarrow.parquet as pq
-
 from spark_jobs.errors import BadInputError
 
 _BUCKET_SCHEMES = ("s3://", "s3a://")
@@ -38,7 +34,7 @@ def place(text: str | Path) -> Path:
             f"{text[:120]!r} is no place for tables or logs: expected a folder, or "
             "s3://bucket/key. Other storage has to be mounted as a folder."
         )
-    # Of hundreds of places most are folders: they are not to wait for this import.
+    # Who has folders does not wait for this import.
     from spark_jobs.object_storage import BucketPath
 
     # It has a Path's methods; who takes it need not know that it is none.
@@ -64,34 +60,10 @@ def refusal(path: Path) -> str | None:
     return why
 
 
-def on_arrow(path: Path) -> tuple[str | Path, pafs.FileSystem | None]:
-    """Return ``path`` as Arrow is told of it, and of which file system."""
-    if not is_in_bucket(path):
-        return path, None
-    of_bucket = cast(Any, path)
-    return of_bucket.path, of_bucket.fs.fs
-
-
-def parquet_file(path: str | Path, **options: Any) -> pq.ParquetFile:
-    """Return an opened Parquet file; of a bucket, what is near in it is read by one request."""
-    found = place(path)
-    source, filesystem = on_arrow(found)
-    if filesystem is None:
-        return pq.ParquetFile(source, **options)
-    return pq.ParquetFile(source, filesystem=filesystem, pre_buffer=True, **options)
-
-
-def parquet_writer(path: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
-    """Return an opened Parquet file to be written; of a bucket it is there when it is closed."""
-    source, filesystem = on_arrow(path)
-    return pq.ParquetWriter(source, schema, filesystem=filesystem, **options)
-
-
 def files_below(folder: Path) -> list[Path]:
     """Return the files at any depth below a bucket's ``folder``, in order of their names."""
-    of_bucket = cast(Any, folder)
-    found = of_bucket.fs.fs.get_file_info(pafs.FileSelector(of_bucket.path, recursive=True))
-    return [place(f"s3://{info.path}") for info in found if info.type is pafs.FileType.File]
+    found: list[Path] = cast(Any, folder).files_below()
+    return found
 
 
 def remove_folder(folder: Path) -> None:

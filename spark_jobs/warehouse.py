@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from spark_jobs.arrow_places import on_arrow
 from spark_jobs.day_runs import (
     carried_of,
     day_folder,
@@ -19,7 +20,7 @@ from spark_jobs.day_runs import (
     run_tables,
 )
 from spark_jobs.errors import BadInputError
-from spark_jobs.places import is_in_bucket, on_arrow
+from spark_jobs.places import is_in_bucket
 from spark_jobs.settings import CLUSTER_PATTERN
 from spark_jobs.tables import TABLES, partition_columns
 

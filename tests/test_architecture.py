@@ -98,6 +98,7 @@ ROOMS = {
             "spark_jobs.tables",
             "spark_jobs.errors",
             "spark_jobs.explain.explanation",
+            "spark_jobs.places",
             "spark_jobs.report",
             "spark_jobs.settings",
             "spark_jobs.warehouse",
@@ -130,6 +131,7 @@ ROOMS = {
     ),
     "expectations": (
         {
+            "spark_jobs.arrow_places",
             "spark_jobs.places",
             "spark_jobs.tables",
             "spark_jobs.errors",

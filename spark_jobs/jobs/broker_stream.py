@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.places import parquet_file
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.transforms.request_lanes import (
     ANSWER_COLUMNS,
     FETCHES,

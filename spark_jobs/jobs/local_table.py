@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.arrow_places import on_arrow
 from spark_jobs.jobs.table_versions import new_version, take_version
-from spark_jobs.places import on_arrow, remove_folder
+from spark_jobs.places import remove_folder
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
 

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.survey_requests import Survey
-from spark_jobs.places import parquet_file
 from spark_jobs.tables import LOCATED_CHANGES, REQUESTS
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.located_changes import REQUEST_COLUMNS, located_changes

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.arrow_places import parquet_writer
 from spark_jobs.jobs.file_report import Part
 from spark_jobs.jobs.parquet_layout import layout
-from spark_jobs.places import parquet_writer
 from spark_jobs.tables import TABLES
 
 ROW_GROUP_ROWS = 65_536

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.who_serves import CONTROLLER_APIS, ZOOKEEPER_APIS
-from spark_jobs.places import parquet_file, place
+from spark_jobs.places import place
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.tables import REQUESTS
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS

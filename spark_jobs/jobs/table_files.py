@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.arrow_places import parquet_writer
 from spark_jobs.jobs.parquet_layout import layout
 from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
-from spark_jobs.places import parquet_writer
 
 # What readers of few rows look for.
 SEARCHED_BY = (

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs.arrow_places import on_arrow
 from spark_jobs.day_runs import draft_of
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.jobs import local_table, table_versions
@@ -25,7 +26,7 @@ from spark_jobs.jobs.table_versions import (
     put_table,
 )
 from spark_jobs.object_storage import S3Files
-from spark_jobs.places import on_arrow, place
+from spark_jobs.places import place
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope, days_of, read_table
 from tests.spark_jobs.jobs.test_table_versions import (
