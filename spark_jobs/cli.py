@@ -43,6 +43,7 @@ from spark_jobs.cli_options import (
 )
 from spark_jobs.cli_proposals import list_proposals
 from spark_jobs.errors import BadInputError
+from spark_jobs.places import usable_place
 from spark_jobs.warehouse import RunScope
 
 if TYPE_CHECKING:
@@ -265,7 +266,11 @@ def score(
     warehouse: Annotated[
         Path | None,
         typer.Option(
-            "--warehouse", "-w", help="Score what is in this warehouse [default: audit anew]."
+            "--warehouse",
+            "-w",
+            parser=usable_place,
+            help="Score what is in this warehouse [default: audit anew].",
+            metavar="PLACE",
         ),
     ] = None,
     cluster: Cluster = None,
