@@ -37,13 +37,13 @@ from spark_jobs.cli_options import (
     ReplayMode,
     Rollback,
     Scenario,
+    ScoredWarehouse,
     Snapshot,
     Timezone,
     Warehouse,
 )
 from spark_jobs.cli_proposals import list_proposals
 from spark_jobs.errors import BadInputError
-from spark_jobs.places import usable_place
 from spark_jobs.warehouse import RunScope
 
 if TYPE_CHECKING:
@@ -263,16 +263,7 @@ def score(
     capture: Annotated[
         Path, typer.Argument(help="Archive folder with broker=<id> folders.", metavar="CAPTURE")
     ],
-    warehouse: Annotated[
-        Path | None,
-        typer.Option(
-            "--warehouse",
-            "-w",
-            parser=usable_place,
-            help="Score what is in this warehouse [default: audit anew].",
-            metavar="PLACE",
-        ),
-    ] = None,
+    warehouse: ScoredWarehouse = None,
     cluster: Cluster = None,
     day: OptionalDay = None,
     broker_version: BrokerVersion = None,

@@ -110,6 +110,16 @@ OptionalWarehouse = Annotated[
         metavar="PLACE",
     ),
 ]
+ScoredWarehouse = Annotated[
+    Path | None,
+    typer.Option(
+        "--warehouse",
+        "-w",
+        parser=usable_place,
+        help="Score what is in this warehouse [default: audit anew].",
+        metavar="PLACE",
+    ),
+]
 Scenario = Annotated[
     Path | None,
     typer.Option(

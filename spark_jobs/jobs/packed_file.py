@@ -75,7 +75,11 @@ def _why(path: Path, error: OSError) -> str:
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{path} may not be read by this user ({error.strerror}). Correct its permissions."
-    return f"{path} cannot be read: {error.strerror or said_of_storage(error) or error}."
+    return f"{path} cannot be opened: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.strerror}." if error.strerror else said_of_storage(error) or f"{error}."
 
 
 class _Object(io.RawIOBase):
@@ -97,7 +101,7 @@ class _Object(io.RawIOBase):
         try:
             return cast(Any, self._opened).readinto(buffer) or 0
         except OSError as error:
-            raise BadInputError(_why(self._path, error)) from error
+            raise BadInputError(f"{self._path} was read to a part: {_reason(error)}") from error
 
     def tell(self) -> int:
         """Return how many bytes were read."""

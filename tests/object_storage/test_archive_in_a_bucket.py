@@ -54,9 +54,9 @@ def test_a_log_of_which_a_part_cannot_be_had_is_not_taken_for_one_that_is_cut(
     log.write_bytes(LINES * 10)
     blocks = line_blocks(log)
     next(blocks)
-    with storage.refusing(), pytest.raises(BadInputError, match="refuses these credentials"):
+    with storage.refusing(), pytest.raises(BadInputError, match=r"read to a part: .* refuses"):
         list(blocks)
-    with storage.refusing(), pytest.raises(BadInputError, match="cannot be read"):
+    with storage.refusing(), pytest.raises(BadInputError, match=r"cannot be opened: .* refuses"):
         list(line_blocks(log))
     with pytest.raises(BadInputError, match="is gone"):
         list(line_blocks(archive / "other.log"))
