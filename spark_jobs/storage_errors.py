@@ -50,7 +50,10 @@ def said_of_storage(error: BaseException) -> str | None:
             "It takes AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the machine's "
             "role, which must be allowed to list, read, write and delete in the bucket."
         )
-    return f"The object storage at {where} gave up ({code.lower()}: {detail})."
+    return (
+        f"The object storage at {where} gave up ({code.lower()}: {detail}). Check AWS_REGION and "
+        "AWS_ENDPOINT_URL."
+    )
 
 
 def no_bucket(name: str) -> str:

@@ -69,7 +69,7 @@ class Audited:
     @property
     def scope(self) -> RunScope:
         """Return the day in the bucket."""
-        return RunScope(place(f"s3://{self.bucket}/warehouse"), "default", DAY)
+        return RunScope(place(f"s3://{self.bucket}/a warehouse"), "default", DAY)
 
 
 def run(command: list[str], environment: dict[str, str], cwd: Path) -> subprocess.CompletedProcess:
@@ -125,7 +125,7 @@ def audited(
         command = [
             str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.master,
             "--py-files", str(package), str(entry),
-            "run", f"s3://{bucket}/archive", "--warehouse", f"s3://{bucket}/warehouse",
+            "run", f"s3://{bucket}/archive", "--warehouse", f"s3://{bucket}/a warehouse",
         ]  # fmt: skip
         done = run(command, environment, folder)
         yield Audited(cluster, bucket, done, on_disk(folder / "on disk"))
