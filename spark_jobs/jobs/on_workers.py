@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.worker_memory import keep_modules
 from spark_jobs.places import is_in_bucket, refusal
 
 Item = TypeVar("Item")
@@ -110,7 +111,9 @@ def on_workers(
 
     def checked(item: Item) -> Found | _Refused:
         why = needs.refusal()
-        return run(item) if why is None else _Refused(why)
+        found = run(item) if why is None else _Refused(why)
+        keep_modules()
+        return found
 
     try:
         found = spark.sparkContext.parallelize(items, len(items)).map(checked).collect()
