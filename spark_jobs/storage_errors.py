@@ -8,7 +8,7 @@ import re
 _SAID = re.compile(
     r"AWS Error (?P<code>\w+)(?: \(HTTP status \d+\))? during \w+ operation: "
     r"(?P<detail>.*?)(?: \(Request ID.*)?$",
-    re.DOTALL,
+    re.MULTILINE,  # a worker's traceback may stand around it
 )
 _UNREACHABLE = frozenset({"NETWORK_CONNECTION", "REQUEST_TIMEOUT"})
 _REFUSED = frozenset(

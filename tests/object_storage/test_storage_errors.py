@@ -89,10 +89,26 @@ def test_what_cannot_be_looked_at_is_not_taken_for_missing(
     assert key.read_bytes() == b"1"
 
 
-def test_an_error_while_spark_writes_is_said_too() -> None:
-    class Py4JJavaError(Exception):
-        __module__ = "py4j.protocol"
+class Py4JJavaError(Exception):
+    """What Spark raises, as far as it matters."""
 
+    __module__ = "py4j.protocol"
+
+
+def test_of_a_worker_s_traceback_the_service_s_words_are_said() -> None:
+    said = said_of(
+        Py4JJavaError(
+            "Traceback (most recent call last):\n  File x\nOSError: When reading information for "
+            "key 'k' in bucket 'b': AWS Error SLOW_DOWN during GetObject operation: Please reduce "
+            "your request rate. (Request ID: 7)\n\tat java.base/java.lang.Thread.run"
+        )
+    )
+    assert said is not None
+    assert "gave up (slow_down: Please reduce your request rate.). Check" in said
+    assert "Thread" not in said
+
+
+def test_an_error_while_spark_writes_is_said_too() -> None:
     missing = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem"
     said = said_of(Py4JJavaError(f"An error occurred\n: {missing} not found"))
     assert said is not None
