@@ -91,8 +91,8 @@ def _columns(
     return nothing | {
         "broker_id": pa.array(np.full(n, broker_id), pa.int32()),
         "log_time_ms": pa.array(rows.written_ms),
-        "recorded_earliest_ms": pa.array(rows.recorded_ms - 1),
-        "recorded_latest_ms": pa.array(rows.recorded_ms),
+        "recorded_earliest_ms": pa.array(rows.recorded_ms - 2),
+        "recorded_latest_ms": pa.array(rows.recorded_ms + 1),
         "recorded_estimate_us": pa.array(rows.recorded_ms * 1000),
         "connection": named(connection, client),
         "correlation_id": pa.array(np.arange(first, first + n), pa.int32()),
