@@ -66,8 +66,8 @@ class MadeLogs:
 
 def write_logs(folder: Path, megabytes: float) -> MadeLogs:
     """Write an archive of about so many megabytes, on all cores."""
-    templates = {name: _template(name) for name in ("PRODUCE", "FETCH")}
-    traffic = _traffic(megabytes, templates)
+    templates = {name: template_of(name) for name in ("PRODUCE", "FETCH")}
+    traffic = traffic_of(megabytes, templates)
     rows = [broker_rows(traffic, broker_id) for broker_id in range(BROKERS)]
     tasks = list(zip(range(1, BROKERS + 1), rows, _correlation_ids(rows), strict=True))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
@@ -79,11 +79,11 @@ def write_logs(folder: Path, megabytes: float) -> MadeLogs:
     return MadeLogs(log_bytes, sum(map(len, rows)), record_bytes)
 
 
-def _traffic(megabytes: float, templates: dict[str, Template]) -> Traffic:
+def traffic_of(megabytes: float, templates: dict[str, Template]) -> Traffic:
     """Return as many requests as fill the megabytes, and what a produce weighs beyond its batch."""
     few = Traffic(2 * BROKERS * 1000, BROKERS, CLIENTS, THROTTLED, bytes_min=BYTES_MIN)
     rows = next(broker_rows(few, 0).parts(1000))[1]
-    lines = list(_lines(rows, np.arange(1000), 1, few, templates))
+    lines = list(lines_of(rows, np.arange(1000), 1, few, templates))
     requests = int(megabytes * 1e6 / np.mean([len(line) for line in lines]))
     place = int(np.flatnonzero(rows.is_produce)[0])
     said = json.loads(lines[place][lines[place].index("{") : lines[place].rindex("}") + 1])
@@ -109,7 +109,7 @@ def _correlation_ids(brokers: list[BrokerRows]) -> list[np.ndarray]:
     return np.split(counted, np.cumsum([len(rows) for rows in brokers])[:-1])
 
 
-def _template(api_name: str) -> Template:
+def template_of(api_name: str) -> Template:
     """Return the first captured line of the request by an authenticated client, with one size."""
     for log in find_archive(EXAMPLE, "default").request_logs:
         for line in b"".join(line_blocks(log.path)).decode().splitlines():
@@ -148,11 +148,11 @@ def _write_log(
     with path.open("w", encoding="utf-8") as log:
         for first, part in rows.parts(ROWS_AT_ONCE):
             ids = correlation_id[first : first + len(part)]
-            log.writelines(_lines(part, ids, broker_id, traffic, templates))
+            log.writelines(lines_of(part, ids, broker_id, traffic, templates))
     return path.stat().st_size
 
 
-def _lines(
+def lines_of(
     rows: BrokerRows,
     correlation_id: np.ndarray,
     broker_id: int,

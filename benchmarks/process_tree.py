@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -51,8 +51,8 @@ class CommandFailedError(RuntimeError):
 def run(module: str, arguments: Sequence[str], steps: Mapping[str, str] | None = None) -> Taken:
     """Return what ``python -m module arguments`` took.
 
-    ``steps`` names the steps in their order, and the regular expression of the line of output or
-    errors that each ends with. Raises CommandFailedError where the command fails, or a step's line
+    ``steps`` names the steps in their order, and the regular expression of the line that each ends
+    with, on standard error. Raises CommandFailedError where the command fails, or a step's line
     does not come.
     """
     command = [sys.executable, "-m", module, *arguments]
@@ -66,16 +66,19 @@ def run(module: str, arguments: Sequence[str], steps: Mapping[str, str] | None =
     said: deque[str] = deque(maxlen=_LINES_KEPT)
     errors: deque[str] = deque(maxlen=_LINES_KEPT)
 
-    def read(stream: IO[str] | None, kept: deque[str]) -> None:
+    def read(stream: IO[str] | None, kept: deque[str], take: Callable[[str], None]) -> None:
         assert stream is not None
         for line in stream:
             kept.append(line.rstrip())
-            if ends.is_end(line):
-                ends.cpu_s.append(tree.look())
+            take(line)
+
+    def end_step(line: str) -> None:
+        if ends.is_end(line):
+            ends.cpu_s.append(tree.look())
 
     readers = [
-        threading.Thread(target=read, args=each)
-        for each in ((process.stdout, said), (process.stderr, errors))
+        threading.Thread(target=read, args=(process.stdout, said, lambda line: None)),
+        threading.Thread(target=read, args=(process.stderr, errors, end_step)),
     ]
     for reader in readers:
         reader.start()
@@ -130,15 +133,13 @@ class _StepEnds:
         self.cpu_s: list[float] = []
         self._names = list(steps)
         self._lines = deque(re.compile(line) for line in steps.values())
-        self._lock = threading.Lock()
 
     def is_end(self, line: str) -> bool:
         """Return whether ``line`` ends the step that is waited for; the next one is waited for."""
-        with self._lock:
-            if not self._lines or not self._lines[0].match(line):
-                return False
-            self._lines.popleft()
-            return True
+        if not self._lines or not self._lines[0].match(line):
+            return False
+        self._lines.popleft()
+        return True
 
     def missing(self) -> str | None:
         """Return the step whose line has not come."""
