@@ -328,6 +328,19 @@ RATE_ROLLUPS = pa.schema(
     ]
 )
 
+# A sensor's state some time before the day's end, and the first amount that it lacks. Nothing in it
+# is null; Arrow would not take a null of the whole if that were said.
+RESUMES_FROM = pa.struct(
+    [
+        pa.field("at_ms", I64),
+        pa.field("source_file", STR),
+        pa.field("source_line", I64),
+        pa.field("sensor_epoch", I32),
+        pa.field("sensor_seq", I64),
+        pa.field("sample_index", I32),
+        pa.field("samples", pa.list_(SAMPLE)),
+    ]
+)
 QUOTA_STATE = pa.schema(
     [
         _required("broker_id", I32),
@@ -338,6 +351,8 @@ QUOTA_STATE = pa.schema(
         _required("samples", pa.list_(SAMPLE)),
         pa.field("tokens", F64),
         pa.field("last_update_ms", I64),
+        # Where the next day's replay begins with the sensor; null: with what the row says.
+        pa.field("resumes_from", RESUMES_FROM),
     ]
 )
 

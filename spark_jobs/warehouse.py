@@ -47,6 +47,11 @@ class RunScope:
         """Return the same cluster a day earlier: where its states and inventory are taken from."""
         return self.on(self.day - dt.timedelta(days=1))
 
+    @property
+    def day_after(self) -> RunScope:
+        """Return the same cluster a day later: what followed tells of a day's last throttles."""
+        return self.on(self.day + dt.timedelta(days=1))
+
     def on(self, day: dt.date) -> RunScope:
         """Return another day as this run has it; as published where the run did not write it."""
         other = replace(self, day=day)

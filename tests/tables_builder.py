@@ -244,6 +244,15 @@ _DEFAULTS: dict[str, Row] = {
         ],
         "tokens": None,
         "last_update_ms": None,
+        "resumes_from": {
+            "at_ms": NOON_MS + 2,
+            "source_file": _LOG_FILE,
+            "source_line": 1,
+            "sensor_epoch": 0,
+            "sensor_seq": 0,
+            "sample_index": 0,
+            "samples": [],
+        },
     },
     "topic_inventory": {"topic": "orders", "partitions": 6},
     "findings": {

@@ -7,8 +7,8 @@ some; so what is read is sorted without a shuffle, and no more is held than over
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,17 +28,24 @@ CHUNK_ROWS = 262_144
 _BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"
 _THROTTLES = "api_key", "throttle_time_ms"
 _SIZES = "topics.list.element.records_bytes"
+_FOREVER_US = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Where some of a broker's requests are; none of them is estimated before ``first_us``."""
+    """Where some of a broker's requests are: estimated from ``first_us`` to ``last_us``.
+
+    Those before ``from_us`` and from ``until_us`` on are left out.
+    """
 
     path: str
     index: int
     rows: int
     first_us: int
     is_shared: bool  # with other brokers
+    last_us: int = _FOREVER_US
+    from_us: int | None = None
+    until_us: int | None = None
 
 
 def row_groups(folder: Path) -> dict[int, list[RowGroup]]:
@@ -49,23 +56,40 @@ def row_groups(folder: Path) -> dict[int, list[RowGroup]]:
         places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
         for index in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(index)
-            brokers, first_us = _statistics(file, index, places)
+            brokers, first_us, last_us = _statistics(file, index, places)
             for broker_id in brokers:
                 found[broker_id].append(
-                    RowGroup(str(path), index, group.num_rows, first_us, len(brokers) > 1)
+                    RowGroup(str(path), index, group.num_rows, first_us, len(brokers) > 1, last_us)
                 )
     return dict(found)
 
 
-def _statistics(file: pq.ParquetFile, index: int, places: dict[str, int]) -> tuple[list[int], int]:
-    """Return the brokers of a row group and its first estimate."""
+def groups_since(groups: Iterable[RowGroup], from_us: int) -> list[RowGroup]:
+    """Return where the requests estimated from then on are."""
+    return [
+        replace(group, first_us=max(group.first_us, from_us), from_us=from_us)
+        for group in groups
+        if group.last_us >= from_us
+    ]
+
+
+def groups_before(groups: Iterable[RowGroup], until_us: int) -> list[RowGroup]:
+    """Return where the requests estimated before then are."""
+    return [replace(group, until_us=until_us) for group in groups if group.first_us < until_us]
+
+
+def _statistics(
+    file: pq.ParquetFile, index: int, places: dict[str, int]
+) -> tuple[list[int], int, int]:
+    """Return the brokers of a row group, its first estimate and its last."""
     group = file.metadata.row_group(index)
     broker, estimate = (group.column(places[name]).statistics for name in (_BROKER, _ESTIMATE))
     is_told = all(told is not None and told.has_min_max for told in (broker, estimate))
     if is_told and broker.min == broker.max:
-        return [broker.min], estimate.min
+        return [broker.min], estimate.min, estimate.max
     rows = file.read_row_group(index, columns=[_BROKER, _ESTIMATE])
-    return sorted(pc.unique(rows[_BROKER]).to_pylist()), pc.min(rows[_ESTIMATE]).as_py() or 0
+    first_us, last_us = (pc.min_max(rows[_ESTIMATE]).as_py()[name] or 0 for name in ("min", "max"))
+    return sorted(pc.unique(rows[_BROKER]).to_pylist()), first_us, last_us
 
 
 def request_chunks(
@@ -85,7 +109,7 @@ def request_chunks(
     files: dict[str, pq.ParquetFile] = {}
     fresh = 0
     for place, group in enumerate(coming):
-        held.append(_read(group, broker_id, columns, files))
+        held.append(read_group(group, broker_id, columns, files))
         fresh += group.rows
         is_last = place + 1 == len(coming)
         if fresh < rows_min and not is_last:
@@ -114,9 +138,13 @@ def _has_throttled_fetch(path: str, groups: Sequence[RowGroup]) -> bool:
     return False
 
 
-def _read(
+def read_group(
     group: RowGroup, broker_id: int, columns: Sequence[str], files: dict[str, pq.ParquetFile]
 ) -> pa.Table:
+    """Return a broker's requests in a row group, the estimate among their ``columns``.
+
+    ``files`` keeps the last file open. Text comes as dictionaries.
+    """
     if group.path not in files:
         files.clear()
         files[group.path] = pq.ParquetFile(group.path, read_dictionary=list(NAME_COLUMNS))
@@ -127,6 +155,10 @@ def _read(
     rows = files[group.path].read_row_group(group.index, columns=read, use_threads=False)
     if group.is_shared:
         rows = rows.filter(pc.equal(rows[_BROKER], broker_id))
+    if group.from_us is not None:
+        rows = rows.filter(pc.greater_equal(rows[_ESTIMATE], group.from_us))
+    if group.until_us is not None:
+        rows = rows.filter(pc.less(rows[_ESTIMATE], group.until_us))
     return rows.select(columns)
 
 

@@ -19,7 +19,9 @@ from spark_jobs.judge.verdicts import RATE_VERDICTS, Tolerances
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.transforms import lane_tables
 from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.lane_agreement import LaneAgreement
+from spark_jobs.transforms.lane_interval import LaneInterval
 from spark_jobs.transforms.lane_seconds import Columns, LaneSeconds, rate_rows
 from spark_jobs.transforms.lane_settling import (
     SAMPLES_MAX,
@@ -55,6 +57,7 @@ class ReplayTask:
     tolerances: Tolerances
     folder: Path  # where the tables' files are staged
     has_request_quotas: bool
+    interval: Interval
 
 
 @dataclass(slots=True)
@@ -67,11 +70,15 @@ class ReplayReport:
 
 @dataclass(frozen=True, slots=True)
 class BrokerShare:
-    """A share of one broker's sensors, and where the broker's requests are."""
+    """A share of one broker's sensors, and where the broker's requests are.
+
+    ``around`` has those before the interval that no state has, and those after it that tell of it.
+    """
 
     broker_id: int
     groups: Sequence[RowGroup]
     share: Share
+    around: Sequence[RowGroup] = ()
 
     @property
     def rows(self) -> int:
@@ -80,7 +87,9 @@ class BrokerShare:
 
 
 def broker_shares(
-    brokers: Mapping[int, Sequence[RowGroup]], tasks_at_once: int
+    brokers: Mapping[int, Sequence[RowGroup]],
+    tasks_at_once: int,
+    around: Mapping[int, Sequence[RowGroup]] | None = None,
 ) -> list[BrokerShare]:
     """Return what is replayed by a task each, the largest first.
 
@@ -92,7 +101,8 @@ def broker_shares(
     shares = []
     for broker_id, groups in brokers.items():
         of = min(max(round(rows[broker_id] / fair), 1), SHARES_MAX)
-        shares += [BrokerShare(broker_id, groups, Share(place, of)) for place in range(of)]
+        beyond = (around or {}).get(broker_id, ())
+        shares += [BrokerShare(broker_id, groups, Share(place, of), beyond) for place in range(of)]
     return sorted(shares, key=lambda share: -share.rows)
 
 
@@ -101,7 +111,7 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
     broker_id = broker.broker_id
     files = TableFiles(task.folder)
     report = ReplayReport()
-    lanes = {quota_type: _Lane(_opened(broker, quota_type, task)) for quota_type in LANES}
+    lanes = {quota_type: _lane(broker, quota_type, task) for quota_type in LANES}
     expand = RequestLanes(
         broker_id,
         task.resolutions,
@@ -111,12 +121,12 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
         task.lost,
     )
     try:
-        for requests, order, until_ms in request_chunks(broker.groups, broker_id):
+        for requests, order, until_ms in request_chunks(
+            [*broker.groups, *broker.around], broker_id
+        ):
             for quota_type, rows in expand.rows(requests, order).items():
-                lane = lanes[quota_type]
-                lane.lane.take(rows)
-                if until_ms is None or lane.lane.is_due(DECIDE_ROWS):
-                    lane.decide(until_ms, files, report, shared=task.has_request_quotas)
+                for decided in lanes[quota_type].decided(rows, until_ms):
+                    lanes[quota_type].write(decided, files, report)
         for lane in lanes.values():
             lane.close(files)
     except BaseException:
@@ -126,9 +136,9 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
     return report
 
 
-def _opened(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> RateLane:
+def _lane(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> _Lane:
     rules = task.rules[broker.broker_id]
-    return RateLane(
+    lane = RateLane(
         broker.broker_id,
         SensorCodes(broker.share),
         LaneStates(rules, quota_type),
@@ -137,6 +147,8 @@ def _opened(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> Rat
         task.carried,
         unrecords=quota_type is QuotaType.CONSUMER_BYTE_RATE,
     )
+    of_interval = LaneInterval(lane, task.interval, DECIDE_ROWS, reads_around=bool(broker.around))
+    return _Lane(of_interval, shared=task.has_request_quotas)
 
 
 def _settling(rules: BrokerRules, quota_type: QuotaType) -> Settling:
@@ -150,21 +162,19 @@ def _settling(rules: BrokerRules, quota_type: QuotaType) -> Settling:
 class _Lane:
     """One lane and what is gathered from its decisions."""
 
-    def __init__(self, lane: RateLane) -> None:
-        self.lane = lane
+    def __init__(self, of_interval: LaneInterval, *, shared: bool) -> None:
+        self.lane = of_interval.lane
+        self.decided = of_interval.decided
+        self._states = of_interval.states
+        self._shared = shared
         self._seconds, self._agreement = LaneSeconds(), LaneAgreement()
-        self._kind = lane.states.quota_type
-        self._is_compared = lane.states.quota_type == QuotaType.PRODUCER_BYTE_RATE
+        self._kind = self.lane.states.quota_type
+        self._is_compared = self.lane.states.quota_type == QuotaType.PRODUCER_BYTE_RATE
 
-    def decide(
-        self, until_ms: int | None, files: TableFiles, report: ReplayReport, *, shared: bool
-    ) -> None:
-        """Write what is settled by then."""
-        decided = self.lane.decide(until_ms)
-        if decided is None:
-            return
-        table = "replayed" if shared else "decisions"
-        rows = lane_tables.decisions(decided, self.lane, shared=shared)
+    def write(self, decided: Decided, files: TableFiles, report: ReplayReport) -> None:
+        """Write decisions, and what is known of the seconds before them."""
+        table = "replayed" if self._shared else "decisions"
+        rows = lane_tables.decisions(decided, self.lane, shared=self._shared)
         files.add(table, rows, self._kind)
         _count(decided, report.verdicts)
         self._write_seconds(self._seconds.take(decided), files)
@@ -174,7 +184,7 @@ class _Lane:
     def close(self, files: TableFiles) -> None:
         """Write what is known at the end."""
         self._write_seconds(self._seconds.rest(), files)
-        files.add("quota_state", lane_tables.states(self.lane))
+        files.add("quota_state", lane_tables.states(*self._states()))
         if self._is_compared:
             files.add("agreement", self._agreement.rows(self.lane))
 

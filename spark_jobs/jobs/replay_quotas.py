@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_rules import profiled_brokers
 from spark_jobs.jobs.broker_stream import RowGroup, row_groups
+from spark_jobs.jobs.day_edges import around_day, handed_on, interval_of, known_from_ms
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.mutation_lane import replay_amounts
@@ -54,8 +55,9 @@ def replay_quotas(
 ) -> str:
     """Write decisions, rates, quota_state and topic_inventory of a day; return what was decided.
 
-    The state of the day before is taken over where it was audited, so a day replays as if the log
-    had never been cut at midnight.
+    The state of the day before is taken over where it was audited, and the first minutes of the day
+    after are looked at where it was ingested: so a day replays as if the log had never been cut at
+    midnight.
     """
     settings = settings or JudgeSettings()
     before = scope.day_before
@@ -70,16 +72,18 @@ def replay_quotas(
     )
     resolutions = resolutions_of(scope, survey)
     folder = scope.warehouse / f".staged-{uuid.uuid4().hex}"
+    carried = handed_on(before)
     task = ReplayTask(
         rules=rules,
         resolutions=resolutions,
-        carried=carried_states(before),
+        carried=carried,
         controller_listeners=survey.controller_listeners,
         broker_log=read_broker_log(scope),
         lost=read_lost_requests(scope, resolutions),
         tolerances=tolerances(settings),
         folder=folder,
         has_request_quotas=resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE),
+        interval=interval_of(scope),
     )
     inventory = read_inventory(before)
     folder.mkdir(parents=True)
@@ -96,10 +100,18 @@ def replay_quotas(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     _write_inventory(scope, inventory)
-    put_carried(state_digest(before) if has_state(before) else None, state_digest(scope), scope)
+    put_carried(_handed_on_by(before), state_digest(scope), scope)
     total = sum(verdicts.values())
     parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
     return f"replayed {total:,} decisions ({parts or 'no quota was ever set'}){_missing(scope)}"
+
+
+def _handed_on_by(before: RunScope) -> str | None:
+    """Return the digest of what a day's replay said that it hands on; None: it was not audited."""
+    if not has_state(before):
+        return None
+    carried = before.carried()
+    return None if carried is None else carried["after"]
 
 
 def _missing(scope: RunScope) -> str:
@@ -118,8 +130,8 @@ def resolutions_of(
     scope: RunScope, survey: Survey, *, as_answered: bool = False
 ) -> ResolutionTable:
     """Return the timeline as arrays; ``as_answered``: as if brokers knew at once of changes."""
-    known_from_ms = {} if has_state(scope.day_before) else survey.first_ms
-    return ResolutionTable(read_timeline(scope, as_answered=as_answered), known_from_ms)
+    known_ms = known_from_ms(scope, survey.first_ms)
+    return ResolutionTable(read_timeline(scope, as_answered=as_answered), known_ms)
 
 
 def _replay_brokers(
@@ -131,7 +143,8 @@ def _replay_brokers(
     """Stage what all brokers decided on bandwidth quotas."""
     if not brokers:
         return Counter()
-    shares = broker_shares(brokers, spark.sparkContext.defaultParallelism)
+    around = around_day(scope, task.carried)
+    shares = broker_shares(brokers, spark.sparkContext.defaultParallelism, around)
     attempts = task.folder / "attempts"
     attempts.mkdir()
     # Loaded once by a worker, which then resolves a client once for all brokers.

@@ -5,24 +5,50 @@ from __future__ import annotations
 import io
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
-from spark_jobs.tables import TABLES
+from spark_jobs.jobs.day_edges import open_requests
 from spark_jobs.warehouse import RunScope, read_table
 
-_ORDER = {
-    "quota_state": ("broker_id", "quota_type", "quota_user", "quota_client_id", "sensor_epoch"),
-    "topic_inventory": ("topic",),
-}
+_KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+_AT_THE_END = ("sensor_epoch", "sensor_seq", "sample_index", "samples", "tokens", "last_update_ms")
+# Not the file and line, which are others when a file was rotated.
+_RESUMED = ("at_ms", "sensor_epoch", "sensor_seq", "sample_index", "samples")
+_READ_AGAIN = (
+    "broker_id", "recorded_estimate_us", "connection", "correlation_id", "api_name", "user",
+    "client_id", "throttle_time_ms", "request_bytes", "response_bytes",
+)  # fmt: skip
 
 
 def state_digest(scope: RunScope) -> str:
-    """Return the same for the same states and partitions, in whatever order they were written."""
+    """Return the same for the same states and partitions, in whatever order they were written.
+
+    Requests that the states lack, and the next day's replay reads, are part of it.
+    """
+    requests = open_requests(scope, _READ_AGAIN)
     total = xxhash.xxh3_128()
-    for table, order in _ORDER.items():
-        rows = read_table(scope, table).sort_by([(name, "ascending") for name in order])
+    for rows, order in (
+        (_states(scope), _KEY),
+        (read_table(scope, "topic_inventory"), ("topic",)),
+        (requests, _READ_AGAIN),
+    ):
+        in_order = rows.sort_by([(name, "ascending") for name in order])
         sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, TABLES[table]) as writer:
-            writer.write_table(rows.combine_chunks())
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(in_order.combine_chunks())
         total.update(sink.getbuffer())
     return total.hexdigest()
+
+
+def _states(scope: RunScope) -> pa.Table:
+    """Return the sensors as they are handed on: those at the end only where nothing else is."""
+    rows = read_table(scope, "quota_state").combine_chunks()
+    resumed = rows["resumes_from"].combine_chunks()
+    columns = {name: rows[name] for name in _KEY}
+    columns |= {f"resumed_{name}": pc.struct_field(resumed, name) for name in _RESUMED}
+    is_ended = resumed.is_null()
+    for name in _AT_THE_END:
+        whole = rows[name].combine_chunks()
+        columns[name] = pc.if_else(is_ended, whole, pa.scalar(None, whole.type))
+    return pa.table(columns)

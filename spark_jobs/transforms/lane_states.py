@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,14 @@ class LaneStates:
 
     def __post_init__(self) -> None:
         self.states = self.fresh(0)
+
+    def copied(self) -> LaneStates:
+        """Return the same states, to be moved on by themselves."""
+        other = copy(self)
+        other.states = self.states.take(np.arange(len(self.epoch)))
+        for name in ("epoch", "seq", "restart_ms", "at_ms"):
+            setattr(other, name, getattr(self, name).copy())
+        return other
 
     def fresh(self, n: int) -> SensorStates:
         """Return the states of ``n`` sensors that have not recorded anything."""

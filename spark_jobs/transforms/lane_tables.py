@@ -16,6 +16,7 @@ from spark_jobs.transforms.coded_columns import (
     named_sensors,
     table_of,
 )
+from spark_jobs.transforms.handover import Handover
 from spark_jobs.transforms.lane_states import NEVER_MS
 from spark_jobs.transforms.rate_lane import Decided, RateLane
 from spark_jobs.transforms.sensor_replay import DECISION, REPLAYED
@@ -65,8 +66,8 @@ def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:
     return table_of(columns, coded(REPLAYED), n)
 
 
-def states(lane: RateLane) -> pa.Table:
-    """Return rows of QUOTA_STATE: each sensor after its last settled amount."""
+def states(lane: RateLane, handover: Handover) -> pa.Table:
+    """Return rows of QUOTA_STATE: each sensor after its last amount, and what is handed on."""
     held = lane.states
     sensor = np.flatnonzero(held.at_ms != NEVER_MS)
     n = len(sensor)
@@ -80,6 +81,7 @@ def states(lane: RateLane) -> pa.Table:
         "sensor_seq": pa.array(held.seq[sensor]),
         "sample_index": pa.array(held.states.index[sensor], pa.int32()),
         "samples": _samples(held.states.take(sensor)),
+        "resumes_from": handover.rows(sensor),
     }
     return table_of(columns, QUOTA_STATE, n)
 

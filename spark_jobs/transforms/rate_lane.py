@@ -6,8 +6,9 @@ sensor. What is not settled waits with the rows of the next chunk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -44,6 +45,11 @@ class Decided:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def take(self, places: np.ndarray) -> Decided:
+        """Return the decisions at these places."""
+        columns = (getattr(self, f.name)[places] for f in fields(self)[1:])
+        return Decided(self.rows.take(places), *columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +89,26 @@ class RateLane:
         """Begin with what sensors held before; ``unrecords``: throttled amounts are taken back."""
         self.broker_id, self.codes, self.states = broker_id, codes, states
         self._settling, self._tolerances = settling, tolerances
-        self._carried = carried
+        self.carried_states = carried
         self._unrecords = unrecords
         self._parts: list[LaneRows] = []
         self._waiting = self._new = 0
+
+    def fork(self) -> RateLane:
+        """Return a lane that goes on from here on its own, with the same numbers of sensors."""
+        other = copy(self)
+        other.states = self.states.copied()
+        other._parts = list(self._parts)
+        return other
+
+    def waiting(self) -> Sequence[LaneRows]:
+        """Return the rows that are not settled, those of each sensor in order."""
+        return tuple(self._parts)
+
+    def carried(self, sensor: int) -> CarriedState | None:
+        """Return what a sensor was handed on with, if it was."""
+        key = (self.broker_id, str(self.states.quota_type), *self.codes.names[sensor])
+        return self.carried_states.get(key)
 
     def is_due(self, rows_min: int) -> bool:
         """Return whether so many rows came since the last :meth:`decide` that it pays again."""
@@ -143,12 +165,11 @@ class RateLane:
 
     def _take_over(self, rows: OrderedRows, firsts: np.ndarray) -> None:
         """Set what the sensors of these rows, their first ones, held before."""
-        if not self._carried:
+        if not self.carried_states:
             return
         for row in firsts.tolist():
             code = int(rows.sensor[row])
-            key = (self.broker_id, self.states.quota_type, *self.codes.names[code])
-            state = self._carried.get(key)
+            state = self.carried(code)
             if state is not None:
                 self.states.take_over(code, state, int(rows.restart_ms[row]), int(rows.at_ms[row]))
 

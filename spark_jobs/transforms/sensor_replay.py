@@ -25,6 +25,8 @@ Between 3600 s and this it may be there still, but holds nothing that counts: a 
 bucket that is full again.
 """
 SensorKey = tuple[int, str, str, str]
+Place = tuple[int, str, int]
+"""A request's estimate in ms, its file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class BrokerRules:
 
 @dataclass(frozen=True, slots=True)
 class CarriedState:
-    """One sensor at the end of the day before (a row of ``quota_state``)."""
+    """One sensor as the day before hands it on (a row of ``quota_state``)."""
 
     sensor_epoch: int
     sensor_seq: int
@@ -54,6 +56,8 @@ class CarriedState:
     samples: tuple[tuple[int, int, float], ...]
     tokens: float | None
     last_update_ms: int | None
+    resumes_at: Place | None = None
+    """The first amount of the day before that is not in it; None: all are."""
 
     def is_lost(self, slots: int, restart_ms: int, recorded_at_ms: int) -> bool:
         """Return whether a sensor of ``slots`` samples begins anew when it records again then.
@@ -61,23 +65,45 @@ class CarriedState:
         ``restart_ms`` is the start of the life since then. More samples than slots were kept under
         other settings or by another version: the broker was restarted.
         """
+        if not self.samples and self.tokens is None:
+            return False  # it had not recorded anything
         last_ms = max([self.last_update_ms or 0, *(last for _, last, _ in self.samples)])
         is_forgotten = restart_ms > last_ms or recorded_at_ms - last_ms > EXPIRED_AFTER_MS
         return len(self.samples) > slots or is_forgotten
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> tuple[SensorKey, CarriedState]:
-        """Return a row of ``quota_state`` as the sensor's key and its state."""
+        """Return a row of ``quota_state`` as the sensor's key and its state at the day's end."""
         key = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
-        samples = tuple((s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"])
         return key, cls(
             sensor_epoch=row["sensor_epoch"],
             sensor_seq=row["sensor_seq"],
             sample_index=row["sample_index"],
-            samples=samples,
+            samples=_samples(row),
             tokens=row["tokens"],
             last_update_ms=row["last_update_ms"],
         )
+
+    @classmethod
+    def handed_on(cls, row: Mapping[str, Any]) -> tuple[SensorKey, CarriedState]:
+        """Return a row of ``quota_state`` as the sensor's key and where the next day resumes."""
+        key, at_the_end = cls.of_row(row)
+        resumed = row["resumes_from"]
+        if resumed is None:
+            return key, at_the_end
+        return key, cls(
+            sensor_epoch=resumed["sensor_epoch"],
+            sensor_seq=resumed["sensor_seq"],
+            sample_index=resumed["sample_index"],
+            samples=_samples(resumed),
+            tokens=None,
+            last_update_ms=None,
+            resumes_at=(resumed["at_ms"], resumed["source_file"], resumed["source_line"]),
+        )
+
+
+def _samples(row: Mapping[str, Any]) -> tuple[tuple[int, int, float], ...]:
+    return tuple((s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"])
 
 
 def _replayed_schema() -> pa.Schema:

@@ -16,6 +16,7 @@ from benchmarks.made_requests import make_warehouse
 from benchmarks.made_traffic import Traffic
 from spark_jobs.jobs.broker_rules import rules_of
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks, row_groups
+from spark_jobs.jobs.day_edges import interval_of
 from spark_jobs.jobs.parquet_layout import layout
 from spark_jobs.jobs.part_writer import SEARCHED_BY
 from spark_jobs.jobs.replay_broker import (
@@ -80,6 +81,7 @@ def replayed(scope: RunScope, folder: Path, of: int) -> dict[str, pa.Table]:
         tolerances=tolerances(JudgeSettings()),
         folder=folder,
         has_request_quotas=False,
+        interval=interval_of(scope),
     )
     brokers = row_groups(scope.partition_dir("requests"))
     for broker_id, where in brokers.items():

@@ -190,7 +190,7 @@ def two_days(tmp_path: Path) -> tuple[RunScope, RunScope]:
 def replay(scope: RunScope, tokens: float) -> None:
     """Write a state as a replay does, and what it began with."""
     before = state_digest(scope.day_before) if scope.day == TUESDAY else None
-    write_rows(scope, "quota_state", [row("quota_state", tokens=tokens)])
+    write_rows(scope, "quota_state", [row("quota_state", tokens=tokens, resumes_from=None)])
     put_carried(before, state_digest(scope), scope)
 
 

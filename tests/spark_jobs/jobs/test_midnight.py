@@ -21,8 +21,12 @@ from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, s
 PLACE = ("broker_id", "connection", "correlation_id", "quota_type", "resource")
 SAME = (
     "quota_user", "quota_client_id", "sensor_epoch", "sensor_seq", "amount", "bound", "rate",
-    "window_size_ms", "tokens", "replayed_throttle_time_ms", "replayed_admitted", "verdict",
+    "window_size_ms", "tokens", "replayed_throttle_time_ms", "replayed_admitted",
+    "is_proven", "before_its_line_ms", "verdict",
 )  # fmt: skip
+# What is settled is looked at every 22 s, and tries of fetches every ten minutes, since the epoch.
+SAME_LOOKS = dt.timedelta(minutes=110)
+TIME = "request_percentage"
 
 
 def decisions(
@@ -36,6 +40,7 @@ def decisions(
         resolve_quotas(scope)
         replay_quotas(spark, scope)
         for row in read_table(scope, "decisions").to_pylist():
+            row["before_its_line_ms"] = row["log_time_ms"] - row["recorded_at_ms"]
             found[tuple(row[c] for c in PLACE)] = tuple(row[c] for c in SAME)
     return list(report.days), found
 
@@ -45,14 +50,18 @@ def test_midnight_in_the_middle_of_a_log_changes_no_replay_and_turns_no_verdict(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     to_midnight = from_the_middle_to_midnight()
-    days, whole = decisions(spark, shifted(tmp_path / "a", -to_midnight), tmp_path / "whole")
+    earlier = shifted(tmp_path / "a", to_midnight - 2 * SAME_LOOKS)
+    days, whole = decisions(spark, earlier, tmp_path / "whole")
     assert len(days) == 1
     days, cut = decisions(spark, shifted(tmp_path / "b", to_midnight), tmp_path / "cut")
     assert len(days) == 2
     assert len(whole) > 500
     assert whole.keys() == cut.keys()
     different = {place: (whole[place], cut[place]) for place in whole if whole[place] != cut[place]}
-    # What a fetch tried to read is told by later ones, the request quota's interval by earlier
-    # requests; neither is carried over, and without it nobody is cleared or accused.
+    # What one request's time was is told by others around it: that is not handed on, and without it
+    # nobody is cleared or accused whose client has a quota on its time.
+    user, bound = SAME.index("quota_user"), SAME.index("bound")
+    timed = {a[user] for place, a in whole.items() if place[3] == TIME and a[bound] is not None}
+    assert {a[user] for a, _ in different.values()} <= timed < {a[user] for a in whole.values()}
     assert all(a[:-1] == b[:-1] and b[-1] == "indeterminate" for a, b in different.values())
     assert len(different) < 0.01 * len(whole), list(different.items())[:3]
