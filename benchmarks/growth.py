@@ -1,10 +1,13 @@
 """What a replay takes for more requests, and where one client is 40 % of them.
 
-Each size is a warehouse of its own, replayed once in processes of its own. What every replay costs
+Each size is a warehouse of its own, replayed in processes of its own. What every replay costs
 (starting Spark and Python, a state for each client on each broker) is told by the smallest size and
 taken out: a size's marginal cost is what its requests beyond the smallest size take. Beside it the
-most memory of the driver's Python, a worker and the JVM. A hot client has its share of all requests
-on one broker, in as many requests as the largest size up to HOT_MAX, and is compared with that.
+most memory of the driver's Python, a worker and the JVM, and the processor seconds of the busiest
+worker. A hot client has its share of all requests on one broker, in as many requests as the largest
+size up to HOT_MAX, and is compared with that. Where others use the machine, the busiest worker
+tells more of the time that a hot client costs than the clock does. Each is the best of ROUNDS, or
+of one for more requests than ROUNDS_MAX.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ SMALLEST = 200_000
 SIZES = (1_000_000, 5_000_000, 20_000_000)
 HOT_SHARE, HOT_MAX = 0.4, 20_000_000
 PROCESSES = ("driver", "worker", "java")
+ROUNDS, ROUNDS_MAX = 2, 20_000_000
 
 
 def measured(traffic: Traffic) -> dict[str, Any]:
@@ -41,13 +45,15 @@ def measured(traffic: Traffic) -> dict[str, Any]:
     try:
         resolve_quotas(make_warehouse(folder, traffic))
         requests = sum(traffic.rows_of_brokers)
-        taken = replayed(folder, requests)
+        rounds = ROUNDS if requests <= ROUNDS_MAX else 1
+        found = [replayed(folder, requests) for _ in range(rounds)]
         return {
             "requests": requests,
             "hot_share": traffic.hot_share,
-            "cpu_s": round(taken.cpu_s, 1),
-            "wall_s": round(taken.wall_s, 1),
-            "peak_mb": _peak_mb(taken),
+            "cpu_s": round(min(taken.cpu_s for taken in found), 1),
+            "worker_s": round(min(taken.worker_s() for taken in found), 1),
+            "wall_s": round(min(taken.wall_s for taken in found), 1),
+            "peak_mb": _peak_mb(min(found, key=lambda taken: sum(_peak_mb(taken).values()))),
         }
     finally:
         shutil.rmtree(folder)
@@ -70,11 +76,12 @@ def with_marginal_cost(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def hot_beside_even(hot: dict[str, Any], even: dict[str, Any]) -> dict[str, float]:
-    """Return how many times the even case's wall time, and memory of any process, the hot takes."""
+    """Return how many times what the even case takes, the hot does; of memory by any process."""
     memory = (hot["peak_mb"][name] / max(even["peak_mb"][name], 1) for name in PROCESSES)
     return {
         "wall_times": round(hot["wall_s"] / even["wall_s"], 2),
         "cpu_times": round(hot["cpu_s"] / even["cpu_s"], 2),
+        "worker_times": round(hot["worker_s"] / even["worker_s"], 2),
         "memory_times": round(max(memory), 2),
     }
 
@@ -93,20 +100,32 @@ def main(sizes: Annotated[list[int] | None, typer.Argument(min=SMALLEST + 1)] = 
 
 
 def show(rows: list[dict[str, Any]], hot: dict[str, Any]) -> None:
-    table = Table("requests", "", "CPU s", "marginal µs", "wall s", *(f"{n} MB" for n in PROCESSES))
+    table = Table(
+        "requests",
+        "",
+        "CPU s",
+        "marginal µs",
+        "worker s",
+        "wall s",
+        *(f"{n} MB" for n in PROCESSES),
+    )
     for row in rows:
         table.add_row(
             f"{row['requests']:,}",
             f"one client {row['hot_share']:.0%}" if row["hot_share"] else "",
             f"{row['cpu_s']:.1f}",
             f"{row['marginal_us']:.2f}" if "marginal_us" in row else "",
+            f"{row['worker_s']:.1f}",
             f"{row['wall_s']:.1f}",
             *(f"{row['peak_mb'][name]:,}" for name in PROCESSES),
         )
     console = Console(width=120)
     console.print(table)
-    wall, memory = hot["wall_times"], hot["memory_times"]
-    console.print(f"one hot client: {wall}× the wall time, {memory}× the memory of a process")
+    wall, worker, memory = hot["wall_times"], hot["worker_times"], hot["memory_times"]
+    console.print(
+        f"one hot client: {wall}× the wall time, {worker}× the processor time of the busiest "
+        f"worker, {memory}× the memory of a process"
+    )
 
 
 if __name__ == "__main__":

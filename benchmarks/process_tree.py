@@ -28,20 +28,27 @@ DRIVER = "driver"
 class Taken:
     """``cpu_s`` of all processes; ``peak_mb`` of the largest of each name; the last line printed.
 
-    A process that ends between two looks is counted up to the last one. ``step_cpu_s`` says which
-    part of ``cpu_s`` was spent until each step's last line, and after the last one ("").
+    ``busiest_s`` are the processor seconds of the busiest process of each name. A process that ends
+    between two looks is counted up to the last one. ``step_cpu_s`` says which part of ``cpu_s`` was
+    spent until each step's last line, and after the last one ("").
     """
 
     cpu_s: float
     wall_s: float
     peak_mb: dict[str, int]
     said: str
+    busiest_s: dict[str, float] = field(default_factory=dict)
     step_cpu_s: dict[str, float] = field(default_factory=dict)
 
     def worker_mb(self) -> int:
-        """Return the most that a Python worker, or the only Python process, took."""
+        """Return the most memory that a Python worker, or the only Python process, took."""
         workers = [mb for name, mb in self.peak_mb.items() if name.startswith("python")]
         return max(workers, default=self.peak_mb.get(DRIVER, 0))
+
+    def worker_s(self) -> float:
+        """Return the processor seconds of the busiest Python worker."""
+        busy = [seconds for name, seconds in self.busiest_s.items() if name.startswith("python")]
+        return max(busy, default=self.busiest_s.get(DRIVER, 0.0))
 
 
 class CommandFailedError(RuntimeError):
@@ -94,7 +101,9 @@ def run(module: str, arguments: Sequence[str], steps: Mapping[str, str] | None =
         raise CommandFailedError("\n".join([f"{' '.join(command)}: {how}", *said, *errors]))
     cpu_s = sum(tree.seconds.values())
     last_line = said[-1] if said else ""
-    return Taken(cpu_s, wall_s, tree.peak_mb, last_line, ends.seconds(cpu_s))
+    return Taken(
+        cpu_s, wall_s, tree.peak_mb, last_line, tree.busiest_s(), step_cpu_s=ends.seconds(cpu_s)
+    )
 
 
 class _Tree:
@@ -103,6 +112,7 @@ class _Tree:
     def __init__(self, pid: int) -> None:
         self.seconds: dict[int, float] = {}
         self.peak_mb: dict[str, int] = {}
+        self._names: dict[int, str] = {}
         self._root = psutil.Process(pid)
         self._lock = threading.Lock()
 
@@ -115,9 +125,17 @@ class _Tree:
                     name = DRIVER if each.pid == self._root.pid else each.name()
                 except psutil.Error:
                     continue
+                self._names[each.pid] = name
                 self.seconds[each.pid] = times.user + times.system
                 self.peak_mb[name] = max(self.peak_mb.get(name, 0), memory.rss >> 20)
             return sum(self.seconds.values())
+
+    def busiest_s(self) -> dict[str, float]:
+        """Return the processor seconds of the busiest process of each name."""
+        found: dict[str, float] = {}
+        for pid, name in self._names.items():
+            found[name] = max(found.get(name, 0.0), self.seconds[pid])
+        return found
 
     def _processes(self) -> list[psutil.Process]:
         try:

@@ -2,8 +2,8 @@
 
 All write the columns of ``decisions`` and ``rates``. What counts is the whole tree of processes,
 the start of Spark and Python included; each runs alone, one after the other, and must say of as
-many rows as the replay that it wrote them. Peers that take long, or hold all rows in memory, get
-the first brokers' rows only, and are compared with a replay of those.
+many rows as the replay that it wrote them. A peer that takes long, or holds all rows in memory,
+gets the first brokers' rows only, and is compared with a replay of those.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from benchmarks.process_tree import Taken, run
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 
 REQUESTS = 20_000_000
-PART_REQUESTS_MAX = 5_000_000
 WARM_UP = Traffic(20_000, brokers=2)
 OWN = "benchmarks.peers.own_replay"
 UNIT = "processor seconds of the peer / of the replay"
@@ -38,18 +37,20 @@ UNIT = "processor seconds of the peer / of the replay"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another way to do it; ``is_large``: not for more than PART_REQUESTS_MAX."""
+    """Another way to do it, and how many requests it can do."""
 
     name: str
     module: str
     title: str
-    is_large: bool = False
+    requests_max: int
 
 
 PEERS = (
-    Peer("replay_vs_polars_rolling", "polars_rolling", "Polars rolling sums of 10 s", True),
-    Peer("replay_vs_apply_in_pandas", "apply_in_pandas", "applyInPandas per sensor", True),
-    Peer("replay_vs_spark_copy", "spark_copy", "Spark scan and write, no replay"),
+    # Some 0.7 GB of memory a million.
+    Peer("replay_vs_polars_rolling", "polars_rolling", "Polars rolling sums of 10 s", 10_000_000),
+    # Some 40 processor seconds a million.
+    Peer("replay_vs_apply_in_pandas", "apply_in_pandas", "applyInPandas per sensor", 5_000_000),
+    Peer("replay_vs_spark_copy", "spark_copy", "Spark scan and write, no replay", REQUESTS),
 )
 
 
@@ -73,22 +74,20 @@ def compared(traffic: Traffic) -> list[Compared]:
     warm_up()
     folder = Path(tempfile.mkdtemp(prefix="quota-audit-bench-"))
     try:
-        resolve_quotas(make_warehouse(folder / "whole", traffic))
-        brokers = max(PART_REQUESTS_MAX * traffic.brokers // traffic.requests, 1)
-        requests = {"whole": sum(traffic.rows_of_brokers)}
-        if brokers < traffic.brokers:
-            first_brokers(folder / "whole", folder / "part", brokers)
-            requests["part"] = sum(traffic.rows_of_brokers[:brokers])
-        ours: dict[str, Taken] = {}
+        resolve_quotas(make_warehouse(folder / "all", traffic))
+        ours: dict[int, Taken] = {}
         found = []
         for peer in PEERS:
-            size = "part" if peer.is_large and "part" in requests else "whole"
-            if size not in ours:
-                ours[size] = replayed(folder / size, requests[size])
-            theirs = run(f"benchmarks.peers.{peer.module}", [str(folder / size), str(folder / "o")])
-            _check(peer.title, theirs, requests[size])
-            found.append(Compared(peer, requests[size], ours[size], theirs))
-            shutil.rmtree(folder / "o")
+            brokers = max(peer.requests_max * traffic.brokers // traffic.requests, 1)
+            rows = traffic.rows_of_brokers[:brokers]
+            requests, part = sum(rows), folder / str(len(rows))
+            if len(rows) not in ours:
+                first_brokers(folder / "all", part, len(rows))
+                ours[len(rows)] = replayed(part, requests)
+            theirs = run(f"benchmarks.peers.{peer.module}", [str(part), str(folder / "out")])
+            _check(peer.title, theirs, requests)
+            found.append(Compared(peer, requests, ours[len(rows)], theirs))
+            shutil.rmtree(folder / "out")
         return found
     finally:
         shutil.rmtree(folder)
@@ -109,7 +108,7 @@ def replayed(warehouse: Path, requests: int) -> Taken:
 
 
 def first_brokers(whole: Path, part: Path, brokers: int) -> None:
-    """Make a warehouse with the first brokers' requests out of ``whole``; no file is copied."""
+    """Make a warehouse of the first brokers' requests out of ``whole``; no file is copied."""
     for path in whole.rglob("*"):
         place = part / path.relative_to(whole)
         is_other = path.match("part-*.parquet") and int(path.stem.removeprefix("part-")) >= brokers
