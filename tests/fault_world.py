@@ -86,14 +86,22 @@ class World:
         return sorted(self.archive.glob("broker=*/kafka-request.log*"))
 
     def start(
-        self, *command: str, due: bool = False, before: Callable[[], None] | None = None
+        self,
+        *command: str,
+        due: bool = False,
+        before: Callable[[], None] | None = None,
+        said: int | None = None,
     ) -> subprocess.Popen[str]:
-        """Start an audit, or ``quota-audit`` with a command, in a process group of its own."""
+        """Start an audit, or ``quota-audit`` with a command, in a process group of its own.
+
+        What it says goes to a file, or to ``said``.
+        """
         audit = ["tests.small_audit", str(self.archive), str(self.warehouse), *["--due"] * due]
-        said = (self.folder / "said").open("w+")
+        told = (self.folder / "said").open("w+")
         return subprocess.Popen(
             [sys.executable, "-m", *(["spark_jobs.cli", *command] if command else audit)],
-            cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=said,
+            cwd=ROOT, text=True, stdout=subprocess.DEVNULL,
+            stderr=told if said is None else said,
             start_new_session=True, preexec_fn=before, env=os.environ | {
                 "PYTHONPATH": str(ROOT),
                 "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",

@@ -89,7 +89,9 @@ def disk_full(world: World, random: Random) -> Met:
     limit = random.randrange(200, 40_000)
     before = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))  # noqa: E731
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    process = world.start(before=before)
+    # A file of what it says would be cut short like any other.
+    process = world.start(before=before, said=subprocess.PIPE)
+    (world.folder / "said").write_text(process.communicate()[1])
     met = _met(world, process)
     _end(process)
     return met

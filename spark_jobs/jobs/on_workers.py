@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.worker_memory import keep_modules
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -100,7 +101,9 @@ def on_workers(
 
     def checked(item: Item) -> Found | _Refused:
         why = needs.refusal()
-        return run(item) if why is None else _Refused(why)
+        found = run(item) if why is None else _Refused(why)
+        keep_modules()
+        return found
 
     try:
         found = spark.sparkContext.parallelize(items, len(items)).map(checked).collect()

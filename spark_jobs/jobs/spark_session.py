@@ -13,6 +13,14 @@ from pyspark.sql import SparkSession
 from spark_jobs.settings import SparkSettings
 
 LOGGING = Path(__file__).parent / "log4j2.properties"
+# A step's JVM lives for a minute or so: methods that run a thousand times are not worth the slow
+# compiler, which took half of all its time. These are ten times the thresholds of OpenJDK.
+_SELDOM_SLOWLY_COMPILED = (
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
 # spark-submit tells the program it has started where its JVM listens.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
@@ -75,4 +83,4 @@ def _is_local(master: str | None) -> bool:
 def _java_options(settings: SparkSettings) -> str:
     # Not there where the package was sent as a zip; Spark then logs in its own way.
     logging = [f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"] if LOGGING.is_file() else []
-    return " ".join([*logging, settings.driver_java_options]).strip()
+    return " ".join([*_SELDOM_SLOWLY_COMPILED, *logging, settings.driver_java_options]).strip()

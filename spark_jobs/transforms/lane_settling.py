@@ -225,7 +225,7 @@ class ProduceSettling:
             if until_ms is not None and look_ms > until_ms:
                 stop = _before(at_ms, until_ms)
                 return (start + ROWS_MAX, False) if stop - start >= ROWS_MAX else None
-            stop = int(np.searchsorted(at_ms, look_ms))
+            stop = int(at_ms.searchsorted(look_ms))
             if stop - start >= ROWS_MAX:
                 is_last &= stop - start == ROWS_MAX
                 return start + ROWS_MAX, is_last
@@ -233,7 +233,10 @@ class ProduceSettling:
             is_long = span_ms >= 2 * self.look_ms
             if is_last or span_ms >= SPAN_MAX_MS or (stop - start >= ROWS_MIN and is_long):
                 return stop, is_last
-            look_ms += self.look_ms
+            if stop == len(at_ms):
+                return None
+            # The first look at which another row is there.
+            look_ms = int(at_ms[stop]) // self.look_ms * self.look_ms + self.look_ms
 
     def _go_on(
         self, rows: SensorRows, states: SensorStates, settled: list[Settled], start: int, stop: int
