@@ -11,7 +11,9 @@ _OF_THE_MACHINE = frozenset(
         errno.ENOTDIR, errno.EMFILE, errno.ENFILE,
     }
 )  # fmt: skip
-_RAISED = re.compile(r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
+_RAISED = re.compile(
+    r"^(?:: |Caused by: )?(?:[\w.]*\.)?(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE
+)
 _SAID_MAX = 500
 _WHAT_NOW = (
     "Nothing of this run was published: what readers see is as it was. Mend that and run again."

@@ -19,6 +19,7 @@ from random import Random
 
 import psutil
 
+from spark_jobs.warehouse import RunScope
 from tests.fault_world import Rows, World, audited_rows
 
 AUDIT_SECONDS = 40.0
@@ -117,10 +118,10 @@ def not_writable(world: World, random: Random) -> Met:
 def parquet_cut(world: World, random: Random) -> Met:
     """Cut a file of the draft short after the ingest."""
     assert world.start("ingest", *_archived(world)).wait() == 0
-    drafts = list(world.warehouse.glob("runs/*/*/*/*/*.parquet"))
-    newest = max(p.stat().st_mtime for p in drafts)
-    own = [p for p in drafts if p.stat().st_mtime > newest - 20]
-    cut = random.choice([p for p in own if p.parent.parent.name in ("requests", "files")])
+    day = dt.date.fromisoformat(_day(world))
+    draft = RunScope(world.warehouse, "default", day).newest()
+    written = [draft.partition_dir(table).glob("*.parquet") for table in ("requests", "files")]
+    cut = random.choice(sorted(path for paths in written for path in paths))
     cut.write_bytes(cut.read_bytes()[: random.randrange(cut.stat().st_size)])
     said = ""
     for step in STEPS[1:]:
@@ -207,5 +208,8 @@ def _archived(world: World) -> list[str]:
 
 
 def _scoped(world: World) -> list[str]:
-    day = Path(next(world.warehouse.glob("runs/cluster=default/date=*"))).name.partition("=")[2]
-    return ["--warehouse", str(world.warehouse), "--day", day]
+    return ["--warehouse", str(world.warehouse), "--day", _day(world)]
+
+
+def _day(world: World) -> str:
+    return Path(next(world.warehouse.glob("runs/cluster=default/date=*"))).name.partition("=")[2]

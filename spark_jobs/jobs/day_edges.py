@@ -7,7 +7,7 @@ read again. The day after, where it was ingested, tells how the last throttles c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,8 +19,8 @@ from spark_jobs.jobs.broker_stream import (
     read_group,
     row_groups,
 )
+from spark_jobs.jobs.ingested_files import AHEAD
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
-from spark_jobs.tables import REQUESTS
 from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.sensor_replay import CarriedState, SensorKey
 from spark_jobs.warehouse import RunScope, read_table
@@ -68,6 +68,8 @@ def around_day(
     for broker_id, groups in open_groups(scope.day_before, handed_on).items():
         found[broker_id] += groups
     after = scope.day_after.partition_dir("requests")
+    if not after.is_dir():
+        after = scope.partition_dir("requests") / AHEAD
     if after.is_dir():
         until_us = interval_of(scope).ahead_until_us
         for broker_id, groups in row_groups(after).items():
@@ -91,13 +93,10 @@ def known_from_ms(scope: RunScope, first_ms: Mapping[int, int]) -> Mapping[int, 
     return {broker_id: min(g.first_us for g in each) // 1000 for broker_id, each in groups.items()}
 
 
-def open_requests(scope: RunScope, columns: Sequence[str]) -> pa.Table:
-    """Return the requests of a day that the states it hands on lack, in no order."""
-    schema = pa.schema([REQUESTS.field(name) for name in columns])
+def open_requests(scope: RunScope, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the requests of a day that the states it hands on lack, broker by broker."""
     files: dict[str, pq.ParquetFile] = {}
-    parts = [
-        read_group(group, broker_id, columns, files).cast(schema)
-        for broker_id, groups in open_groups(scope, handed_on(scope)).items()
-        for group in groups
-    ]
-    return pa.concat_tables([schema.empty_table(), *parts])
+    for broker_id, groups in sorted(open_groups(scope, handed_on(scope)).items()):
+        parts = [read_group(group, broker_id, columns, files) for group in groups]
+        if parts:
+            yield pa.concat_tables(parts)

@@ -37,6 +37,7 @@ from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.settings import IngestSettings
 from spark_jobs.tables import BROKERS, FILES, QUOTA_EVENTS
+from spark_jobs.transforms.interval import AHEAD_MS
 from spark_jobs.warehouse import RunScope
 
 
@@ -98,7 +99,8 @@ def ingest_requests(
     facts = broker_facts(archive, options, broker_ids)
     known = known_quotas(archive, options, alterations, broker_ids, first_ms)
     for scope in scopes:
-        end_ms = (day_number(scope.day) + 1) * DAY_MS
+        # A replay looks ahead so far.
+        end_ms = (day_number(scope.day) + 1) * DAY_MS + AHEAD_MS
         events = [e for e in known.rows if e["earliest_ms"] < end_ms]
         of_day = [f for f in files if f["date"] == scope.day]
         write_local(pa.Table.from_pylist(of_day, FILES), "files", scope)

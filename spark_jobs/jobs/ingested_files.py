@@ -20,6 +20,8 @@ from spark_jobs.jobs.utc_days import day_number, day_of
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse import RunScope
 
+AHEAD = "_ahead"
+"""Beside a day's requests, those of the first minutes after it. Engines pass such folders over."""
 _ACCOUNTED = ("requests", "quarantined", "other", "other_days", "duplicated")
 
 
@@ -142,7 +144,24 @@ def publish_parts(
                 if part.table == table and part.day in numbers
             ]
             staged = part_folder(folder, table, None).parent / f"publish={scope.day}"
-            for path in paths:
-                staged.mkdir(parents=True, exist_ok=True)
-                os.replace(path, staged / path.name)
+            _move(paths, staged)
+            if table == REQUESTS_TABLE and paths:
+                _move(_first_minutes_after(reports, scopes, scope), staged / AHEAD)
             put_table(staged if paths else None, table, scope)
+
+
+def _first_minutes_after(
+    reports: Sequence[FileReport], scopes: Sequence[RunScope], scope: RunScope
+) -> list[Path]:
+    """Return the files of the day after ``scope`` where that is not among ``scopes`` itself."""
+    after = day_number(scope.day) + 1
+    if after in {day_number(other.day) for other in scopes}:
+        return []
+    parts = (part for report in reports for part in report.parts)
+    return [Path(p.path) for p in parts if p.table == REQUESTS_TABLE and p.day == after]
+
+
+def _move(paths: Sequence[Path], folder: Path) -> None:
+    for path in paths:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.replace(path, folder / path.name)

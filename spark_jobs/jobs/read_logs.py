@@ -27,6 +27,7 @@ from spark_jobs.jobs.part_writer import PartWriter
 from spark_jobs.jobs.utc_days import DAY_MS
 from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.tables import QUARANTINE
+from spark_jobs.transforms.interval import AHEAD_MS
 
 UNREADABLE_FILE = "unreadable_file"
 UNDATED_ROWS_MAX = 65_536
@@ -43,6 +44,7 @@ ALTERATION_COLUMNS = (
 class ReadTask:
     """How to read files, where to stage their rows, and of which UTC day number (None: all).
 
+    Of the day after, its first minutes are staged too: they tell of the last throttles.
     A file that unpacks to more than ``unpacked_ratio_max`` times its size is refused.
     """
 
@@ -161,5 +163,10 @@ class _FileReader:
             self._write(QUARANTINE_TABLE, day, of_day)
 
     def _write(self, table: str, day: int | None, rows: pa.RecordBatch) -> None:
-        if self._task.day is None or day is None or day == self._task.day:
+        asked = self._task.day
+        if asked is None or day is None or day == asked:
             self._writer.add(table, day, rows)
+        elif table == REQUESTS_TABLE and day == asked + 1:
+            first_minutes = pc.less(rows["log_time_ms"], day * DAY_MS + AHEAD_MS)
+            if pc.any(first_minutes).as_py():
+                self._writer.add(table, day, rows.filter(first_minutes))

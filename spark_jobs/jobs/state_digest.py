@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +16,10 @@ _KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 _AT_THE_END = ("sensor_epoch", "sensor_seq", "sample_index", "samples", "tokens", "last_update_ms")
 # Not the file and line, which are others when a file was rotated.
 _RESUMED = ("at_ms", "sensor_epoch", "sensor_seq", "sample_index", "samples")
+# Numbers only, which tell requests apart.
 _READ_AGAIN = (
-    "broker_id", "recorded_estimate_us", "connection", "correlation_id", "api_name", "user",
-    "client_id", "throttle_time_ms", "request_bytes", "response_bytes",
+    "recorded_estimate_us", "correlation_id", "api_key", "throttle_time_ms", "request_bytes",
+    "response_bytes",
 )  # fmt: skip
 
 
@@ -26,13 +28,10 @@ def state_digest(scope: RunScope) -> str:
 
     Requests that the states lack, and the next day's replay reads, are part of it.
     """
-    requests = open_requests(scope, _READ_AGAIN)
     total = xxhash.xxh3_128()
-    for rows, order in (
-        (_states(scope), _KEY),
-        (read_table(scope, "topic_inventory"), ("topic",)),
-        (requests, _READ_AGAIN),
-    ):
+    requests = ((rows, _READ_AGAIN) for rows in open_requests(scope, _READ_AGAIN))
+    states = (_states(scope), _KEY), (read_table(scope, "topic_inventory"), ("topic",))
+    for rows, order in chain(states, requests):
         in_order = rows.sort_by([(name, "ascending") for name in order])
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, rows.schema) as writer:

@@ -9,6 +9,7 @@ import numpy as np
 from spark_jobs.transforms.handover import Handover, OpenRows, line_times_ms
 from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.lane_rows import LaneRows
+from spark_jobs.transforms.lane_settling import SPAN_MAX_MS
 from spark_jobs.transforms.rate_lane import Decided, RateLane
 
 
@@ -43,6 +44,8 @@ class LaneInterval:
             is_before = rows.at_ms < moment_ms
             self.lane.take(rows.take(np.flatnonzero(is_before)))
             yield from self._of_interval(self.lane.decide(moment_ms))
+            # Else the next replay would begin at the last throttle of a client that went away.
+            yield from self._of_interval(self.lane.decide_quiet(moment_ms - SPAN_MAX_MS))
             self._handover = Handover(self.lane)
             self._own = self.lane.fork() if self._reads_around else None
             rows = rows.take(np.flatnonzero(~is_before))

@@ -145,6 +145,26 @@ class RateLane:
             self._parts = [rows.take(np.flatnonzero(is_left)).alone()]
         return decided
 
+    def decide_quiet(self, before_ms: int) -> Decided | None:
+        """Return the decisions on what waits of sensors without a row since then; None: nothing.
+
+        What may still come tells nothing of those rows, if that is longer ago than a window.
+        """
+        if not self._parts:
+            return None
+        waiting = LaneRows.concat(self._parts)
+        last_ms = np.full(len(self.codes.names), NEVER_MS)
+        np.maximum.at(last_ms, waiting.sensor, waiting.at_ms)
+        is_quiet = last_ms[waiting.sensor] < before_ms
+        if not is_quiet.any():
+            return None
+        self._parts = [waiting.take(np.flatnonzero(is_quiet))]
+        decided = self.decide(None)
+        others = waiting.take(np.flatnonzero(~is_quiet))
+        self._parts = [others.alone()] if len(others) else []
+        self._waiting = len(others)
+        return decided
+
     def _lives(self, rows: OrderedRows) -> _Lives:
         changes = rows.sensor[1:] != rows.sensor[:-1]
         begins = np.empty(len(rows), bool)

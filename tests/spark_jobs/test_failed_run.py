@@ -41,6 +41,18 @@ def test_what_a_worker_raised_is_said_without_its_traceback() -> None:
     assert (said_of(Py4JError("no answer")) or "").startswith("Spark gave up: no answer. ")
 
 
+def test_what_the_jvm_raised_first_is_said() -> None:
+    text = (
+        "An error occurred while calling o104.getResult.\n"
+        ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n"
+        "\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:53)\n"
+        "Caused by: java.io.IOException: File too large\n"
+        "\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)\n"
+    )
+    said = said_of(Py4JError(text)) or ""
+    assert said.startswith(f"Spark gave up: IOException: File too large. {PUBLISHED}")
+
+
 @pytest.mark.parametrize("error", [ValueError("a"), FileNotFoundError(2, "none"), KeyError("b")])
 def test_a_mistake_of_ours_keeps_its_traceback(error: Exception) -> None:
     assert said_of(error) is None

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.archive import find_archive
+from spark_jobs.jobs.archive_days import archive_days
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.replay_quotas import replay_quotas
@@ -29,31 +30,42 @@ SAME_LOOKS = dt.timedelta(minutes=110)
 TIME = "request_percentage"
 
 
+Decisions = dict[tuple[Any, ...], tuple[Any, ...]]
+
+
 def decisions(
-    spark: SparkSession, archive: Path, warehouse: Path
-) -> tuple[list[dt.date], dict[tuple[Any, ...], tuple[Any, ...]]]:
+    spark: SparkSession, archive: Path, warehouse: Path, *, one_by_one: bool = False
+) -> tuple[list[dt.date], Decisions]:
+    """Return the days of an archive and what is decided; each of them may be audited by itself."""
     options = IngestOptions.of(broker_version="3.7.2")
-    report = ingest_requests(spark, find_archive(archive, "default"), warehouse, None, options)
-    found = {}
-    for day in report.days:
-        scope = RunScope(warehouse, "default", day)
-        resolve_quotas(scope)
-        replay_quotas(spark, scope)
-        for row in read_table(scope, "decisions").to_pylist():
-            row["before_its_line_ms"] = row["log_time_ms"] - row["recorded_at_ms"]
-            found[tuple(row[c] for c in PLACE)] = tuple(row[c] for c in SAME)
-    return list(report.days), found
+    found_archive = find_archive(archive, "default")
+    asked = archive_days(found_archive, "UTC", None) if one_by_one else [None]
+    days: list[dt.date] = []
+    found: Decisions = {}
+    for one_day in asked:
+        report = ingest_requests(spark, found_archive, warehouse, one_day, options)
+        for day in report.days:
+            scope = RunScope(warehouse, "default", day)
+            resolve_quotas(scope)
+            replay_quotas(spark, scope)
+            days.append(day)
+            for row in read_table(scope, "decisions").to_pylist():
+                row["before_its_line_ms"] = row["log_time_ms"] - row["recorded_at_ms"]
+                found[tuple(row[c] for c in PLACE)] = tuple(row[c] for c in SAME)
+    return days, found
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("one_by_one", [False, True], ids=["together", "one day after the other"])
 def test_midnight_in_the_middle_of_a_log_changes_no_replay_and_turns_no_verdict(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, one_by_one: bool
 ) -> None:
     to_midnight = from_the_middle_to_midnight()
     earlier = shifted(tmp_path / "a", to_midnight - 2 * SAME_LOOKS)
     days, whole = decisions(spark, earlier, tmp_path / "whole")
     assert len(days) == 1
-    days, cut = decisions(spark, shifted(tmp_path / "b", to_midnight), tmp_path / "cut")
+    later = shifted(tmp_path / "b", to_midnight)
+    days, cut = decisions(spark, later, tmp_path / "cut", one_by_one=one_by_one)
     assert len(days) == 2
     assert len(whole) > 500
     assert whole.keys() == cut.keys()

@@ -20,7 +20,9 @@ from tests.spark_jobs.transforms.lane_logs import (
     decided,
     logs,
     opened,
+    produce,
     reads,
+    throttled_log,
 )
 from tests.spark_jobs.transforms.lane_rows_made import lane_rows
 from tests.tables_builder import NOON_MS
@@ -116,3 +118,26 @@ def test_wherever_a_log_of_fetches_is_cut_it_is_decided_as_one(
     rows = written(log, late_ms)
     found = in_two(rows, data.draw(cuts(rows)), FETCHES, pieces=pieces)
     assert found == by_sensor(decided(opened(FETCHES), rows))
+
+
+def test_a_throttled_client_that_went_away_is_handed_on_as_it_ended() -> None:
+    rows = throttled_log([produce(at, 3_000.0) for at in range(0, 120_000, 500)])
+    assert any(row["logged_throttle_time_ms"] for row in rows)
+    evening = Interval(0, NOON_MS + LONG_MS)
+    found, handed_on, ended = in_interval(rows, evening, PRODUCES, {}, set())
+    assert len(found) == len(rows)
+    assert handed_on == ended
+    assert [state.resumes_at for state in handed_on.values()] == [None]
+
+
+def test_of_a_client_that_goes_on_the_first_amount_that_is_not_settled_is_handed_on() -> None:
+    rows = throttled_log([produce(at, 3_000.0) for at in range(0, 120_000, 500)])
+    cut = rows[-1]["recorded_at_ms"] + 1
+    _, handed_on, ended = in_interval(rows, Interval(0, cut, handover_ms=1000), PRODUCES, {}, set())
+    (state,), (at_the_end,) = handed_on.values(), ended.values()
+    assert state.resumes_at is not None
+    at_ms, file, line = state.resumes_at
+    assert (at_ms, file, line) in {
+        (r["recorded_at_ms"], r["source_file"], r["source_line"]) for r in rows
+    }
+    assert state.sensor_seq < at_the_end.sensor_seq == len(rows)
