@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 # A script has its own folder on the path, not the one it was started from.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -25,6 +25,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.alignment_cost import STEP_REQUESTS, STEP_REQUESTS_MIN, in_lane, in_step
+from benchmarks.kept_results import add_to_history, keep
+from benchmarks.replay import warm_up
 from spark_jobs.align.explanation import EXPLAINED
 from tests.synthetic_broker import (
     Audited,
@@ -112,14 +115,42 @@ def show(table: Table, console: Console) -> None:
     console.print(table)
 
 
-def main(rows: Annotated[int, typer.Argument(min=SPEED_ROWS)] = 40_000) -> None:
+def print_lane(found: dict[str, dict[str, float]], console: Console) -> None:
+    """Print what a request costs in its lane, as estimated and aligned."""
+    table = Table("µs a request, in the lane", "as estimated", "aligned", "times")
+    for name, each in found.items():
+        figures = each["estimated_us"], each["aligned_us"], each["times"]
+        table.add_row(f"sensor {name}", *(f"{figure:,.2f}" for figure in figures))
+    show(table, console)
+
+
+def print_step(found: dict[str, Any], console: Console) -> None:
+    """Print what a request costs in the whole step."""
+    table = Table("µs a request, in the step", "far from the bound", "near it", "times")
+    figures = f"{found['plain_us']:.2f}", f"{found['aligned_us']:.2f}", f"{found['times']:.1f}"
+    table.add_row(f"{found['requests']:,} requests", *figures)
+    show(table, console)
+
+
+def main(
+    rows: Annotated[int, typer.Argument(min=SPEED_ROWS)] = 40_000,
+    step_requests: Annotated[int, typer.Argument(min=2 * STEP_REQUESTS_MIN)] = STEP_REQUESTS,
+) -> None:
     log = logged(Traffic(seed=20261121, requests=rows, clients=10, mean_gap_ms=MEAN_GAP_MS))
     console = Console()
     throttled = f"{is_throttled(log).mean():.0%} throttled"
     console.print(f"{rows:,} requests of one sensor, {throttled}, one core")
     # First, while no freed memory of this process hides what a child of it takes.
     print_memory(log, console)
-    print_speeds(first_rows(log, SPEED_ROWS), console)
+    few = first_rows(log, SPEED_ROWS)
+    print_speeds(few, console)
+    found: dict[str, Any] = {"lane": in_lane(few)}
+    print_lane(found["lane"], console)
+    warm_up()
+    found["step"] = in_step(step_requests)
+    print_step(found["step"], console)
+    keep("alignment", found)
+    add_to_history("alignment", found)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from benchmarks.made_requests import CLUSTER, DAY
+from benchmarks.made_requests import CLUSTER
+from benchmarks.made_traffic import DAY
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.spark_session import spark_session
 from spark_jobs.warehouse import RunScope

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.made_requests import Traffic, make_warehouse
+from benchmarks.made_requests import make_warehouse
+from benchmarks.made_traffic import Traffic
 from spark_jobs.jobs.broker_rules import rules_of
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks, row_groups
 from spark_jobs.jobs.day_edges import interval_of

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.made_requests import Traffic, make_warehouse
+from benchmarks.made_requests import make_warehouse
+from benchmarks.made_traffic import Traffic
 from spark_jobs.jobs import replay_quotas as step
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.resolve_quotas import resolve_quotas

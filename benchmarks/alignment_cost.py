@@ -1,0 +1,145 @@
+"""What alignment costs a request in the replay: in its lane alone, and in the whole step.
+
+In the lane, one sensor's requests are settled as the replay settles them, and once more as
+estimated, without looking for record times; the sensor is throttled, or never near its bound. In
+the step, Parquet to Parquet, every client is near its bound, or none is; what starting costs is
+taken out by a replay of fewer requests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.growth import measured
+from benchmarks.made_traffic import PRODUCES, Traffic
+from spark_jobs.jobs.replay_quotas import tolerances
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.settings import JudgeSettings
+from spark_jobs.tables import REQUESTS
+from spark_jobs.transforms.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
+from spark_jobs.transforms.lane_settling import AsEstimated, ProduceSettling, Settling
+from spark_jobs.transforms.lane_states import LaneStates
+from spark_jobs.transforms.rate_lane import RateLane
+from spark_jobs.transforms.sensor_codes import SensorCodes
+from spark_jobs.transforms.sensor_replay import BrokerRules
+from tests.synthetic_broker import Log, profile_of
+
+ROUNDS_S = 0.5
+STEP_REQUESTS, STEP_REQUESTS_MIN = 500_000, 100_000
+STEP_BROKERS, STEP_CLIENTS = 4, 40
+FAR = 1e12
+SENSOR = ("alice", "")
+
+
+def lane_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> LaneRows:
+    """Return a log's requests as amounts of one sensor, with its bound and throttles or far off."""
+    events, n = log.events, len(log.turn)
+    at_ms = (events.likely_from_ms + events.likely_until_ms + 1) // 2
+    order = np.argsort(at_ms, kind="stable")
+    nothing = np.zeros(n, np.int64)
+    never = np.zeros(n, bool)
+    return LaneRows(
+        lines=_lines(n),
+        line=np.arange(n),
+        sensor=np.full(n, codes.code(SENSOR), np.int32),
+        level=np.full(n, -1, np.int8),
+        restart_ms=nothing,
+        at_ms=at_ms[order],
+        earliest_ms=events.earliest_ms[order],
+        latest_ms=events.latest_ms[order],
+        likely_from_ms=events.likely_from_ms[order],
+        stamp_ms=np.full(n, NOT_STAMPED),
+        amount=events.amount[order],
+        bound=events.bound[order] if is_throttled else np.full(n, FAR),
+        logged_ms=events.logged_throttle_time_ms[order] if is_throttled else nothing,
+        known_for_ms=np.full(n, 10**9),
+        change_distance_ms=np.full(n, 10**9),
+        has_request_bound=never,
+        lost_requests=nothing,
+        request_bytes=np.full(n, np.nan),
+        fetch_max_bytes=np.full(n, np.nan),
+        has_records=never,
+        has_errors=never,
+    )
+
+
+def _lines(n: int) -> pa.Table:
+    texts = {"api_name": "PRODUCE", "connection": "c", "user": "alice", "client_id": "app"}
+    columns = []
+    for name in LINE_COLUMNS:
+        kind = REQUESTS.field(name).type
+        same = texts.get(name, "f") if pa.types.is_string(kind) else 0
+        columns.append(pa.repeat(pa.scalar(same, kind), n))
+    return pa.table(columns, names=LINE_COLUMNS)
+
+
+def lane_us(log: Log, settling: Settling, *, is_throttled: bool) -> float:
+    """Return the processor microseconds of a request in the lane; compiled code is there."""
+    codes = SensorCodes()
+    rows = lane_rows(log, codes, is_throttled=is_throttled)
+    rules = BrokerRules(profile_of(log.window), log.window.samples, log.window.window_ms, 11, 1000)
+
+    within = tolerances(JudgeSettings())
+
+    def decided() -> None:
+        states = LaneStates(rules, QuotaType.PRODUCER_BYTE_RATE)
+        lane = RateLane(1, codes, states, settling, within, {}, unrecords=False)
+        lane.take(rows)
+        found = lane.decide(None)
+        assert found is not None
+        assert len(found) == len(rows)
+
+    decided()
+    return best_s(decided) / len(rows) * 1e6
+
+
+def best_s(work: Callable[[], object]) -> float:
+    """Return the least processor seconds of this thread, of runs of ROUNDS_S in all."""
+    times: list[float] = []
+    while sum(times) < ROUNDS_S:
+        started = time.thread_time()
+        work()
+        times.append(time.thread_time() - started)
+    return min(times)
+
+
+def in_lane(log: Log) -> dict[str, dict[str, float]]:
+    """Return microseconds of a request as estimated and aligned, and how many times that is."""
+    found = {}
+    for name, is_throttled in (("throttled", True), ("never near its bound", False)):
+        plain = lane_us(log, AsEstimated(), is_throttled=is_throttled)
+        aligned = lane_us(log, ProduceSettling.of(log.window), is_throttled=is_throttled)
+        found[name] = {
+            "estimated_us": round(plain, 3),
+            "aligned_us": round(aligned, 3),
+            "times": round(aligned / plain, 2),
+        }
+    return found
+
+
+def in_step(requests: int = STEP_REQUESTS) -> dict[str, Any]:
+    """Return microseconds of a request in the step: of sensors far from their bound, and near it.
+
+    Only produces are aligned, so a fetch costs what it does where nobody is near.
+    """
+    far, near = (_marginal_us(requests, throttled) for throttled in (0, STEP_CLIENTS))
+    aligned = (near - (1 - PRODUCES) * far) / PRODUCES
+    return {
+        "plain_us": round(far, 2),
+        "aligned_us": round(aligned, 2),
+        "times": round(aligned / far, 1),
+        "requests": requests,
+    }
+
+
+def _marginal_us(requests: int, throttled: int) -> float:
+    few, many = (
+        measured(Traffic(n, STEP_BROKERS, STEP_CLIENTS, throttled_clients=throttled))
+        for n in (STEP_REQUESTS_MIN, requests)
+    )
+    return float((many["cpu_s"] - few["cpu_s"]) / (many["requests"] - few["requests"]) * 1e6)
