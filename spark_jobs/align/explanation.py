@@ -89,7 +89,7 @@ def explain(
             _window_size(total, bound, logged_ms), least_ms, most_ms, full_ms, window_ms
         )
         if distance_ms == 0:
-            return _pin(beam, c, events, oldest, elapsed_ms, from_ms, until_ms, steps)
+            return _pin(beam, c, events, oldest, elapsed_ms, from_ms, until_ms, window_ms, steps)
         if is_exact:
             return _miss(
                 beam, c, oldest, elapsed_ms, distance_ms, least_ms, from_ms, until_ms, steps
@@ -217,6 +217,27 @@ def _nearest_elapsed(
 
 
 @njit()
+def _is_in_turn(
+    beam: Beam, c: int, oldest: int, elapsed_ms: int, window_ms: int, starts_sample: bool
+) -> bool:
+    """Return whether a sample begins when a window has passed since the one before began, or not.
+
+    Their intervals leave a doubt where both starts hang on one event, as after a silence that made
+    all samples obsolete; how long after it the event was recorded leaves none.
+    """
+    if oldest == NO_BASE:
+        return True
+    reference = beam.heads[c, INDEX]
+    if starts_sample:
+        reference = reference - 1 if reference > 0 else beam.heads[c, COUNT] - 1
+    base = beam.moments[c, reference, BASE]
+    if base == NO_BASE or base != beam.moments[c, oldest, BASE]:
+        return True
+    since_ms = beam.moments[c, oldest, OFFSET] + elapsed_ms - beam.moments[c, reference, OFFSET]
+    return bool((since_ms >= window_ms) == starts_sample)
+
+
+@njit()
 def _longest_window(least_ms: int, most_ms: int, full_ms: int, window_ms: int) -> int:
     """Return the greatest window size that an elapsed time in the interval gives."""
     if most_ms >= full_ms:
@@ -235,9 +256,14 @@ def _pin(
     elapsed_ms: int,
     from_ms: int,
     until_ms: int,
+    window_ms: int,
     steps: Int64s,
 ) -> tuple[int, int, int, int]:
     """Place the event: the throttle tells its time from the oldest sample's start, exactly."""
+    if not _is_in_turn(beam, c, oldest, elapsed_ms, window_ms, steps[c, STARTS_SAMPLE] == 1):
+        beam.costs[c] += UNEXPLAINED_COST
+        steps[c, STATUS] = UNEXPLAINED
+        return NO_BASE, 0, from_ms, until_ms
     steps[c, STATUS] = EXPLAINED
     if oldest == NO_BASE:
         return NO_BASE, 0, from_ms, until_ms

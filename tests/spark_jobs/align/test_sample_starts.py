@@ -63,6 +63,23 @@ def test_a_start_is_put_right_by_evidence_that_comes_twelve_seconds_later(off_ms
     assert_replays_exactly(log, result)
 
 
+@pytest.mark.parametrize("early_ms", [0, 1, 2, 3])
+@pytest.mark.parametrize("after_ms", [999, 1000])
+def test_after_a_silence_the_throttle_tells_whether_a_window_has_passed(
+    after_ms: int, early_ms: int
+) -> None:
+    """The first request makes all samples obsolete, so they begin with it, and so does its own."""
+    filled, first = list(range(0, 12_000, 500)), 32_000
+    times = [*filled, first, first + 296, first + after_ms, first + 18_000]
+    amounts = [100.0] * len(filled) + [38_481.0, 114_129.0, 16_442.0, 16_442.0]
+    early = [early_ms] * len(times)
+    log = log_of(times, amounts, 3_355.0, ELEVEN_SECONDS, early_ms=early, late_ms=[0] * len(times))
+    result = audited(log, 32)
+    at_ms = result.recorded_at_ms[len(filled) :]
+    assert at_ms[2] - at_ms[0] == after_ms
+    assert_replays_exactly(log, result)
+
+
 @pytest.mark.parametrize("profile_keeps_overlapping", [False, True])
 @pytest.mark.parametrize("truth_ms", [197, 199, 200, 202])
 def test_which_of_two_unthrottled_requests_began_the_sample_is_found(
