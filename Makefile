@@ -91,9 +91,11 @@ gallery: setup ## write docs/gallery: the design documents' own arguments, repla
 reference: setup ## write docs/reference: commands and settings, from the sources
 	.venv/bin/python -m docs.generate
 
+MOTO := tests/object_storage/moto
 lock: $(UV) ## write requirements*.txt from requirements*.in
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements.in -o requirements.txt
 	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements-dev.in -o requirements-dev.txt
+	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links $(MOTO).in -o $(MOTO).txt
 
 package: setup ## build the wheel, and for spark-submit spark_jobs.zip, quota_audit.py, log4j2.properties
 	$(UV) build --quiet --wheel --out-dir dist

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import Asset, CronDataIntervalTimetable, Param, chain, dag, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from spark_jobs.run_form import shared_fields
+from spark_jobs.run_form import PLACE_PATTERN, shared_fields
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.submit import ASSETS, PUBLISHES, STEPS, audit_of_run, run_step
 from spark_jobs.submitted_step import asset_uri
@@ -32,8 +32,9 @@ PARAMS = {
     "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",
         description="The day to audit. Empty: the day of the run's data interval."),
     "cluster": Param(**SHARED["cluster"]),
-    "archive": Param(str(SETTINGS.archive), type="string", pattern="^/", title="Archive folder",
-        description="Absolute path, with [cluster=<name>/]broker=<id>/…/kafka-request.log* below."),
+    "archive": Param(str(SETTINGS.archive), type="string", pattern=PLACE_PATTERN,
+        title="Archive", description="Absolute path of a folder, or s3://bucket/key, with "
+        "[cluster=<name>/]broker=<id>/…/kafka-request.log* below."),
     "warehouse": Param(**SHARED["warehouse"]),
     "timezone": Param(**SHARED["timezone"]),
     "broker_version": Param(**SHARED["broker_version"]),

@@ -29,7 +29,7 @@ from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from spark_jobs.policy.catalogue import POLICIES
-from spark_jobs.run_form import shared_fields
+from spark_jobs.run_form import PLACE_PATTERN, shared_fields
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.submitted_step import asset_uri
 from spark_jobs.whatif_submit import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
@@ -47,7 +47,7 @@ PARAMS = {
         description="As logged, a client goes on sending however long a rule makes it wait."),
     "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",
         description="Empty: every day that the archive, or the warehouse, has."),
-    "archive": Param(None, type=["null", "string"], pattern="^(/|$)", title="Archive folder",
+    "archive": Param(None, type=["null", "string"], pattern=f"^$|{PLACE_PATTERN}", title="Archive",
         examples=[str(SETTINGS.archive)],
         description="Absolute path; ingested first. Empty: what the warehouse holds."),
     **{name: Param(**field) for name, field in shared_fields(SETTINGS).items()},

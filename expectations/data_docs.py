@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import html
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from great_expectations.data_context import EphemeralDataContext
 from expectations.data_docs_style import POLICY, STYLE
 from expectations.results import TableResult, ValidationReport
 from expectations.stages import STAGES
+from spark_jobs.places import remove_folder
 from spark_jobs.warehouse import RunScope
 
 _SITE = "quota_audit"
@@ -117,7 +117,7 @@ def draft_pages(context: EphemeralDataContext, result: CheckpointResult) -> None
 def publish(pages: Path, scope: RunScope, report: ValidationReport) -> None:
     """Replace the stage's folder by the cleaned pages of its tables and an index."""
     folder = stage_folder(scope, report.stage)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
     folder.mkdir(parents=True)
     for table in report.tables:
         (written,) = (pages / "validations" / table.table).rglob("*.html")

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from spark_jobs.arrow_places import on_arrow
 from spark_jobs.errors import CheckBrokenError
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope, spark_path
@@ -51,7 +52,10 @@ def stored_table(scope: RunScope, table: str) -> StoredTable:
     if not folder.is_dir():
         return StoredTable(table, folder, 0, contract)
     try:
-        stored = ds.dataset(folder, format="parquet", exclude_invalid_files=False)
+        source, filesystem = on_arrow(folder)
+        stored = ds.dataset(
+            source, format="parquet", filesystem=filesystem, exclude_invalid_files=False
+        )
         in_files = [set(f.physical_schema.names) for f in stored.get_fragments()]
         rows = stored.count_rows()
     except (OSError, pa.ArrowException) as error:
@@ -114,7 +118,9 @@ def _read(stored: StoredTable, columns: list[str]) -> pa.Table:
     if stored.rows == 0:
         return pa.schema([schema.field(name) for name in columns]).empty_table()
     try:
-        return ds.dataset(stored.folder, schema=schema, format="parquet").to_table(columns=columns)
+        source, filesystem = on_arrow(stored.folder)
+        rows = ds.dataset(source, schema=schema, format="parquet", filesystem=filesystem)
+        return rows.to_table(columns=columns)
     except (OSError, pa.ArrowException) as error:
         raise CheckBrokenError(
             f"The checks of {stored.table} are broken: a column has another type than the "

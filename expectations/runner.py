@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -52,6 +51,7 @@ from expectations.results import (
 )
 from expectations.stages import REQUIRED, STAGES
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
+from spark_jobs.places import remove_folder
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse import RunScope
 
@@ -102,7 +102,7 @@ def validate_tables(
     path = scope.output_dir("data_quality") / f"{stage}.json"
     path.unlink(missing_ok=True)
     pages = data_docs.stage_folder(scope, stage)
-    shutil.rmtree(pages, ignore_errors=True)
+    remove_folder(pages)
     stored = [_stored(scope, table) for table in STAGES[stage]]
     with TemporaryDirectory(prefix="quota-audit-data-docs-") as drafts:
         checks = _Checks(_context(Path(drafts)), scope, stage, _parameters(scope), spark)

@@ -24,6 +24,7 @@ from spark_jobs.airflow_home import (
 )
 from spark_jobs.audit_progress import AuditProgress
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
+from spark_jobs.places import place
 from spark_jobs.run_form import TIMEZONE_PATTERN, VERSION_PATTERN
 from spark_jobs.settings import CLUSTER_PATTERN, DailyAuditSettings
 from spark_jobs.step_process import run_process
@@ -48,10 +49,12 @@ def local() -> None:
 @app.command()
 def audit(
     archive: Annotated[
-        Path | None, typer.Option(help="Archive folder [default: examples/capture].")
+        str | None,
+        typer.Option(help="Archive folder [default: examples/capture].", metavar="PLACE"),
     ] = None,
     warehouse: Annotated[
-        Path | None, typer.Option(help="Folder of the tables [default: artifacts/warehouse].")
+        str | None,
+        typer.Option(help="Folder of the tables [default: artifacts/warehouse].", metavar="PLACE"),
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Cluster name [default: default].")] = None,
     day: Annotated[
@@ -192,8 +195,8 @@ def show_result(audit: DailyAudit, launcher: Sequence[str] = ()) -> None:
     result = run_process(command, print)
     if result.exit_code != 0:
         raise _error(result.exit_code)(f"no summary of {audit.day}: {result.last_line}")
-    folder = Path(audit.warehouse, "reports", f"cluster={audit.cluster}", f"date={audit.day}")
-    report = folder / "report.html"
+    reports = place(audit.warehouse) / "reports"
+    report = reports / f"cluster={audit.cluster}" / f"date={audit.day}" / "report.html"
     if not report.is_file():
         raise AuditFailedError(f"the audit of {audit.day} left no report at {report}")
 

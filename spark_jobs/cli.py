@@ -37,6 +37,7 @@ from spark_jobs.cli_options import (
     ReplayMode,
     Rollback,
     Scenario,
+    ScoredWarehouse,
     Snapshot,
     Timezone,
     Warehouse,
@@ -262,12 +263,7 @@ def score(
     capture: Annotated[
         Path, typer.Argument(help="Archive folder with broker=<id> folders.", metavar="CAPTURE")
     ],
-    warehouse: Annotated[
-        Path | None,
-        typer.Option(
-            "--warehouse", "-w", help="Score what is in this warehouse [default: audit anew]."
-        ),
-    ] = None,
+    warehouse: ScoredWarehouse = None,
     cluster: Cluster = None,
     day: OptionalDay = None,
     broker_version: BrokerVersion = None,

@@ -8,14 +8,24 @@ from typing import Annotated
 
 import typer
 
+from spark_jobs.places import place, usable_place
+
 Warehouse = Annotated[
-    Path, typer.Option("--warehouse", "-w", help="Folder of the tables; made when missing.")
+    Path,
+    typer.Option(
+        "--warehouse",
+        "-w",
+        parser=usable_place,
+        help="Folder of the tables, or s3://bucket/key; made when missing.",
+        metavar="PLACE",
+    ),
 ]
 ArchiveFolder = Annotated[
     Path,
     typer.Argument(
-        help="Archive folder: [cluster=<name>/]broker=<id>/…/kafka-request.log* "
-        "(plain, .gz or .zst).",
+        parser=usable_place,
+        help="Archive folder, or s3://bucket/key: [cluster=<name>/]broker=<id>/…/"
+        "kafka-request.log* (plain, .gz or .zst).",
         metavar="ARCHIVE",
     ),
 ]
@@ -85,6 +95,7 @@ IgnoreProperties = Annotated[
 OptionalArchive = Annotated[
     Path | None,
     typer.Argument(
+        parser=usable_place,
         help="Archive folder to ingest first [default: what --warehouse holds].",
         metavar="ARCHIVE",
     ),
@@ -92,11 +103,31 @@ OptionalArchive = Annotated[
 OptionalWarehouse = Annotated[
     Path | None,
     typer.Option(
-        "--warehouse", "-w", help="Read tables from here, and keep them [default: keep nothing]."
+        "--warehouse",
+        "-w",
+        parser=usable_place,
+        help="Read tables from here, and keep them [default: keep nothing].",
+        metavar="PLACE",
+    ),
+]
+ScoredWarehouse = Annotated[
+    Path | None,
+    typer.Option(
+        "--warehouse",
+        "-w",
+        parser=usable_place,
+        help="Score what is in this warehouse [default: audit anew].",
+        metavar="PLACE",
     ),
 ]
 Scenario = Annotated[
-    Path | None, typer.Option("--scenario", help="TOML file of policies; see docs/whatif.md.")
+    Path | None,
+    typer.Option(
+        "--scenario",
+        parser=place,
+        help="TOML file of policies; see docs/whatif.md.",
+        metavar="PLACE",
+    ),
 ]
 Policies = Annotated[
     list[str] | None,

@@ -3,7 +3,8 @@
 ``runs/cluster=<c>/date=<d>/`` holds a folder ``<table>/<version>`` for each time a table was
 written, ``run-<id>.json`` saying which versions belong together, and two pointers:
 ``published.json`` names the run that readers see, ``draft.json`` the one that is being made. A
-pointer is replaced by one rename, so readers see all tables of a run or all of the one before.
+pointer is replaced by one rename, or put as one object of a bucket, so readers see all tables of a
+run or all of the one before.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.whole_file import sync
+from spark_jobs.places import is_in_bucket
+from spark_jobs.whole_file import sync, write_whole
 
 RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"
@@ -123,6 +125,9 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _replace(path: Path, what: Mapping[str, Any]) -> None:
+    if is_in_bucket(path):
+        write_whole(path, json.dumps(what, indent=1))
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(json.dumps(what, indent=1), encoding="utf-8")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+WHAT_OF_DAMAGE = (
+    "It was cut or changed since it was written. Ingest its day again; nothing else is touched."
+)
+
 
 class QuotaAuditError(Exception):
     """Base of every error this project raises on purpose; its text is shown to the user as is."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import re
 
+from spark_jobs.errors import WHAT_OF_DAMAGE
+from spark_jobs.storage_errors import said_of_storage
+
 _OF_THE_MACHINE = frozenset(
     {
         errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM,
@@ -14,6 +17,9 @@ _OF_THE_MACHINE = frozenset(
 _RAISED = re.compile(
     r"^(?:: |Caused by: )?(?:[\w.]*\.)?(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE
 )
+# What Arrow says of a Parquet file that was cut or overwritten.
+_IS_DAMAGED = re.compile(r"Parquet (?:magic|file|input)|thrift|Unexpected end of stream")
+_NO_S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 _SAID_MAX = 500
 _WHAT_NOW = (
     "Nothing of this run was published: what readers see is as it was. Mend that and run again."
@@ -27,7 +33,11 @@ def said_of(error: BaseException) -> str | None:
             "Spark's JVM does not answer any more: it was killed, or it ran out of memory. "
             f"{_WHAT_NOW}"
         )
+    if _is_of_arrow(error) and _IS_DAMAGED.search(str(error)):
+        return f"A table's file is damaged: {str(error)[:_SAID_MAX]}. {WHAT_OF_DAMAGE}"
     if isinstance(error, OSError):
+        if (why := said_of_storage(error)) is not None:
+            return f"{why} {_WHAT_NOW}"
         if error.errno not in _OF_THE_MACHINE:
             return None
         where = f"{error.filename}: " if error.filename else ""
@@ -35,6 +45,15 @@ def said_of(error: BaseException) -> str | None:
     if not type(error).__module__.startswith(("py4j", "pyspark")):
         return None
     text = str(error).strip()
+    if _NO_S3A in text:
+        return "Spark has no hadoop-aws to read s3a:// with: see docs/howto/object-storage.md."
+    if (why := said_of_storage(error)) is not None:
+        return f"{why} {_WHAT_NOW}"
     raised = _RAISED.findall(text)
     why = ": ".join(raised[-1]) if raised else text.partition("\n")[0]
     return f"Spark gave up: {why[:_SAID_MAX]}. {_WHAT_NOW}"
+
+
+def _is_of_arrow(error: BaseException) -> bool:
+    # By its name: who only submits jobs does not wait for Arrow.
+    return isinstance(error, OSError) or type(error).__name__ == "ArrowInvalid"

@@ -9,6 +9,7 @@ from spark_jobs.settings import CLUSTER_PATTERN, ApprovalSettings, DailyAuditSet
 
 TIMEZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
 VERSION_PATTERN = r"^(\d+(\.\d+){1,3}|\d+=\d+(\.\d+){1,3}(,\d+=\d+(\.\d+){1,3})*)?$"
+PLACE_PATTERN = "^(/|s3://[^/])"
 # A host may be an IPv6 address in brackets.
 _SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*):\d{1,5}"
 SERVERS_PATTERN = rf"^({_SERVER}(,{_SERVER})*)?$"
@@ -37,9 +38,10 @@ def shared_fields(settings: DailyAuditSettings) -> dict[str, dict[str, Any]]:
         "warehouse": {
             "default": str(settings.warehouse),
             "type": "string",
-            "pattern": "^/",
+            "pattern": PLACE_PATTERN,
             "title": "Warehouse",
-            "description": "Absolute path of the folder the tables and reports are written to.",
+            "description": "Where tables and reports are written to: the absolute path of a "
+            "folder, or s3://bucket/key.",
         },
         "timezone": {
             "default": settings.timezone,

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.places import place
 
 CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 """Names of clusters: they become names of folders, parts of addresses and of Airflow's forms."""
@@ -148,9 +157,9 @@ class DailyAuditSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_", frozen=True)
 
-    # Folder of the archived logs.
+    # Folder of the archived logs, or s3://bucket/key.
     archive: Path = Field(default=Path("examples/capture"), validate_default=True)
-    # Folder of the tables and reports.
+    # Folder of the tables and reports, or s3://bucket/key.
     warehouse: Path = Field(default=Path("artifacts/warehouse"), validate_default=True)
     # As in the archive's folder cluster=<name>; any name where it has none.
     cluster: str = "default"
@@ -162,9 +171,12 @@ class DailyAuditSettings(BaseSettings):
     # where Airflow and the jobs live in different environments.
     launcher: tuple[str, ...] = ()
 
-    @field_validator("archive", "warehouse")
+    @field_validator("archive", "warehouse", mode="wrap")
     @classmethod
-    def _absolute(cls, path: Path) -> Path:
+    def _absolute(cls, value: Any, is_path: ValidatorFunctionWrapHandler) -> Path:
+        if isinstance(value, str) and "://" in value:
+            return _in_bucket(value)
+        path: Path = is_path(value)
         # A task does not run in the folder the setting was written in.
         return path.absolute()
 
@@ -234,6 +246,13 @@ class ServeSettings(BaseSettings):
     grace_s: float = Field(default=15.0, gt=0.0)
     # How long the start may take.
     healthy_within_s: float = Field(default=180.0, gt=0.0)
+
+
+def _in_bucket(text: str) -> Path:
+    try:
+        return place(text)
+    except BadInputError as error:
+        raise ValueError(str(error)) from error
 
 
 def refused_settings(error: ValidationError) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from spark_jobs.arrow_places import on_arrow
 from spark_jobs.day_runs import (
     carried_of,
     day_folder,
@@ -19,6 +20,7 @@ from spark_jobs.day_runs import (
     run_tables,
 )
 from spark_jobs.errors import BadInputError
+from spark_jobs.places import is_in_bucket
 from spark_jobs.settings import CLUSTER_PATTERN
 from spark_jobs.tables import TABLES, partition_columns
 
@@ -103,11 +105,13 @@ class RunScope:
 
 
 def spark_path(folder: Path) -> str:
-    """Return the absolute ``folder`` as Spark is told of it: of the machine's own file system.
+    """Return the absolute ``folder`` as Spark is told of it: with the scheme of what holds it.
 
-    Without a scheme it would be the one that Hadoop's ``fs.defaultFS`` names, as HDFS on YARN.
-    Not ``Path.as_uri``: Hadoop takes its percent signs for the folder's own.
+    Without one it would be what Hadoop's ``fs.defaultFS`` names, as HDFS on YARN. Not
+    ``Path.as_uri``: Hadoop takes its percent signs for the folder's own.
     """
+    if is_in_bucket(folder):
+        return f"s3a://{str(folder).partition('://')[2]}"
     return f"file://{folder}"
 
 
@@ -135,7 +139,10 @@ def open_table(scope: RunScope, table: str) -> ds.Dataset:
     folder = scope.partition_dir(table)
     if not folder.is_dir():
         return ds.dataset(schema.empty_table())
-    return ds.dataset(folder, schema=schema, format="parquet", exclude_invalid_files=False)
+    source, filesystem = on_arrow(folder)
+    return ds.dataset(
+        source, schema=schema, format="parquet", filesystem=filesystem, exclude_invalid_files=False
+    )
 
 
 def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date]:

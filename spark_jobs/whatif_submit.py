@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from spark_jobs.places import place
 from spark_jobs.run_form import text_of
 from spark_jobs.submitted_step import default_launcher, ingest_arguments, run_submitted
 from spark_jobs.whole_file import write_whole
@@ -70,7 +71,7 @@ def whatif_of_run(params: Mapping[str, Any], run_id: str) -> WhatifRun:
     """Return what a DAG run replays, from its params and its id."""
     warehouse = text_of(params, "warehouse")
     text = params.get("scenario") or ""
-    path = scenario_path(Path(warehouse), run_id, text)
+    path = scenario_path(place(warehouse), run_id, text)
     day = params.get("day")
     return WhatifRun(
         warehouse=warehouse,

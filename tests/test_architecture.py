@@ -98,6 +98,7 @@ ROOMS = {
             "spark_jobs.tables",
             "spark_jobs.errors",
             "spark_jobs.explain.explanation",
+            "spark_jobs.places",
             "spark_jobs.report",
             "spark_jobs.settings",
             "spark_jobs.warehouse",
@@ -129,7 +130,14 @@ ROOMS = {
         {"airflow", "great_expectations", "pandas"} | CLOCKS_AND_CHANCE,
     ),
     "expectations": (
-        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.settings", "spark_jobs.warehouse"},
+        {
+            "spark_jobs.arrow_places",
+            "spark_jobs.places",
+            "spark_jobs.tables",
+            "spark_jobs.errors",
+            "spark_jobs.settings",
+            "spark_jobs.warehouse",
+        },
         {"airflow"},
     ),
     "dags": (

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+LOCKS = ["requirements", "requirements-dev", "tests/object_storage/moto"]
 PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;]+)")
 
 
@@ -19,7 +20,7 @@ def pins(path: Path) -> dict[str, str]:
     return {m[1].lower().replace("_", "-").replace(".", "-"): m[2] for m in found if m}
 
 
-@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_asked_pin_is_in_the_lock(name: str) -> None:
     asked, locked = pins(ROOT / f"{name}.in"), pins(ROOT / f"{name}.txt")
     assert asked
@@ -27,7 +28,7 @@ def test_every_asked_pin_is_in_the_lock(name: str) -> None:
     assert not wrong, f"{name}.in and {name}.txt disagree on {wrong}: run `make lock`"
 
 
-@pytest.mark.parametrize("name", ["requirements", "requirements-dev"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_pin_says_why(name: str) -> None:
     reason = None
     for line in (ROOT / f"{name}.in").read_text().splitlines():

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.alter.history import RecordedApplication, recorded_applications
 from spark_jobs.errors import BadInputError
+from spark_jobs.places import is_in_bucket
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope, days_of, read_table
 from spark_jobs.whole_file import sync
@@ -59,6 +60,12 @@ def only_one_run(warehouse: Path, cluster: str) -> Iterator[None]:
 
     The lock ends with the process that holds it, however that ends.
     """
+    if is_in_bucket(warehouse):
+        raise BadInputError(
+            f"{warehouse} is in a bucket, where no lock keeps two runs from changing {cluster!r} "
+            "at once: apply and rollback need a warehouse on a file system. 'quota-audit render' "
+            "prints the changes."
+        )
     folder = warehouse / TABLE / f"cluster={cluster}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.places import files_below, is_in_bucket
 
 
 @dataclass(slots=True)
@@ -31,6 +32,8 @@ def archive_files(archive: Path, is_wanted: Callable[[str], bool]) -> list[list[
     may lead anywhere, and they may be of any kind. Raises BadInputError for a link out of the
     archive or to nothing, for a pipe or device, and for a folder that may not be read.
     """
+    if is_in_bucket(archive):  # which has neither links nor devices
+        return [[file] for file in files_below(archive)]
     root = archive.resolve()
     found = _found(root)
     for special in found.specials:

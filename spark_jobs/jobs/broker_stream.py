@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.transforms.request_lanes import (
     ANSWER_COLUMNS,
     FETCHES,
@@ -52,7 +53,7 @@ def row_groups(folder: Path) -> dict[int, list[RowGroup]]:
     """Return the row groups of a partition of ``requests``, by broker."""
     found: defaultdict[int, list[RowGroup]] = defaultdict(list)
     for path in sorted(folder.glob("*.parquet")):
-        file = pq.ParquetFile(path)
+        file = parquet_file(path)
         places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
         for index in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(index)
@@ -129,7 +130,7 @@ def request_chunks(
 
 def _has_throttled_fetch(path: str, groups: Sequence[RowGroup]) -> bool:
     """Return whether a fetch was throttled in those of ``groups`` that are in this file."""
-    file = pq.ParquetFile(path)
+    file = parquet_file(path)
     for index in (group.index for group in groups if group.path == path):
         rows = file.read_row_group(index, columns=list(_THROTTLES), use_threads=False)
         api_key, throttle_ms = (rows[name].to_numpy() for name in _THROTTLES)
@@ -147,7 +148,7 @@ def read_group(
     """
     if group.path not in files:
         files.clear()
-        files[group.path] = pq.ParquetFile(group.path, read_dictionary=list(NAME_COLUMNS))
+        files[group.path] = parquet_file(group.path, read_dictionary=list(NAME_COLUMNS))
     # Of an answer's topics only how much each was; their names would take as long as ten columns.
     read = [_SIZES if name == "topics" else name for name in columns]
     if group.is_shared:

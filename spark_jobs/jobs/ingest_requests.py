@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from spark_jobs.jobs.read_logs import ReadTask
 from spark_jobs.jobs.same_lines import counted_once, same_lines_sentences
 from spark_jobs.jobs.table_versions import begin_draft
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
+from spark_jobs.places import remove_folder
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.settings import IngestSettings
 from spark_jobs.tables import BROKERS, FILES, QUOTA_EVENTS
@@ -150,9 +150,9 @@ def read_archive(
         scopes = [RunScope(warehouse, archive.cluster, one_day) for one_day in days]
         if run is not None:
             scopes = [begin_draft(scope, run) for scope in scopes]
-        publish_parts(reports, folder, scopes)
+        publish_parts(reports, scopes)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     return ReadArchive(reports, scopes, files)
 
 

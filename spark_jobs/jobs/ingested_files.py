@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileReport
-from spark_jobs.jobs.part_writer import part_folder
-from spark_jobs.jobs.table_versions import put_table
+from spark_jobs.jobs.table_versions import put_files
 from spark_jobs.jobs.utc_days import day_number, day_of
+from spark_jobs.places import place
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse import RunScope
 
@@ -112,7 +110,8 @@ def check_conservation(
     for report in reports:
         stored: Counter[tuple[str, int | None]] = Counter()
         for part in report.parts:
-            stored[part.table, part.day] += pq.read_metadata(part.path).num_rows
+            with parquet_file(part.path) as written:
+                stored[part.table, part.day] += written.metadata.num_rows
         counted: Counter[tuple[str, int | None]] = Counter()
         for count in report.counts:
             if count.day in wanted:
@@ -125,11 +124,7 @@ def check_conservation(
                 )
 
 
-def publish_parts(
-    reports: Sequence[FileReport],
-    folder: Path,
-    scopes: Sequence[RunScope],
-) -> None:
+def publish_parts(reports: Sequence[FileReport], scopes: Sequence[RunScope]) -> None:
     """Replace the partitions of days of requests and quarantine by what workers wrote.
 
     Files that no report names, of a task that was started twice, are left behind.
@@ -138,16 +133,13 @@ def publish_parts(
         for scope in scopes:
             numbers = {day_number(scope.day)} | ({None} if scope is scopes[0] else set())
             paths = [
-                Path(part.path)
+                place(part.path)
                 for report in reports
                 for part in report.parts
                 if part.table == table and part.day in numbers
             ]
-            staged = part_folder(folder, table, None).parent / f"publish={scope.day}"
-            _move(paths, staged)
-            if table == REQUESTS_TABLE and paths:
-                _move(_first_minutes_after(reports, scopes, scope), staged / AHEAD)
-            put_table(staged if paths else None, table, scope)
+            ahead = _first_minutes_after(reports, scopes, scope) if table == REQUESTS_TABLE else []
+            put_files(paths, table, scope, {AHEAD: ahead})
 
 
 def _first_minutes_after(
@@ -158,10 +150,4 @@ def _first_minutes_after(
     if after in {day_number(other.day) for other in scopes}:
         return []
     parts = (part for report in reports for part in report.parts)
-    return [Path(p.path) for p in parts if p.table == REQUESTS_TABLE and p.day == after]
-
-
-def _move(paths: Sequence[Path], folder: Path) -> None:
-    for path in paths:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.replace(path, folder / path.name)
+    return [place(p.path) for p in parts if p.table == REQUESTS_TABLE and p.day == after]

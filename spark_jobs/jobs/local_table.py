@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.arrow_places import on_arrow
 from spark_jobs.jobs.table_versions import new_version, take_version
+from spark_jobs.places import remove_folder
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
 
@@ -35,9 +36,11 @@ def write_local_parts(
     folder.mkdir(parents=True)
     try:
         for number, (rows, in_group) in enumerate(contracts):
-            file = folder / f"part-{number}.parquet"
-            pq.write_table(rows, file, compression="zstd", row_group_size=in_group)
+            file, filesystem = on_arrow(folder / f"part-{number}.parquet")
+            pq.write_table(
+                rows, file, compression="zstd", row_group_size=in_group, filesystem=filesystem
+            )
         take_version(folder, table, scope)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
         raise

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.survey_requests import Survey
@@ -68,7 +69,7 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
     broker_id, groups = broker
     parts = [_SCHEMA.empty_table()]
     for group in groups:
-        file = pq.ParquetFile(group.path)
+        file = parquet_file(group.path)
         if not _may_hold(file.metadata.row_group(group.index), around.stretches):
             continue
         rows = file.read_row_group(group.index, columns=list({*_READ, "broker_id"}))

@@ -25,6 +25,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.worker_memory import keep_modules
+from spark_jobs.places import is_in_bucket, refusal
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -65,12 +66,21 @@ class Needs:
                 "the same there, or send it along as --py-files."
             )
         for folder in (self.read, self.written):
-            if folder is not None and not folder.is_dir():
+            if folder is None:
+                continue
+            if is_in_bucket(folder):
+                if (why := refusal(folder)) is not None:
+                    return f"{where}: {why}"
+            elif not folder.is_dir():
                 return (
                     f"{folder} is not there {where}. Driver and workers need archive and warehouse "
                     "under the same paths, on storage that they share: mount it there."
                 )
-        if self.written is not None and not os.access(self.written, os.W_OK | os.X_OK):
+        if (
+            self.written is not None
+            and not is_in_bucket(self.written)
+            and not os.access(self.written, os.W_OK | os.X_OK)
+        ):
             return (
                 f"{self.written} may not be written {where} by its user {getpass.getuser()}: "
                 "workers have to run as the driver's user, whose folder it is."

@@ -8,14 +8,18 @@ import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import zstandard
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.places import is_in_bucket
+from spark_jobs.storage_errors import said_of_storage
 
 # The most that zstd makes of a few bytes is a block of 128 kB, so this is unpacked to 32 MB.
 _ZSTD_PIECE_BYTES = 1 << 10
+# Each is a request.
+_OBJECT_PIECE_BYTES = 8 << 20
 
 
 class ByteSource(Protocol):
@@ -31,6 +35,8 @@ def open_regular(path: Path) -> BinaryIO:
     Raises BadInputError where it is gone, may not be read, or is no regular file: a pipe would
     wait for a writer, a device may never end.
     """
+    if is_in_bucket(path):
+        return _of_bucket(path)
     try:
         # Opening a pipe without a writer would else wait for one.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -40,6 +46,13 @@ def open_regular(path: Path) -> BinaryIO:
     except OSError as error:
         raise BadInputError(_why(path, error)) from error
     return io.BufferedReader(io.FileIO(descriptor))
+
+
+def _of_bucket(path: Path) -> BinaryIO:
+    try:
+        return io.BufferedReader(_Object(path), _OBJECT_PIECE_BYTES)
+    except OSError as error:
+        raise BadInputError(_why(path, error)) from error
 
 
 def open_packed(raw: BinaryIO, suffix: str) -> ByteSource:
@@ -62,7 +75,42 @@ def _why(path: Path, error: OSError) -> str:
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return f"{path} may not be read by this user ({error.strerror}). Correct its permissions."
-    return f"{path} cannot be opened: {error.strerror}."
+    return f"{path} cannot be opened: {_reason(error)}"
+
+
+def _reason(error: OSError) -> str:
+    return f"{error.strerror}." if error.strerror else said_of_storage(error) or f"{error}."
+
+
+class _Object(io.RawIOBase):
+    """An object of a bucket, of which a part that cannot be had is no end of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._opened = path.open("rb")
+
+    def readable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Fill ``buffer``; BadInputError, which nobody takes for a broken file, where that fails.
+
+        An OSError would be read as the end of a damaged log.
+        """
+        try:
+            return cast(Any, self._opened).readinto(buffer) or 0
+        except OSError as error:
+            raise BadInputError(f"{self._path} was read to a part: {_reason(error)}") from error
+
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self._opened.tell()
+
+    def close(self) -> None:
+        """End the reading."""
+        self._opened.close()
+        super().close()
 
 
 class _ZstdFrames:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.arrow_places import parquet_writer
 from spark_jobs.jobs.file_report import Part
 from spark_jobs.jobs.parquet_layout import layout
 from spark_jobs.tables import TABLES
@@ -79,7 +80,7 @@ class PartWriter:
             folder = part_folder(self._folder, *key)
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"part-{uuid.uuid4().hex}.parquet"
-            writer = pq.ParquetWriter(path, schema, **layout(schema, SEARCHED_BY))
+            writer = parquet_writer(path, schema, **layout(schema, SEARCHED_BY))
             self._writers[key] = _OpenPart(path, writer)
         rows = pa.Table.from_batches(batches, schema)
         self._writers[key].writer.write_table(rows)

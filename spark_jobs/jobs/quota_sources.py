@@ -16,6 +16,7 @@ from spark_jobs.jobs.broker_facts import static_configs
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
 from spark_jobs.jobs.text_file import read_small_text, text_of
+from spark_jobs.places import is_in_bucket
 from spark_jobs.settings import IngestSettings
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.journal import read_journal
@@ -135,11 +136,16 @@ def _file_events(
 
 
 def _text(path: Path, archive: Archive, errors: str = "strict") -> str:
-    if path.is_relative_to(archive.root):
+    if _is_inside(path, archive):
         return read_small_text(path, errors)
     return text_of(path.read_bytes(), path, errors)  # an option: it may be a pipe of the shell's
 
 
 def _name(path: Path, archive: Archive) -> str:
-    inside = path.is_relative_to(archive.root)
+    inside = _is_inside(path, archive)
     return path.relative_to(archive.root).as_posix() if inside else path.name
+
+
+def _is_inside(path: Path, archive: Archive) -> bool:
+    # A file is never below a key of a bucket.
+    return is_in_bucket(path) == is_in_bucket(archive.root) and path.is_relative_to(archive.root)

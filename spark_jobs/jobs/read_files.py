@@ -32,8 +32,8 @@ def with_changes(report: FileReport, log: LogFile) -> FileReport:
         now = log.path.stat()
     except OSError as error:
         report.warning = (
-            f"{log.path} was read, but has been renamed or removed since ({error.strerror}): "
-            "lines that were written at the end may be missing"
+            f"{log.path} was read, but has been renamed or removed since "
+            f"({error.strerror or error}): lines that were written at the end may be missing"
         )
         return report
     if now.st_size > log.size_bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from spark_jobs.jobs.survey_requests import Survey, survey_requests
 from spark_jobs.jobs.table_files import TableFiles
 from spark_jobs.jobs.table_versions import put_carried, put_table
 from spark_jobs.judge.verdicts import Tolerances
+from spark_jobs.places import move_files, place, remove_folder
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.settings import JudgeSettings
@@ -98,7 +98,7 @@ def replay_quotas(
             staged = folder / table
             put_table(staged if staged.is_dir() else None, table, scope)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     _write_inventory(scope, inventory)
     put_carried(_handed_on_by(before), state_digest(scope), scope)
     total = sum(verdicts.values())
@@ -159,7 +159,7 @@ def _replay_brokers(
         )
     finally:
         shared.destroy()
-    _take([Path(path) for report in reports for path in report.files], task.folder)
+    _take([place(path) for report in reports for path in report.files], task.folder)
     return sum((report.verdicts for report in reports), Counter())
 
 
@@ -168,10 +168,9 @@ def _take(files: Sequence[Path], folder: Path) -> None:
 
     Of a task that was started twice there are files that no report names, and it may still write.
     """
-    for path in files:
-        target = folder / path.parent.name
-        target.mkdir(exist_ok=True)
-        path.rename(target / path.name)
+    for table in {path.parent.name for path in files}:
+        (folder / table).mkdir(exist_ok=True)
+    move_files((path, folder / path.parent.name / path.name) for path in files)
 
 
 def _replay_mutations(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.who_serves import CONTROLLER_APIS, ZOOKEEPER_APIS
+from spark_jobs.places import place
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.tables import REQUESTS
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS
@@ -44,7 +44,7 @@ def survey_requests(spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup
         by_file.setdefault(path, []).append(index)
     if not by_file:
         return Survey({}, None, frozenset(), False, _MUTATIONS.empty_table())
-    folder = Path(next(iter(by_file))).parent
+    folder = place(next(iter(by_file))).parent
     found = on_workers(spark, list(by_file.items()), _survey_file, read=folder)
     first_ms: dict[int, int] = {}
     for survey in found:
@@ -61,7 +61,7 @@ def survey_requests(spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup
 
 def _survey_file(file: tuple[str, Sequence[int]]) -> Survey:
     path, indices = file
-    opened = pq.ParquetFile(path, read_dictionary=["api_name", "listener"])
+    opened = parquet_file(path, read_dictionary=["api_name", "listener"])
     rows = opened.read_row_groups(indices, columns=list(_LOOKED_AT), use_threads=False)
     rows = rows.unify_dictionaries().combine_chunks()
     serves = pc.or_(rows["is_forwarded"], _is_in(rows["api_name"], CONTROLLER_APIS))
@@ -69,7 +69,7 @@ def _survey_file(file: tuple[str, Sequence[int]]) -> Survey:
     first = rows.group_by("broker_id").aggregate([("recorded_earliest_ms", "min")])
     mutations = _MUTATIONS.empty_table()
     if pc.any(_is_in(rows["api_name"], MUTATION_APIS)).as_py():
-        whole = pq.ParquetFile(path).read_row_groups(
+        whole = parquet_file(path).read_row_groups(
             indices, columns=list(MUTATION_COLUMNS), use_threads=False
         )
         own = whole.filter(pc.is_in(whole["api_name"], pa.array(MUTATION_APIS)))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.arrow_places import parquet_writer
 from spark_jobs.jobs.parquet_layout import layout
 from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
 
@@ -33,7 +34,7 @@ class TableFiles:
         if (table, kind) not in self._writers:
             path = self._folder / table / f"part-{uuid.uuid4().hex}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            writer = pq.ParquetWriter(path, rows.schema, **layout(rows.schema, SEARCHED_BY))
+            writer = parquet_writer(path, rows.schema, **layout(rows.schema, SEARCHED_BY))
             self._writers[table, kind] = path, writer
         self._writers[table, kind][1].write_table(rows, row_group_size=ROWS_IN_GROUP)
 

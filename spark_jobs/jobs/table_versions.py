@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from spark_jobs.day_runs import (
     write_run,
 )
 from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.places import is_in_bucket, move_files, move_folder, remove_folder
 from spark_jobs.tables import TABLES, partition_columns
 from spark_jobs.warehouse import APPENDED, RunScope, days_of
 
@@ -72,14 +73,35 @@ def new_run() -> str:
 def put_table(staged: Path | None, table: str, scope: RunScope) -> None:
     """Make the finished folder ``staged`` (None: no partition) this day's rows of ``table``.
 
-    Outside of a run it is published at once. Both are on one file system. Raises AuditFailedError
-    where another run of the day has begun.
+    Outside of a run it is published at once. Both are on one file system, or in one bucket. Raises
+    AuditFailedError where another run of the day has begun.
     """
     place = None
     if staged is not None:
         place = new_version(table, scope)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        staged.rename(place)
+        move_folder(staged, place)
+    take_version(place, table, scope)
+
+
+def put_files(
+    files: Sequence[Path],
+    table: str,
+    scope: RunScope,
+    beside: Mapping[str, Sequence[Path]] | None = None,
+) -> None:
+    """Make finished files (none: no partition) this day's rows of ``table``; see ``put_table``.
+
+    ``beside`` are files for folders of these names next to them, which are no rows of the table.
+    """
+    place = None
+    if files:
+        place = new_version(table, scope)
+        place.mkdir(parents=True)
+        move_files((file, place / file.name) for file in files)
+        for name, others in (beside or {}).items():
+            if others:
+                (place / name).mkdir()
+                move_files((file, place / name / file.name) for file in others)
     take_version(place, table, scope)
 
 
@@ -165,7 +187,7 @@ def _tidy(scope: RunScope, tables: Iterable[str]) -> None:
         for table in VERSIONED:
             for version in (scope.runs / table).glob("*"):
                 if version.relative_to(scope.warehouse).as_posix() not in needed:
-                    shutil.rmtree(version, ignore_errors=True)
+                    remove_folder(version)
     for file in scope.runs.glob("run-*.json"):
         if file.stem.removeprefix("run-") not in kept:
             file.unlink(missing_ok=True)
@@ -173,6 +195,8 @@ def _tidy(scope: RunScope, tables: Iterable[str]) -> None:
 
 def _link(scope: RunScope, table: str) -> None:
     """Let the plain folder of a table be a link to the published version, where there is one."""
+    if is_in_bucket(scope.warehouse):  # there are no links: who reads it asks the run's file
+        return
     if "date" not in partition_columns(table) and scope.day != _last_day(scope):
         return
     plain = scope.plain_dir(table)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from spark_jobs.places import is_in_bucket
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope, open_table
 
@@ -51,7 +52,8 @@ def stamp_of(path: Path) -> tuple[int, int] | None:
         found = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    # Objects have no number; the folder of a version has a name of its own.
+    return hash(path) if is_in_bucket(path) else found.st_ino, found.st_mtime_ns
 
 
 @lru_cache(maxsize=KEPT_MAX)

@@ -12,6 +12,7 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 
 from spark_jobs.pages.addresses import ENTITY_PATTERN, Addresses
+from spark_jobs.places import is_in_bucket
 from spark_jobs.settings import CLUSTER_PATTERN
 
 if TYPE_CHECKING:
@@ -118,5 +119,7 @@ def _form(request: Request) -> dict[str, list[str]]:
 def _sent(answer: Answer) -> Response:
     headers = dict(answer.headers)
     if answer.path is not None:
+        if is_in_bucket(answer.path):
+            return Response(answer.path.read_bytes(), media_type=answer.kind, headers=headers)
         return FileResponse(answer.path, media_type=answer.kind, headers=headers)
     return Response(answer.body, answer.status, headers, answer.kind)

@@ -22,7 +22,8 @@ def write_files(recommendations: pa.Table, folder: Path) -> tuple[Path, ...]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     table, apply, rollback = (folder / n for n in (CSV_FILE, APPLY_FILE, ROLLBACK_FILE))
-    csv.write_csv(_without_formulas(recommendations), table)
+    with table.open("wb") as file:
+        csv.write_csv(_without_formulas(recommendations), file)
     # One call of the tool sets one value: what else is in force does not matter.
     scripts = render("kafka-configs", proposed_alterations(recommendations.to_pylist()), ())
     _write_script(apply, scripts.text)

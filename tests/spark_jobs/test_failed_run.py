@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PythonException
 
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.cli_ending import ending
+from spark_jobs.errors import BadInputError
 from spark_jobs.failed_run import said_of
 
 PUBLISHED = "Nothing of this run was published: what readers see is as it was."
@@ -39,6 +45,17 @@ def test_what_a_worker_raised_is_said_without_its_traceback() -> None:
     expected = f"Spark gave up: OSError: [Errno 28] No space left on device. {PUBLISHED}"
     assert (said_of(PythonException(text)) or "").startswith(expected)
     assert (said_of(Py4JError("no answer")) or "").startswith("Spark gave up: no answer. ")
+
+
+def test_a_table_s_file_that_was_cut_is_named(tmp_path: Path) -> None:
+    whole = tmp_path / "part.parquet"
+    pq.write_table(pa.table({"a": list(range(10_000))}), whole)
+    whole.write_bytes(whole.read_bytes()[:-100])
+    with pytest.raises(BadInputError, match=r"part\.parquet is damaged: .* Ingest its day again"):
+        parquet_file(whole)
+    with pytest.raises(pa.ArrowInvalid) as raised:
+        ds.dataset(whole, format="parquet").to_table()
+    assert "part.parquet" in (said_of(raised.value) or "")
 
 
 def test_what_the_jvm_raised_first_is_said() -> None:

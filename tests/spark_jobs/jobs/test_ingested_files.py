@@ -53,7 +53,7 @@ def ingest(archive: Archive, warehouse: Path, day: dt.date | None = None) -> lis
     days = audited_days(reports, archive, day)
     files = file_rows(reports, days)
     check_conservation(reports, files, days)
-    publish_parts(reports, folder, [RunScope(warehouse, "default", day) for day in days])
+    publish_parts(reports, [RunScope(warehouse, "default", day) for day in days])
     return files
 
 
@@ -123,7 +123,7 @@ def test_rows_of_a_task_that_was_started_twice_count_once(tmp_path: Path) -> Non
     archive, folder = archive_of(tmp_path, a=[line(MONDAY)]), tmp_path / "w" / ".staged"
     read(archive, folder)
     reports = read(archive, folder)
-    publish_parts(reports, folder, [RunScope(tmp_path / "w", "default", MONDAY)])
+    publish_parts(reports, [RunScope(tmp_path / "w", "default", MONDAY)])
     assert lines_of(tmp_path / "w", MONDAY, "requests") == [1]
 
 

@@ -53,7 +53,7 @@ def test_a_copy_counts_once_and_is_told_of_though_it_is_packed(tmp_path: Path) -
     days = audited_days(reports, find_archive(archive, "default"), None)
     files = file_rows(reports, days)
     check_conservation(reports, files, days)
-    publish_parts(reports, staged, [RunScope(warehouse, "default", day) for day in days])
+    publish_parts(reports, [RunScope(warehouse, "default", day) for day in days])
     rows = read_table(RunScope(warehouse, "default", MONDAY), "requests")
     assert sorted(rows["log_time_ms"].to_pylist()) == sorted(set(rows["log_time_ms"].to_pylist()))
     assert rows.num_rows == 3

@@ -1,0 +1,99 @@
+"""Where tables and logs are: in a folder of a file system, or below a key of a bucket.
+
+What does not know the difference takes either as a ``Path``; what has to is here.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from spark_jobs.errors import BadInputError
+
+_BUCKET_SCHEMES = ("s3://", "s3a://")
+_MOVES_AT_ONCE = 16
+
+
+def place(text: str | Path) -> Path:
+    """Return a folder or file as ``Path``, or as what has its methods for ``s3://bucket/key``.
+
+    What is a place already is returned. Raises BadInputError for other schemes, and for a bucket
+    without a name.
+    """
+    if not isinstance(text, str):
+        return text
+    if "://" not in text:
+        return Path(text)
+    scheme, _, key = text.partition("://")
+    if f"{scheme}://" not in _BUCKET_SCHEMES or not key.strip("/"):
+        raise BadInputError(
+            f"{text[:120]!r} is no place for tables or logs: expected a folder, or "
+            "s3://bucket/key. Other storage has to be mounted as a folder."
+        )
+    # Who has folders does not wait for this import.
+    from spark_jobs.object_storage import BucketPath
+
+    # It has a Path's methods; who takes it need not know that it is none.
+    return cast(Path, BucketPath(f"s3://{key}"))
+
+
+def usable_place(text: str) -> Path:
+    """Return :func:`place`; raises BadInputError where its bucket is not there or not ours."""
+    found = place(text)
+    if (why := refusal(found)) is not None:
+        raise BadInputError(why)
+    return found
+
+
+def is_in_bucket(path: Path) -> bool:
+    """Return whether ``path`` is of object storage: without links, locks and renames."""
+    return not isinstance(path, Path)
+
+
+def refusal(path: Path) -> str | None:
+    """Return why this process cannot use the bucket of ``path``; None: it can, or there is none."""
+    why: str | None = cast(Any, path).refusal() if is_in_bucket(path) else None
+    return why
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return the files at any depth below a bucket's ``folder``, in order of their names."""
+    found: list[Path] = cast(Any, folder).files_below()
+    return found
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove what is below ``folder``, as far as that may be done."""
+    if not is_in_bucket(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    of_bucket = cast(Any, folder)
+    with suppress(OSError):
+        of_bucket.fs.fs.delete_dir(of_bucket.path)
+
+
+def move_folder(folder: Path, target: Path) -> None:
+    """Make ``folder``'s files those of ``target``, which is not there yet and nobody reads.
+
+    By one rename; of a bucket, which has none, file by file.
+    """
+    if is_in_bucket(folder):
+        move_files([(file, target / file.name) for file in folder.iterdir() if file.is_file()])
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(target)
+
+
+def move_files(moves: Iterable[tuple[Path, Path]]) -> None:
+    """Rename files; those of a bucket are copied by the service, then removed, many at once."""
+    renames = list(moves)
+    if not renames or not is_in_bucket(renames[0][0]):
+        for file, target in renames:
+            file.rename(target)
+        return
+    with ThreadPoolExecutor(_MOVES_AT_ONCE) as pool:
+        list(pool.map(lambda move: move[0].rename(move[1]), renames))
