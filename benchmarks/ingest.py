@@ -91,11 +91,11 @@ def ratios() -> dict[str, dict[str, object]]:
     rate = rates()
     return {
         name: {
-            "ratio": rate["ingest"] / rate[peer],
+            "ratio": round(rate["ingest"] / rate[peer], 3),
             "peer": what,
             "unit": UNIT,
-            "ours": rate["ingest"],
-            "theirs": rate[peer],
+            "ours": round(rate["ingest"], 1),
+            "theirs": round(rate[peer], 1),
         }
         for name, peer, what in (
             ("ingest_vs_from_json", "from_json", "Spark from_json to Parquet, the same columns"),

@@ -2,8 +2,8 @@
 
 A small archive is audited before the one asked for: what starting costs is taken out by the
 difference, which gives seconds a gigabyte. Beside it DuckDB only sums bytes in 10 s windows for
-each client, from the same logs. The logs are sound brokers', so an audit with findings is an error
-here; so are sums of DuckDB's that are not those of what was written.
+each client, from the same logs; it is an error if these are not those of what was written. The
+logs are sound brokers', so what the replay decided is kept too: all should agree.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Annotated, Any
 # A script has its own folder on the path, not the one it was started from.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import pyarrow.dataset as ds
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +33,7 @@ STEPS = {
     "resolve": "resolved ",
     "replay": "replayed ",
     "validate replayed": "validated replayed",
-    "judge": "findings: 0 ",
+    "judge": "findings: ",
     "recommend": "recommendations: ",
     "validate judged": "validated judged",
     "publish": "report: ",
@@ -59,12 +60,21 @@ def measured(gigabytes: float) -> dict[str, Any]:
             "requests": made.requests,
             **_taken(audit),
             "step_cpu_s": {name or "end": round(s, 1) for name, s in audit.step_cpu_s.items()},
+            "decided": _decided(warehouse),
             "warehouse_mb": _megabytes([warehouse]),
             "tables_mb": tables_mb,
             "duckdb": _taken(sums),
         }
     finally:
         shutil.rmtree(folder)
+
+
+def _decided(warehouse: Path) -> dict[str, int]:
+    """Return how many decisions have each verdict."""
+    folders = sorted(warehouse.glob("runs/*/*/decisions"))
+    verdicts = ds.dataset(folders[0], format="parquet").to_table(columns=["verdict"])
+    counted = verdicts.group_by("verdict").aggregate([([], "count_all")])
+    return dict(zip(*(counted[name].to_pylist() for name in counted.column_names), strict=True))
 
 
 def _taken(taken: Taken) -> dict[str, Any]:
@@ -136,7 +146,7 @@ def show(small: dict[str, Any], large: dict[str, Any], each_gb: dict[str, Any]) 
         table.add_row(f"{name}, MB", *(f"{of['peak_mb'][name]:,}" for of in (small, large)), "")
     for column in table.columns[1:]:
         column.justify = "right"
-    Console(width=100).print(f"{large['requests']:,} requests", table)
+    Console(width=100).print(f"{large['requests']:,} requests, {large['decided']}", table)
 
 
 if __name__ == "__main__":
