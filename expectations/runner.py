@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -13,7 +14,7 @@ import great_expectations as gx
 from great_expectations.core.run_identifier import RunIdentifier
 from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import ProgressBarsConfig
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from expectations import (
     agreement,
@@ -159,11 +160,12 @@ class _Checks:
             frame = spark_frame(spark, self._scope, stored)
         asset = source.add_dataframe_asset(stored.table)
         batch = asset.add_batch_definition_whole_dataframe("partition")
-        result = self._checkpoint(stored, batch).run(
-            batch_parameters={"dataframe": frame},
-            expectation_parameters=self._parameters,
-            run_id=self._run_id(),
-        )
+        with _kept(frame):
+            result = self._checkpoint(stored, batch).run(
+                batch_parameters={"dataframe": frame},
+                expectation_parameters=self._parameters,
+                run_id=self._run_id(),
+            )
         data_docs.draft_pages(self._context, result)
         (validation,) = result.run_results.values()
         return table_result(stored, source.name, SUITES[stored.table].KEY, validation)
@@ -203,6 +205,19 @@ class _Checks:
         midnight = dt.datetime.combine(self._scope.day, dt.time(), dt.UTC)
         name = f"{self._scope.cluster} {self._scope.day} {self._stage}"
         return RunIdentifier(run_name=name, run_time=midnight)
+
+
+@contextmanager
+def _kept(frame: Any) -> Iterator[None]:
+    """Keep the rows of a Spark frame while they are checked: each rule would read them again."""
+    if not isinstance(frame, DataFrame):
+        yield
+        return
+    frame.persist()
+    try:
+        yield
+    finally:
+        frame.unpersist()
 
 
 def _context(drafts: Path) -> EphemeralDataContext:
