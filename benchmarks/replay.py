@@ -46,8 +46,8 @@ class Peer:
 
 
 PEERS = (
-    # Some 0.7 GB of memory a million.
-    Peer("replay_vs_polars_rolling", "polars_rolling", "Polars rolling sums of 10 s", 10_000_000),
+    # Some 0.6 GB of memory a million.
+    Peer("replay_vs_polars_rolling", "polars_rolling", "Polars rolling sums of 10 s", REQUESTS),
     # Some 40 processor seconds a million.
     Peer("replay_vs_apply_in_pandas", "apply_in_pandas", "applyInPandas per sensor", 5_000_000),
     Peer("replay_vs_spark_copy", "spark_copy", "Spark scan and write, no replay", REQUESTS),
