@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from spark_jobs.places import place, usable_place
 
+
+def _warehouse_option(said: str) -> Any:
+    return typer.Option("--warehouse", "-w", parser=usable_place, help=said, metavar="PLACE")
+
+
 Warehouse = Annotated[
     Path,
-    typer.Option(
-        "--warehouse",
-        "-w",
-        parser=usable_place,
-        help="Folder of the tables, or s3://bucket/key; made when missing.",
-        metavar="PLACE",
-    ),
+    _warehouse_option("Folder of the tables, or s3://bucket/key; made when missing."),
 ]
 ArchiveFolder = Annotated[
     Path,
@@ -102,23 +101,11 @@ OptionalArchive = Annotated[
 ]
 OptionalWarehouse = Annotated[
     Path | None,
-    typer.Option(
-        "--warehouse",
-        "-w",
-        parser=usable_place,
-        help="Read tables from here, and keep them [default: keep nothing].",
-        metavar="PLACE",
-    ),
+    _warehouse_option("Read tables from here, and keep them [default: keep nothing]."),
 ]
 ScoredWarehouse = Annotated[
     Path | None,
-    typer.Option(
-        "--warehouse",
-        "-w",
-        parser=usable_place,
-        help="Score what is in this warehouse [default: audit anew].",
-        metavar="PLACE",
-    ),
+    _warehouse_option("Score what is in this warehouse [default: audit anew]."),
 ]
 Scenario = Annotated[
     Path | None,

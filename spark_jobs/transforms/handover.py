@@ -7,8 +7,6 @@ lacks; the next replay reads the log from there again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pyarrow as pa
 
@@ -16,8 +14,7 @@ from spark_jobs.tables import QUOTA_STATE
 from spark_jobs.transforms.lane_rows import LaneRows
 from spark_jobs.transforms.lane_states import NEVER_MS
 from spark_jobs.transforms.rate_lane import RateLane
-from spark_jobs.transforms.sensor_codes import SensorCodes
-from spark_jobs.transforms.sensor_replay import CarriedState, Place, SensorKey
+from spark_jobs.transforms.sensor_replay import CarriedState, Place
 
 _ALL_ARE_OPEN, _NONE_IS_OPEN = -1, np.iinfo(np.int64).max
 
@@ -32,10 +29,7 @@ class Handover:
 
     def __init__(self, lane: RateLane) -> None:
         """Take the states as they are now, with what waits as the first amounts they lack."""
-        held = lane.states
-        self._lane = lane
-        self._states = held.states.take(np.arange(len(held.epoch)))
-        self._epoch, self._seq, self._at_ms = held.epoch.copy(), held.seq.copy(), held.at_ms.copy()
+        self._lane, self._held = lane, lane.states.copied()
         self._first: dict[int, Place] = {}
         for rows in lane.waiting():
             self.note(rows)
@@ -45,9 +39,7 @@ class Handover:
         sensors, firsts = np.unique(rows.sensor, return_index=True)
         for sensor, first in zip(sensors.tolist(), firsts.tolist(), strict=True):
             if sensor not in self._first:
-                line = rows.lines.slice(int(rows.line[first]), 1)
-                file, number = line["source_file"][0].as_py(), line["source_line"][0].as_py()
-                self._first[sensor] = (int(rows.at_ms[first]), file, number)
+                self._first[sensor] = _place(rows, first)
 
     def rows(self, sensors: np.ndarray) -> pa.Array:
         """Return ``resumes_from`` of ``quota_state`` for these sensors; null where all is said."""
@@ -73,9 +65,10 @@ class Handover:
         }
 
     def _state(self, sensor: int) -> CarriedState:
-        if sensor < len(self._epoch) and self._at_ms[sensor] != NEVER_MS:
-            index, samples, _, _ = self._states.export(sensor)
-            epoch, seq = int(self._epoch[sensor]), int(self._seq[sensor])
+        held = self._held
+        if sensor < len(held.epoch) and held.at_ms[sensor] != NEVER_MS:
+            index, samples, _, _ = held.states.export(sensor)
+            epoch, seq = int(held.epoch[sensor]), int(held.seq[sensor])
             return CarriedState(epoch, seq, index, tuple(samples), None, None)
         # Nothing of it was settled yet: it is as the interval before handed it on.
         return self._lane.carried(sensor) or CarriedState(0, 0, 0, (), None, None)
@@ -84,17 +77,9 @@ class Handover:
 class OpenRows:
     """Of the lines before an interval, those whose amounts no state handed on has."""
 
-    def __init__(
-        self,
-        broker_id: int,
-        quota_type: str,
-        codes: SensorCodes,
-        carried: Mapping[SensorKey, CarriedState],
-        from_ms: int,
-    ) -> None:
-        """``from_ms`` is when the interval begins; ``carried`` what the one before handed on."""
-        self._sensor = broker_id, quota_type
-        self._codes, self._carried, self._from_ms = codes, carried, from_ms
+    def __init__(self, lane: RateLane, from_ms: int) -> None:
+        """``from_ms`` is when the interval begins; ``lane`` knows what the one before handed on."""
+        self._lane, self._from_ms = lane, from_ms
         self._is_met: set[int] = set()  # sensors whose first open row came
 
     def of(self, rows: LaneRows) -> LaneRows:
@@ -104,7 +89,7 @@ class OpenRows:
         is_before = line_times_ms(rows) < self._from_ms
         if not is_before.any():
             return rows
-        since_ms = np.full(len(self._codes.names), _ALL_ARE_OPEN, np.int64)
+        since_ms = np.full(len(self._lane.codes.names), _ALL_ARE_OPEN, np.int64)
         for sensor in np.unique(rows.sensor[is_before]).tolist():
             since_ms[sensor] = self._since_ms(sensor)
         since_ms = since_ms[rows.sensor]
@@ -114,7 +99,7 @@ class OpenRows:
         return rows.take(np.flatnonzero(is_open))
 
     def _since_ms(self, sensor: int) -> int:
-        state = self._state(sensor)
+        state = self._lane.carried(sensor)
         if state is None:
             return _ALL_ARE_OPEN
         return _NONE_IS_OPEN if state.resumes_at is None else state.resumes_at[0]
@@ -123,13 +108,14 @@ class OpenRows:
         """Return whether a row in the millisecond of the first open one is not before it."""
         sensor = int(rows.sensor[row])
         if sensor not in self._is_met:
-            line = rows.lines.slice(int(rows.line[row]), 1)
-            place = line["source_file"][0].as_py(), line["source_line"][0].as_py()
-            state = self._state(sensor)
-            if state is None or state.resumes_at is None or state.resumes_at[1:] != place:
+            state = self._lane.carried(sensor)
+            if state is None or state.resumes_at != _place(rows, row):
                 return False
             self._is_met.add(sensor)
         return True
 
-    def _state(self, sensor: int) -> CarriedState | None:
-        return self._carried.get((*self._sensor, *self._codes.names[sensor]))
+
+def _place(rows: LaneRows, row: int) -> Place:
+    line = rows.lines.slice(int(rows.line[row]), 1)
+    file, number = line["source_file"][0].as_py(), line["source_line"][0].as_py()
+    return int(rows.at_ms[row]), file, number

@@ -22,13 +22,7 @@ class LaneInterval:
         """``rows_min``: so many rows are worth a decision; ``reads_around``: others' lines come."""
         self.lane = lane
         self._interval, self._rows_min, self._reads_around = interval, rows_min, reads_around
-        self._open = OpenRows(
-            lane.broker_id,
-            str(lane.states.quota_type),
-            lane.codes,
-            lane.carried_states,
-            interval.from_ms,
-        )
+        self._open = OpenRows(lane, interval.from_ms)
         self._handover: Handover | None = None
         self._own: RateLane | None = None  # goes on without the lines that follow the interval
 

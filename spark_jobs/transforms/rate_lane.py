@@ -89,7 +89,7 @@ class RateLane:
         """Begin with what sensors held before; ``unrecords``: throttled amounts are taken back."""
         self.broker_id, self.codes, self.states = broker_id, codes, states
         self._settling, self._tolerances = settling, tolerances
-        self.carried_states = carried
+        self._carried = carried
         self._unrecords = unrecords
         self._parts: list[LaneRows] = []
         self._waiting = self._new = 0
@@ -108,7 +108,7 @@ class RateLane:
     def carried(self, sensor: int) -> CarriedState | None:
         """Return what a sensor was handed on with, if it was."""
         key = (self.broker_id, str(self.states.quota_type), *self.codes.names[sensor])
-        return self.carried_states.get(key)
+        return self._carried.get(key)
 
     def is_due(self, rows_min: int) -> bool:
         """Return whether so many rows came since the last :meth:`decide` that it pays again."""
@@ -185,7 +185,7 @@ class RateLane:
 
     def _take_over(self, rows: OrderedRows, firsts: np.ndarray) -> None:
         """Set what the sensors of these rows, their first ones, held before."""
-        if not self.carried_states:
+        if not self._carried:
             return
         for row in firsts.tolist():
             code = int(rows.sensor[row])
