@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from spark_jobs.align.borrowed import borrowed
 from spark_jobs.align.events import (
     LIKELY_FROM,
     LIKELY_UNTIL,
@@ -54,6 +55,14 @@ def allocate(hypotheses: int, slots: int) -> Beam:
     )
 
 
+@njit(forceinline=True)
+def borrowed_beam(beam: Beam) -> Beam:
+    """Return the arrays without their owners, as :func:`borrowed` says."""
+    return Beam(
+        borrowed(beam.moments), borrowed(beam.values), borrowed(beam.heads), borrowed(beam.costs)
+    )
+
+
 def start_from(beam: Beam, samples: Samples, events: int) -> None:
     """Make the first hypothesis of ``beam`` what is known before the first of ``events`` rows.
 
@@ -74,7 +83,7 @@ def start_from(beam: Beam, samples: Samples, events: int) -> None:
     beam.costs[0] = 0.0
 
 
-@njit()
+@njit(forceinline=True)
 def copy_hypothesis(to: Beam, i: int, of: Beam, j: int) -> None:
     """Make hypothesis ``i`` of one beam equal to hypothesis ``j`` of another."""
     for s in range(of.heads[j, COUNT]):
@@ -86,7 +95,7 @@ def copy_hypothesis(to: Beam, i: int, of: Beam, j: int) -> None:
     to.costs[i] = of.costs[j]
 
 
-@njit()
+@njit(forceinline=True)
 def move_base(
     beam: Beam, i: int, events: EventArrays, slot: int, from_ms: int, until_ms: int
 ) -> None:
@@ -107,7 +116,7 @@ def move_base(
             beam.moments[i, s, BASE_UNTIL] = until_ms
 
 
-@njit()
+@njit(forceinline=True)
 def off_likely_ms(events: EventArrays, j: int, from_ms: int, until_ms: int) -> int:
     """Return how far an interval is from where event ``j`` was most likely recorded."""
     early_ms = events.whole[j, LIKELY_FROM] - until_ms
@@ -115,13 +124,13 @@ def off_likely_ms(events: EventArrays, j: int, from_ms: int, until_ms: int) -> i
     return int(max(early_ms, late_ms, 0))
 
 
-@njit()
+@njit(forceinline=True)
 def unlikely_cost(off_ms: int) -> float:
     """Return what it costs to be recorded so far from the likely time."""
     return 0.2 + min(0.1 * off_ms, 1.5) if off_ms > 0 else 0.0
 
 
-@njit()
+@njit(forceinline=True)
 def fingerprint(beam: Beam, i: int) -> int:
     """Return a number, not negative, that is equal for hypotheses which hold the same amounts."""
     mixed = beam.heads[i, NEXT_EVENT] * 1_000_003 + beam.heads[i, AHEAD] * 8191
@@ -131,7 +140,7 @@ def fingerprint(beam: Beam, i: int) -> int:
     return int(mixed & 0x7FFF_FFFF_FFFF_FFFF)
 
 
-@njit()
+@njit(forceinline=True)
 def covers(beam: Beam, i: int, other: Beam, j: int, keeps_overlapping: bool) -> bool:
     """Return whether hypothesis ``i`` allows all that hypothesis ``j`` of ``other`` allows.
 

@@ -50,7 +50,7 @@ PARENT, EVENT, STARTS_SAMPLE, PURGED, STATUS, OLDEST, RELATION, RELATION_MS = ra
 STEP_COLUMNS = 8
 
 
-@njit()
+@njit(forceinline=True)
 def explain(
     beam: Beam,
     c: int,
@@ -119,7 +119,7 @@ def explain(
     return NO_BASE, 0, from_ms, until_ms
 
 
-@njit()
+@njit(forceinline=True)
 def _total_and_oldest(beam: Beam, c: int, purged: int, starts_sample: bool) -> tuple[float, int]:
     """Return the sum of all samples and the oldest one's slot; NO_BASE if all began just now."""
     current = beam.heads[c, INDEX]
@@ -144,7 +144,7 @@ def _total_and_oldest(beam: Beam, c: int, purged: int, starts_sample: bool) -> t
     return total, oldest
 
 
-@njit()
+@njit(forceinline=True)
 def _keep_below(
     beam: Beam,
     c: int,
@@ -179,7 +179,7 @@ def _keep_below(
     return from_ms, until_ms
 
 
-@njit()
+@njit(forceinline=True)
 def _window_size(total: float, bound: float, logged_ms: int) -> int:
     """Return the window size, in whole milliseconds, at which Kafka throws this throttle.
 
@@ -194,7 +194,7 @@ def _window_size(total: float, bound: float, logged_ms: int) -> int:
     return size_ms if thrown_ms == logged_ms else size_ms - 1
 
 
-@njit()
+@njit(forceinline=True)
 def _nearest_elapsed(
     window_size_ms: int, least_ms: int, most_ms: int, full_ms: int, window_ms: int
 ) -> tuple[int, int]:
@@ -216,7 +216,7 @@ def _nearest_elapsed(
     return best_ms, best
 
 
-@njit()
+@njit(forceinline=True)
 def _is_in_turn(
     beam: Beam, c: int, oldest: int, elapsed_ms: int, window_ms: int, starts_sample: bool
 ) -> bool:
@@ -237,7 +237,7 @@ def _is_in_turn(
     return bool((since_ms >= window_ms) == starts_sample)
 
 
-@njit()
+@njit(forceinline=True)
 def _longest_window(least_ms: int, most_ms: int, full_ms: int, window_ms: int) -> int:
     """Return the greatest window size that an elapsed time in the interval gives."""
     if most_ms >= full_ms:
@@ -247,7 +247,7 @@ def _longest_window(least_ms: int, most_ms: int, full_ms: int, window_ms: int) -
     return full_ms + most_ms % window_ms
 
 
-@njit()
+@njit(forceinline=True)
 def _pin(
     beam: Beam,
     c: int,
@@ -277,7 +277,7 @@ def _pin(
     return base, place, base_from + place, base_until + place
 
 
-@njit()
+@njit(forceinline=True)
 def _miss(
     beam: Beam,
     c: int,

@@ -18,11 +18,13 @@ from spark_jobs.align.beam import (
     NODE,
     Beam,
     allocate,
+    borrowed_beam,
     copy_hypothesis,
     covers,
     fingerprint,
     start_from,
 )
+from spark_jobs.align.borrowed import borrowed
 from spark_jobs.align.events import (
     EARLIEST,
     LATEST,
@@ -32,6 +34,7 @@ from spark_jobs.align.events import (
     Int64s,
     Samples,
     Window,
+    borrowed_events,
 )
 from spark_jobs.align.explanation import PARENT, STEP_COLUMNS, UNEXPLAINED_COST
 from spark_jobs.align.step import record
@@ -43,9 +46,9 @@ LOOK_AHEAD = 24
 # A hypothesis that costs this much more than the best is not worth carrying.
 HOPELESS_COST = 4 * UNEXPLAINED_COST
 _OUT_OF_TURN_COST = 0.3
-# Of events.py, beam.py, explanation.py and step.py, which _search inlines: numba's cache looks at
-# this file alone.
-KERNEL_DIGEST = "d7bc1cd91137"
+# Of borrowed.py, events.py, beam.py, explanation.py and step.py, which _search inlines: numba's
+# cache looks at this file alone.
+KERNEL_DIGEST = "7173b64f2454"
 
 
 class Found(NamedTuple):
@@ -93,6 +96,8 @@ def _search(
     keeps_overlapping: bool,
     cost_max: float,
 ) -> tuple[int, float, Int64s]:
+    beam, children = borrowed_beam(beam), borrowed_beam(children)
+    events, taken = borrowed_events(events), borrowed(taken)
     n = len(events.whole)
     history[0, PARENT] = -1
     kept, nodes = 1, 1
@@ -112,7 +117,7 @@ def _search(
     return beam.heads[0, NODE], beam.costs[0], history
 
 
-@njit()
+@njit(forceinline=True)
 def _expand(
     beam: Beam,
     kept: int,
@@ -152,7 +157,7 @@ def _expand(
     return grown
 
 
-@njit()
+@njit(forceinline=True)
 def _turn_cost(beam: Beam, h: int, events: EventArrays, first: int, j: int) -> float:
     """Return what it costs to record event ``j`` before ``first``; below 0 if it cannot be next."""
     if j == first:
@@ -165,7 +170,7 @@ def _turn_cost(beam: Beam, h: int, events: EventArrays, first: int, j: int) -> f
     return _OUT_OF_TURN_COST + float(min(max(0.1 * later_ms, 0.0), 3.0))
 
 
-@njit()
+@njit(forceinline=True)
 def _take_turn(beam: Beam, h: int, distance: int) -> None:
     ahead = beam.heads[h, AHEAD] | (1 << distance)
     while ahead & 1:
@@ -174,7 +179,7 @@ def _take_turn(beam: Beam, h: int, distance: int) -> None:
     beam.heads[h, AHEAD] = ahead
 
 
-@njit()
+@njit(forceinline=True)
 def _select(
     beam: Beam,
     children: Beam,
@@ -208,7 +213,7 @@ def _select(
     return kept
 
 
-@njit()
+@njit(forceinline=True)
 def _is_covered(
     beam: Beam, children: Beam, c: int, first: int, chain: np.ndarray, keeps_overlapping: bool
 ) -> bool:

@@ -29,7 +29,7 @@ from spark_jobs.align.events import AMOUNT, EARLIEST, LATEST, EventArrays, Int64
 from spark_jobs.align.explanation import EVENT, PURGED, STARTS_SAMPLE, explain
 
 
-@njit()
+@njit(forceinline=True)
 def record(
     beam: Beam,
     h: int,
@@ -54,16 +54,16 @@ def record(
     from_ms = max(events.whole[j, EARLIEST], beam.heads[h, FLOOR] - 1)
     until_ms = max(min(events.whole[j, LATEST], last_turn_ms + 1), events.whole[j, EARLIEST])
     from_ms = min(from_ms, until_ms)
-    copy_hypothesis(children, c, beam, h)
     is_first = beam.heads[h, COUNT] == 0
     if is_first and not starts_sample:
         return False, False
     if not is_first:
-        from_ms, until_ms = _at_boundary(
-            children, c, events, from_ms, until_ms, starts_sample, window_ms
-        )
+        from_ms, until_ms = _in_turn(beam, h, from_ms, until_ms, starts_sample, window_ms)
         if from_ms > until_ms:
             return False, False
+    copy_hypothesis(children, c, beam, h)
+    if not is_first:
+        _move_start(children, c, events, from_ms, until_ms, starts_sample, window_ms)
     if starts_sample:
         _open_sample(children, c, is_first, slots)
     current = children.heads[c, INDEX]
@@ -84,8 +84,21 @@ def record(
     return True, is_ambiguous
 
 
-@njit()
-def _at_boundary(
+@njit(forceinline=True)
+def _in_turn(
+    beam: Beam, h: int, from_ms: int, until_ms: int, starts_sample: bool, window_ms: int
+) -> tuple[int, int]:
+    """Return the interval in which an event starts a sample, or does not."""
+    s = beam.heads[h, INDEX]
+    if starts_sample:
+        began_ms = beam.moments[h, s, BASE_FROM] + beam.moments[h, s, OFFSET]
+        return max(from_ms, began_ms + window_ms), until_ms
+    began_ms = beam.moments[h, s, BASE_UNTIL] + beam.moments[h, s, OFFSET]
+    return from_ms, min(until_ms, began_ms + window_ms - 1)
+
+
+@njit(forceinline=True)
+def _move_start(
     beam: Beam,
     c: int,
     events: EventArrays,
@@ -93,23 +106,19 @@ def _at_boundary(
     until_ms: int,
     starts_sample: bool,
     window_ms: int,
-) -> tuple[int, int]:
-    """Return the interval in which the event starts a sample, or does not; moves the base."""
+) -> None:
+    """Narrow when the current sample began: an event in this interval starts the next, or not."""
     s = beam.heads[c, INDEX]
     offset = beam.moments[c, s, OFFSET]
     base_from, base_until = beam.moments[c, s, BASE_FROM], beam.moments[c, s, BASE_UNTIL]
     if starts_sample:
-        from_ms = max(from_ms, base_from + offset + window_ms)
-        if from_ms <= until_ms and until_ms - window_ms - offset < base_until:
+        if until_ms - window_ms - offset < base_until:
             move_base(beam, c, events, s, base_from, until_ms - window_ms - offset)
-    else:
-        until_ms = min(until_ms, base_until + offset + window_ms - 1)
-        if from_ms <= until_ms and from_ms - window_ms + 1 - offset > base_from:
-            move_base(beam, c, events, s, from_ms - window_ms + 1 - offset, base_until)
-    return from_ms, until_ms
+    elif from_ms - window_ms + 1 - offset > base_from:
+        move_base(beam, c, events, s, from_ms - window_ms + 1 - offset, base_until)
 
 
-@njit()
+@njit(forceinline=True)
 def _open_sample(beam: Beam, c: int, is_first: bool, slots: int) -> None:
     if is_first:
         beam.heads[c, INDEX] = 0
@@ -121,7 +130,7 @@ def _open_sample(beam: Beam, c: int, is_first: bool, slots: int) -> None:
     beam.moments[c, s, BASE] = NO_BASE
 
 
-@njit()
+@njit(forceinline=True)
 def _purge(
     beam: Beam,
     c: int,
@@ -161,7 +170,7 @@ def _purge(
     return purged, from_ms, until_ms, is_ambiguous
 
 
-@njit()
+@njit(forceinline=True)
 def _settle(
     beam: Beam,
     c: int,

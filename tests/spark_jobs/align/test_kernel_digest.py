@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from spark_jobs.align import beam, events, explanation, placement, search, step
+from spark_jobs.align import beam, borrowed, events, explanation, placement, search, step
 from spark_jobs.quota import (
     bucket_kernel,
     compiled_rules,
@@ -28,7 +28,7 @@ from spark_jobs.quota import (
 from spark_jobs.request_log import line_fields, line_kernel, line_layout, line_scan, line_walk
 
 ROOT = Path(__file__).parents[3]
-INLINED = (events, beam, explanation, step)
+INLINED = (borrowed, events, beam, explanation, step)
 CACHED = (search, placement)
 READER_INLINED = (line_layout, line_scan, line_fields, line_walk)
 READER_CACHED = (line_kernel,)
