@@ -17,7 +17,7 @@ from spark_jobs.align.explanation import EXPLAINED, NOT_ASKED
 from spark_jobs.align.placement import Placed, place
 from spark_jobs.align.search import search
 
-WIDTHS = (32, 128, 512)
+WIDTHS = (64, 256, 1024)
 # So many steps are kept at most (64 bytes each): long windows are searched less widely.
 STEPS_MAX = 2_200_000
 # One wrong throttle is the broker's; so many in a row are a wrong state.
