@@ -25,7 +25,7 @@ from spark_jobs.transforms.request_lanes import (
     unified,
 )
 
-CHUNK_ROWS = 262_144
+CHUNK_ROWS = 131_072
 _BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"
 _THROTTLES = "api_key", "throttle_time_ms"
 _SIZES = "topics.list.element.records_bytes"
@@ -126,6 +126,8 @@ def request_chunks(
             yield rows, order[is_ready], until_ms
             held = [rows.take(pa.array(order[~is_ready]))]
             fresh = 0
+        # What was yielded is not kept while as much is read.
+        del rows, order, is_ready
 
 
 def _has_throttled_fetch(path: str, groups: Sequence[RowGroup]) -> bool:

@@ -39,7 +39,7 @@ from spark_jobs.transforms.sensor_codes import SensorCodes, Share
 from spark_jobs.transforms.sensor_replay import BrokerRules, CarriedState, SensorKey
 
 LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
-DECIDE_ROWS = 131_072
+DECIDE_ROWS = 32_768
 SHARES_MAX = 16
 """Every share reads all requests of its broker."""
 
@@ -127,6 +127,10 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
             for quota_type, rows in expand.rows(requests, order).items():
                 for decided in lanes[quota_type].decided(rows, until_ms):
                     lanes[quota_type].write(decided, files, report)
+                    del decided
+                del rows
+            # Nor is it kept here.
+            del requests, order
         for lane in lanes.values():
             lane.close(files)
     except BaseException:
