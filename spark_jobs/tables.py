@@ -341,6 +341,38 @@ RESUMES_FROM = pa.struct(
         pa.field("samples", pa.list_(SAMPLE)),
     ]
 )
+# What a sensor of a request quota may hold: amounts and times are known as intervals only. Null
+# among the times of a sample: nothing may have emptied it; of what is open: nothing is.
+INTERVALS = pa.struct(
+    [
+        pa.field("known_from_ms", I64),  # of what came before, something may still count
+        pa.field("until_ms", I64),  # rows before it may be in it or not
+        pa.field("sample_index", I32),
+        pa.field(
+            "samples",
+            pa.list_(
+                pa.struct(
+                    [
+                        pa.field("start_min_ms", I64),
+                        pa.field("start_max_ms", I64),
+                        pa.field("last_min_ms", I64),
+                        pa.field("last_max_ms", I64),
+                        pa.field("emptied_min_ms", I64),
+                        pa.field("emptied_max_ms", I64),
+                        pa.field("value_min", F64),
+                        pa.field("value_max", F64),
+                        pa.field("float_min", F64),
+                        pa.field("float_max", F64),
+                    ]
+                )
+            ),
+        ),
+        pa.field("open_from_ms", I64),
+        pa.field("open_until_ms", I64),
+        pa.field("open_min", F64),
+        pa.field("open_max", F64),
+    ]
+)
 QUOTA_STATE = pa.schema(
     [
         _required("broker_id", I32),
@@ -353,6 +385,8 @@ QUOTA_STATE = pa.schema(
         pa.field("last_update_ms", I64),
         # Where the next day's replay begins with the sensor; null: with what the row says.
         pa.field("resumes_from", RESUMES_FROM),
+        # Of request quotas; null: nothing is known of their samples.
+        pa.field("intervals", INTERVALS),
     ]
 )
 

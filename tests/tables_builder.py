@@ -253,6 +253,7 @@ _DEFAULTS: dict[str, Row] = {
             "sample_index": 0,
             "samples": [],
         },
+        "intervals": None,
     },
     "topic_inventory": {"topic": "orders", "partitions": 6},
     "findings": {

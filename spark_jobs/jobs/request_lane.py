@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_jobs.jobs.publish_table import ROWS_IN_GROUP, read_partition
 from spark_jobs.jobs.replay_broker import ReplayTask
 from spark_jobs.jobs.shared_throttles import with_shared_throttles
+from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.request_time import READ_PERCENTILE
 from spark_jobs.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.transforms.aligned_amounts import align_amounts
@@ -22,7 +25,15 @@ from spark_jobs.transforms.amounts import (
     SENSOR_COLUMNS,
     expand_request_times,
 )
-from spark_jobs.transforms.sensor_replay import DECISION, REPLAYED, STATE, replay_sensors
+from spark_jobs.transforms.sensor_replay import (
+    DECISION,
+    REPLAYED,
+    STATE,
+    BrokerRules,
+    CarriedState,
+    SensorKey,
+    replay_sensors,
+)
 from spark_jobs.transforms.sensor_seconds import rates_per_second
 from spark_jobs.warehouse import RunScope, spark_path
 
@@ -75,9 +86,21 @@ def _request_times(spark: SparkSession, scope: RunScope, task: ReplayTask) -> Da
     in_order = amounts.repartition(*SENSOR_COLUMNS).sortWithinPartitions(
         *SENSOR_COLUMNS, *RECORD_ORDER
     )
-    align = align_amounts(task.rules, task.carried)
-    replay = replay_sensors(task.rules, task.carried, task.tolerances)
-    return in_order.mapInArrow(lambda rows: replay(align(rows)), from_arrow_schema(REPLAYED))
+    rules, carried, tolerances = task.rules, task.carried, task.tolerances
+    return in_order.mapInArrow(
+        lambda rows: _replayed(rows, rules, carried, tolerances), from_arrow_schema(REPLAYED)
+    )
+
+
+def _replayed(
+    rows: Iterator[pa.RecordBatch],
+    rules: Mapping[int, BrokerRules],
+    carried: Mapping[SensorKey, CarriedState],
+    tolerances: Tolerances,
+) -> Iterator[pa.RecordBatch]:
+    intervals: dict[SensorKey, Mapping[str, Any]] = {}
+    align = align_amounts(rules, carried, intervals)
+    return replay_sensors(rules, carried, tolerances, intervals)(align(rows))
 
 
 def _read_us(requests: DataFrame) -> dict[int, float]:

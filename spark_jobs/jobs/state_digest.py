@@ -13,7 +13,10 @@ from spark_jobs.jobs.day_edges import open_requests
 from spark_jobs.warehouse import RunScope, read_table
 
 _KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
-_AT_THE_END = ("sensor_epoch", "sensor_seq", "sample_index", "samples", "tokens", "last_update_ms")
+_AT_THE_END = (
+    "sensor_epoch", "sensor_seq", "sample_index", "samples", "tokens", "last_update_ms",
+    "intervals",
+)  # fmt: skip
 # Not the file and line, which are others when a file was rotated.
 _RESUMED = ("at_ms", "sensor_epoch", "sensor_seq", "sample_index", "samples")
 # Numbers only, which tell requests apart.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -12,6 +13,11 @@ NEVER = np.iinfo(np.int64).max
 # The last axis of IntervalStates.times and of .values.
 START_MIN, START_MAX, LAST_MIN, LAST_MAX, EMPTIED_MIN, EMPTIED_MAX = range(6)
 VALUE_MIN, VALUE_MAX, FLOAT_MIN, FLOAT_MAX = range(4)
+TIMES = (
+    "start_min_ms", "start_max_ms", "last_min_ms", "last_max_ms", "emptied_min_ms",
+    "emptied_max_ms",
+)  # fmt: skip
+VALUES = ("value_min", "value_max", "float_min", "float_max")
 # That of .open_times: events that are in the current sample or have opened the next one.
 OPEN_FROM, OPEN_UNTIL = range(2)
 
@@ -59,6 +65,51 @@ class IntervalStates(NamedTuple):
             sample_count=states.count.copy(),
             sample_index=states.index.copy(),
         )
+
+    def may_hold_a_sample(self, sensor: int, earliest_ms: int, latest_ms: int) -> None:
+        """Begin a sensor's first sample with an event of which nothing before is known.
+
+        That event, between these times, may be of a sample that began up to a window before it.
+        """
+        began_ms = earliest_ms - int(self.window_ms[sensor]) + 1
+        self.times[sensor, 0] = (began_ms, latest_ms, began_ms, latest_ms, NEVER, NEVER)
+        self.values[sensor, 0] = 0.0
+        self.sample_count[sensor], self.sample_index[sensor] = 1, 0
+
+    def export(self, sensor: int) -> dict[str, Any]:
+        """Return one sensor's state as plain values, which :meth:`restore` takes."""
+        slots = range(int(self.sample_count[sensor]))
+        open_ms = self.open_times[sensor].tolist()
+        return {
+            "sample_index": int(self.sample_index[sensor]),
+            "samples": [
+                {
+                    name: None if value == NEVER else value
+                    for name, value in (
+                        *zip(TIMES, self.times[sensor, slot].tolist(), strict=True),
+                        *zip(VALUES, self.values[sensor, slot].tolist(), strict=True),
+                    )
+                }
+                for slot in slots
+            ],
+            "open_from_ms": None if open_ms[OPEN_FROM] == NEVER else open_ms[OPEN_FROM],
+            "open_until_ms": None if open_ms[OPEN_UNTIL] == NEVER else open_ms[OPEN_UNTIL],
+            "open_min": float(self.open_values[sensor, 0]),
+            "open_max": float(self.open_values[sensor, 1]),
+        }
+
+    def restore(self, sensor: int, held: Mapping[str, Any]) -> None:
+        """Set one sensor's state to what :meth:`export` told of one with the same settings."""
+        assert len(held["samples"]) <= self.times.shape[1], held
+        for slot, sample in enumerate(held["samples"]):
+            times = [sample[name] for name in TIMES]
+            self.times[sensor, slot] = [NEVER if ms is None else ms for ms in times]
+            self.values[sensor, slot] = [sample[name] for name in VALUES]
+        for place, name in ((OPEN_FROM, "open_from_ms"), (OPEN_UNTIL, "open_until_ms")):
+            self.open_times[sensor, place] = NEVER if held[name] is None else held[name]
+        self.open_values[sensor] = held["open_min"], held["open_max"]
+        self.sample_count[sensor] = len(held["samples"])
+        self.sample_index[sensor] = held["sample_index"]
 
     def copy_sensor(self, sensor: int, source: IntervalStates, source_sensor: int) -> None:
         """Take over the state of a sensor of ``source`` that has the same settings."""

@@ -6,8 +6,9 @@ by quota type, and so does how a sensor's rows are gathered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,13 +29,22 @@ from spark_jobs.transforms.sensor_replay import (
 
 
 def align_amounts(
-    rules: Mapping[int, BrokerRules], carried: Mapping[SensorKey, CarriedState]
+    rules: Mapping[int, BrokerRules],
+    carried: Mapping[SensorKey, CarriedState],
+    intervals: MutableMapping[SensorKey, Mapping[str, Any]] | None = None,
 ) -> AmountBatches:
     """Return the ``mapInArrow`` function that turns sorted AMOUNTS into ALIGNED_AMOUNTS.
 
     The rows of a sensor must be contiguous; they stay so. Rows of one broker's life, between two
-    restarts or an hour of silence, are aligned together.
+    restarts or an hour of silence, are aligned together. ``intervals`` gets what a sensor may hold
+    (``quota_state.intervals``) when its last row was yielded, and another is asked for.
     """
+
+    def closed(sensor: OpenSensor, last: SensorRow) -> Iterator[pa.RecordBatch]:
+        yield from sensor.flush()
+        held = sensor.held()
+        if intervals is not None and held is not None:
+            intervals[last.sensor] = held
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sensor: OpenSensor | None = None
@@ -45,29 +55,31 @@ def align_amounts(
             starts, _ = sensor_runs(batch)
             for start, stop in pairwise([*starts, len(batch)]):
                 first = SensorRow.of(batch, start)
-                if sensor is not None and not _goes_on(last, first):
-                    yield from sensor.flush()
+                if sensor is not None and last is not None and not _goes_on(last, first):
+                    yield from closed(sensor, last)
                     sensor = None
                 if sensor is None:
-                    sensor = _opened(first, rules[first.broker_id], carried.get(first.sensor))
+                    known_for_ms = batch["known_for_ms"][start].as_py()
+                    state = carried.get(first.sensor)
+                    sensor = _opened(first, rules[first.broker_id], state, known_for_ms)
                 last = SensorRow.of(batch, stop - 1)
                 yield from sensor.take(batch.slice(start, stop - start))
-        if sensor is not None:
-            yield from sensor.flush()
+        if sensor is not None and last is not None:
+            yield from closed(sensor, last)
 
     return run
 
 
-def _goes_on(last: SensorRow | None, first: SensorRow) -> bool:
+def _goes_on(last: SensorRow, first: SensorRow) -> bool:
     """Return whether the row ``first`` is of the same sensor's same life as ``last``."""
     return (
-        last is not None
-        and last[:-1] == first[:-1]
-        and first.recorded_at_ms - last.recorded_at_ms <= EXPIRED_AFTER_MS
+        last[:-1] == first[:-1] and first.recorded_at_ms - last.recorded_at_ms <= EXPIRED_AFTER_MS
     )
 
 
-def _opened(first: SensorRow, rules: BrokerRules, state: CarriedState | None) -> OpenSensor:
+def _opened(
+    first: SensorRow, rules: BrokerRules, state: CarriedState | None, known_for_ms: int
+) -> OpenSensor:
     samples, window_ms = rules.of_type(first.quota_type)
     profile = rules.profile
     slots = profile.slots(samples)
@@ -75,7 +87,11 @@ def _opened(first: SensorRow, rules: BrokerRules, state: CarriedState | None) ->
         state = None
     held = SensorStates.allocate([profile], [samples], [window_ms])
     if first.quota_type == QuotaType.REQUEST_PERCENTAGE:
-        return RequestIntervals(held, is_state_known=state is None)
+        told = state.intervals if state is not None else None
+        if told is not None and len(told["samples"]) <= slots:
+            return RequestIntervals(held, held=told)
+        # A sensor that is silent for a window begins a sample with the next row.
+        return RequestIntervals(held, is_state_known=state is None and known_for_ms >= window_ms)
     if state is not None:
         held.restore(0, 0, (), state.tokens, state.last_update_ms)
     return AlignedMutations(

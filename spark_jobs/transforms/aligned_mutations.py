@@ -42,6 +42,9 @@ class AlignedMutations:
         times = choose_record_times(_requests(rows, request), self._bucket)
         yield aligned_rows(rows, np.array(times, np.int64)[request])
 
+    def held(self) -> None:
+        """Return that the bucket says it all."""
+
 
 def _requests(rows: pa.RecordBatch, request: np.ndarray) -> list[MutationRequest]:
     starts = np.unique(request, return_index=True)[1].tolist()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,10 @@ class OpenSensor(Protocol):
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Yield what is left."""
+        ...
+
+    def held(self) -> Mapping[str, Any] | None:
+        """Return what the samples may be after all rows (``quota_state.intervals``), if that is."""
         ...
 
 

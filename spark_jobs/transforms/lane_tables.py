@@ -82,6 +82,7 @@ def states(lane: RateLane, handover: Handover) -> pa.Table:
         "sample_index": pa.array(held.states.index[sensor], pa.int32()),
         "samples": _samples(held.states.take(sensor)),
         "resumes_from": handover.rows(sensor),
+        "intervals": pa.nulls(n, QUOTA_STATE.field("intervals").type),
     }
     return table_of(columns, QUOTA_STATE, n)
 

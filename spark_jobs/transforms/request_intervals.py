@@ -7,10 +7,12 @@ them, and go on with the least and the most throttle of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.quota.interval_states import IntervalStates
 from spark_jobs.quota.request_time import PERCENT_PER_US, RequestRows, replay_requests
@@ -25,6 +27,7 @@ CHANGE_MS = 1_000
 """So close to a quota change, another sensor may have got a request."""
 HANDSHAKE_US = 20_000.0
 """What authentication may have taken; the first request of a connection pays for it."""
+_RECORDED = ("latest_ms", "log_time_ms")
 # With so few samples the arithmetic of intervals was not compared with brokers.
 SAMPLES_MIN = 4
 
@@ -32,15 +35,26 @@ SAMPLES_MIN = 4
 class RequestIntervals:
     """One sensor of the request quota; rows wait until those that overlap them are there."""
 
-    def __init__(self, states: SensorStates, is_state_known: bool) -> None:
+    def __init__(
+        self,
+        states: SensorStates,
+        *,
+        is_state_known: bool = True,
+        held: Mapping[str, Any] | None = None,
+    ) -> None:
         """Begin with a sensor that recorded nothing so far (``states`` of one row).
 
-        ``is_state_known`` False: it had, and what is gone after a whole window.
+        ``is_state_known`` False: it had, nobody knows what or when; it is gone after two windows,
+        but when its samples begin follows from when they began. ``held`` is what :meth:`held`
+        returned where the rows before ended.
         """
         self._states = IntervalStates.of(states)
-        span_ms = int(states.samples[0] * states.window_ms[0])
-        self._known_after_ms = None if is_state_known else 2 * span_ms
-        self._known_from_ms = 0
+        self._is_begun = is_state_known or held is not None
+        self._known_from_ms = self._until_ms = 0
+        if held is not None:
+            self._states.restore(0, held)
+            self._known_from_ms, self._until_ms = held["known_from_ms"], held["until_ms"]
+        self._first_ms = self._until_ms + 1  # a row before may have met less than what is held
         self._can_say = int(states.samples[0]) >= SAMPLES_MIN
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
@@ -49,9 +63,8 @@ class RequestIntervals:
 
     def take(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add rows; yield what is settled by them."""
-        if self._known_after_ms is not None:
-            self._known_from_ms = rows["recorded_at_ms"][0].as_py() + self._known_after_ms
-            self._known_after_ms = None
+        if not self._is_begun:
+            self._begin(rows)
         for start in range(0, len(rows), ROWS_MIN):
             self._waiting.append(rows.slice(start, ROWS_MIN))
             self._rows += len(self._waiting[-1])
@@ -62,6 +75,18 @@ class RequestIntervals:
         """Yield what is left."""
         if self._rows:
             yield from self._settle(is_last=True)
+
+    def held(self) -> Mapping[str, Any]:
+        """Return what the sensor may hold after all rows, as :class:`RequestIntervals` takes it."""
+        known = {"known_from_ms": self._known_from_ms, "until_ms": self._until_ms}
+        return known | self._states.export(0)
+
+    def _begin(self, rows: pa.RecordBatch) -> None:
+        first = (rows[name][0].as_py() for name in ("earliest_ms", "latest_ms"))
+        self._states.may_hold_a_sample(0, *first)
+        span_ms = int(self._states.samples[0] * self._states.window_ms[0])
+        self._known_from_ms = rows["recorded_at_ms"][0].as_py() + 2 * span_ms
+        self._is_begun = True
 
     def _settle(self, *, is_last: bool) -> Iterator[pa.RecordBatch]:
         rows = one_batch(self._waiting)
@@ -78,6 +103,8 @@ class RequestIntervals:
         allowed = replay_requests(_request_rows(rows, self._connections), self._states)
         self._connections = frozenset(rows["connection"].unique().to_pylist())
         unknown = np.full(len(rows), not self._can_say) | (at_ms < self._known_from_ms)
+        unknown |= rows["earliest_ms"].to_numpy() < self._first_ms
+        self._until_ms = max(self._until_ms, *(pc.max(rows[name]).as_py() for name in _RECORDED))
         unknown |= np.isnan(rows["bound"].to_numpy())
         least, most = (
             pa.array(ms, mask=unknown)

@@ -58,6 +58,8 @@ class CarriedState:
     last_update_ms: int | None
     resumes_at: Place | None = None
     """The first amount of the day before that is not in it; None: all are."""
+    intervals: Mapping[str, Any] | None = None
+    """Of a request quota: what its samples may be (``quota_state.intervals``); None: not said."""
 
     def is_lost(self, slots: int, restart_ms: int, recorded_at_ms: int) -> bool:
         """Return whether a sensor of ``slots`` samples begins anew when it records again then.
@@ -82,6 +84,7 @@ class CarriedState:
             samples=_samples(row),
             tokens=row["tokens"],
             last_update_ms=row["last_update_ms"],
+            intervals=row["intervals"],
         )
 
     @classmethod
@@ -129,12 +132,15 @@ def replay_sensors(
     rules: Mapping[int, BrokerRules],
     carried: Mapping[SensorKey, CarriedState],
     tolerances: Tolerances,
+    intervals: Mapping[SensorKey, Mapping[str, Any]] | None = None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the ``mapInArrow`` function that replays batches of AMOUNTS.
 
     The rows of a sensor must be contiguous and in recording order. Emits decisions, and each
-    sensor's state after its last amount.
+    sensor's state after its last amount; ``intervals`` has what is known of it besides, when all
+    its rows came.
     """
+    told = intervals if intervals is not None else {}
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         open_sensors: _OpenSensors | None = None
@@ -143,13 +149,13 @@ def replay_sensors(
                 continue
             sensors = _OpenSensors.of(batch, rules, carried, open_sensors)
             if open_sensors is not None and sensors.keys[0] != open_sensors.keys[-1]:
-                yield open_sensors.closed(from_sensor=len(open_sensors.keys) - 1)
+                yield open_sensors.closed(told, from_sensor=len(open_sensors.keys) - 1)
             yield _decisions(batch, sensors, tolerances)
             if len(sensors.keys) > 1:
-                yield sensors.closed(from_sensor=0, until_sensor=len(sensors.keys) - 1)
+                yield sensors.closed(told, from_sensor=0, until_sensor=len(sensors.keys) - 1)
             open_sensors = sensors
         if open_sensors is not None:
-            yield open_sensors.closed(from_sensor=len(open_sensors.keys) - 1)
+            yield open_sensors.closed(told, from_sensor=len(open_sensors.keys) - 1)
 
     return run
 
@@ -222,7 +228,12 @@ class _OpenSensors:
         is_expired = recorded_at_ms - self.recorded_at_ms > EXPIRED_AFTER_MS
         return restart_ms != self.restart_ms or is_expired
 
-    def closed(self, from_sensor: int, until_sensor: int | None = None) -> pa.RecordBatch:
+    def closed(
+        self,
+        intervals: Mapping[SensorKey, Mapping[str, Any]],
+        from_sensor: int,
+        until_sensor: int | None = None,
+    ) -> pa.RecordBatch:
         """Return the state rows of sensors [from, until), to be written as ``quota_state``."""
         rows = []
         for i in range(len(self.keys))[from_sensor:until_sensor]:
@@ -246,6 +257,7 @@ class _OpenSensors:
                     ],
                     "tokens": tokens if is_bucket else None,
                     "last_update_ms": last_update_ms if is_bucket else None,
+                    "intervals": intervals.get(self.keys[i]),
                 }
             )
         return pa.RecordBatch.from_pylist(rows, schema=REPLAYED)

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.tables import QUOTA_TYPES
+from spark_jobs.tables import QUOTA_STATE, QUOTA_TYPES
 from spark_jobs.transforms.aligned_amounts import align_amounts
 from spark_jobs.transforms.aligned_rows import ALIGNED_AMOUNTS
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.sensor_replay import (
     EXPIRED_AFTER_MS,
+    REPLAYED,
+    STATE,
     BrokerRules,
     CarriedState,
     SensorKey,
+    replay_sensors,
 )
 from tests.spark_jobs.transforms.amount_rows import amount, batch_of, cut, rows_of
 from tests.tables_builder import NOON_MS
@@ -131,7 +137,8 @@ def test_only_the_request_quota_has_an_interval(quota_type: str) -> None:
 
 
 def request_times(*times_ms: int, **columns: Any) -> list[Row]:
-    return [amount(at, 1.0, quota_type=REQUEST, bound=5.0, **columns) for at in times_ms]
+    of_request = {"quota_type": REQUEST, "bound": 5.0, "unlogged_amount_max": 0.0}
+    return [amount(at, 1.0, **of_request | columns) for at in times_ms]
 
 
 HELD = CarriedState(0, 1, 0, ((NOON_MS - 9, NOON_MS - 9, 5.0),), None, None)
@@ -148,6 +155,50 @@ def test_a_request_sensor_that_held_something_the_day_before_is_known_after_two_
     rows = request_times(0, 21_999, 22_000)
     assert is_said(rows, {KEY: HELD}) == [False, False, True]
     assert is_said(rows, {(*KEY[:3], "other"): HELD}) == [True] * 3
+
+
+def test_a_request_sensor_that_is_there_when_a_log_begins_is_known_after_two_spans() -> None:
+    assert is_said(request_times(0, 21_999, 22_000, known_for_ms=999), {}) == [False, False, True]
+    assert is_said(request_times(0, 22_000, known_for_ms=1_000), {}) == [True] * 2
+
+
+def replayed(
+    rows: list[Row], carried: dict[SensorKey, CarriedState]
+) -> tuple[list[Row], dict[SensorKey, CarriedState]]:
+    """Return the decisions of a day, and what it hands on as ``quota_state`` has it."""
+    intervals: dict[SensorKey, Any] = {}
+    align = align_amounts(RULES, carried, intervals)
+    replay = replay_sensors(RULES, carried, Tolerances(2, 0, 0), intervals)
+    found = pa.Table.from_batches(replay(align(cut(batch_of(rows), ()))), REPLAYED)
+    is_state = pc.equal(found["row_kind"], STATE)
+    states = found.filter(is_state).select(QUOTA_STATE.names).cast(QUOTA_STATE).to_pylist()
+    decisions = found.filter(pc.invert(is_state)).to_pylist()
+    return decisions, dict(CarriedState.of_row(row) for row in states)
+
+
+def test_what_a_request_sensor_may_hold_goes_to_the_next_day_with_its_state() -> None:
+    _, states = replayed(request_times(0, 900, 1_800), {})
+    assert states.keys() == {KEY}
+    after, _ = replayed(request_times(1_900, 2_750, amount=55.0), states)
+    # 58 and 113 percent, where less than 55 are allowed.
+    assert [row["throttle_time_min_ms"] is not None for row in after] == [True] * 2
+    whole, _ = replayed(
+        [*request_times(0, 900, 1_800), *request_times(1_900, 2_750, amount=55.0)], {}
+    )
+    told = ("throttle_time_min_ms", "throttle_time_max_ms", "replayed_throttle_time_ms", "rate")
+    assert [[row[c] for c in told] for row in after] == [
+        [row[c] for c in told] for row in whole[3:]
+    ]
+    assert max(row["throttle_time_max_ms"] for row in after) > 0
+
+
+def test_what_was_held_under_other_settings_is_not_taken_over() -> None:
+    _, states = replayed(request_times(*range(0, 9_000, 1_000)), {})
+    kept = states[KEY].samples[:3]
+    fewer = {broker: BrokerRules(rule.profile, 4, 1000, 11, 1000) for broker, rule in RULES.items()}
+    rows = request_times(9_100, 31_000)
+    found = rows_of(aligned(rows, set(), {KEY: replace(states[KEY], samples=kept)}, fewer))
+    assert [row["throttle_time_min_ms"] is not None for row in found] == [False, True]
 
 
 @pytest.mark.parametrize(

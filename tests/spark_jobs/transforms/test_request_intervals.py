@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
+from spark_jobs.tables import QUOTA_STATE
 from spark_jobs.transforms import request_intervals
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.request_intervals import HANDSHAKE_US, SETTLE_MS, RequestIntervals
@@ -54,6 +56,18 @@ def intervals(
     states = nothing_recorded(samples=samples, profile=profile)
     sensor = RequestIntervals(states, is_state_known=is_state_known)
     return rows_of(gathered(sensor, cut(batch_of(rows), cuts or [])))
+
+
+def intervals_of_two_days(
+    rows: list[Row], midnight: int, profile: RateProfile = RateProfile.RATE_3_8
+) -> list[Row]:
+    """Return what the rows from ``midnight`` on get where those before are another day's."""
+    before = RequestIntervals(nothing_recorded(profile=profile))
+    gathered(before, [batch_of(rows[:midnight])])
+    kind = QUOTA_STATE.field("intervals").type
+    held = pa.array([before.held()], kind)[0].as_py()
+    after = RequestIntervals(nothing_recorded(profile=profile), held=held)
+    return rows_of(gathered(after, [batch_of(rows[midnight:])]))
 
 
 def bounds_ms(rows: list[Row]) -> list[tuple[int | None, int | None]]:
@@ -200,12 +214,90 @@ def test_rows_that_are_settled_early_have_the_same_interval(
 @settings(max_examples=30, deadline=None)
 def test_rows_that_overlap_come_out_together(sent: list[tuple[Any, ...]], cuts: set[int]) -> None:
     with gathering(3, 16_384):
-        sensor = RequestIntervals(nothing_recorded(), is_state_known=True)
+        sensor = RequestIntervals(nothing_recorded())
         batches = gathered(sensor, cut(batch_of(rows_logged(sent, 5.0)), cuts))
     for i, batch in enumerate(batches[:-1]):
         later = rows_of(batches[i + 1 :])
         before_ms = max(row["log_time_ms"] for row in batch.to_pylist())
         assert before_ms < min(row["earliest_ms"] for row in later)
+
+
+@given(
+    sent=REQUESTS,
+    midnight=st.integers(1, 24),
+    share=st.sampled_from([0.3, 0.8, 0.9, 0.95, 1.0, 1.05]),
+    profile=st.sampled_from([RateProfile.RATE_3_3, RateProfile.RATE_3_8]),
+    chance=st.randoms(use_true_random=False),
+)
+@settings(max_examples=150, deadline=None)
+def test_what_a_broker_throttles_after_midnight_is_inside_what_is_handed_on(
+    sent: list[tuple[Any, ...]],
+    midnight: int,
+    share: float,
+    profile: RateProfile,
+    chance: random.Random,
+) -> None:
+    assume(midnight < len(sent))
+    spent = sum(
+        (handler_us + network_us / 2) * PERCENT_PER_US for _, handler_us, network_us, *_ in sent
+    )
+    rows = rows_logged(sent, share * max(spent, 0.1) / 10)
+    found = bounds_ms(intervals_of_two_days(rows, midnight, profile))
+    written_ms = max(row["log_time_ms"] for row in rows[:midnight])
+    for row, (least, most) in zip(rows[midnight:], found, strict=True):
+        # Only where a request may have come before one of the day before is nothing said.
+        assert (least is None) == (most is None) == (row["earliest_ms"] <= written_ms)
+    for _ in range(5):
+        truth = broker_throttles_ms(rows, profile, chance)[midnight:]
+        assert all(
+            least is None or most is None or least <= true <= most
+            for (least, most), true in zip(found, truth, strict=True)
+        ), (found, truth)
+
+
+def without_a_pause(n: int, chance: random.Random) -> list[Row]:
+    """Return requests of one connection with a few milliseconds between, near their bound."""
+    rows, at_ms = [], 0
+    for i in range(n):
+        at_ms += chance.randint(5, 40)
+        rows.append(request(at_ms, int(chance.expovariate(1 / 1150)), source_line=i))
+    return rows
+
+
+@pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])
+def test_a_busy_sensor_is_known_as_well_after_midnight_as_before(
+    monkeypatch: pytest.MonkeyPatch, profile: RateProfile
+) -> None:
+    monkeypatch.setattr(request_intervals, "HANDSHAKE_US", 0.0)
+    rows = without_a_pause(2_500, random.Random(5))
+    assert intervals_of_two_days(rows, 1_000, profile) == intervals(rows, profile=profile)[1_000:]
+
+
+@pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])
+def test_when_samples_begin_is_not_guessed_from_where_the_log_of_a_busy_sensor_begins(
+    monkeypatch: pytest.MonkeyPatch, profile: RateProfile
+) -> None:
+    monkeypatch.setattr(request_intervals, "HANDSHAKE_US", 0.0)
+    guessed_wrong = 0
+    for seed in range(4):
+        chance = random.Random(seed)
+        rows = without_a_pause(3_000, chance)
+        truth = broker_throttles_ms(rows, profile, chance)[800:]
+        assert sum(ms > 0 for ms in truth) > 300
+        found = bounds_ms(intervals(rows[800:], profile=profile, is_state_known=False))
+        told = [
+            (*bounds, true)
+            for bounds, true in zip(found, truth, strict=True)
+            if bounds[0] is not None
+        ]
+        assert len(told) > 800
+        assert all(least <= true <= most for least, most, true in told)
+        guessed = bounds_ms(intervals(rows[800:], profile=profile))[-len(told) :]
+        guessed_wrong += sum(
+            not least <= true <= most
+            for (least, most), (*_, true) in zip(guessed, told, strict=True)
+        )
+    assert guessed_wrong > 100, "a wrong guess would not be seen"
 
 
 def test_without_network_time_the_throttle_is_known_to_the_millisecond(
@@ -298,7 +390,7 @@ def test_a_busy_sensor_never_waits_for_more_rows_than_the_most(gap_ms: float, st
     rows_max = 64
     rows = batch_of(busy(160, gap_ms))
     with gathering(8, rows_max):
-        sensor = RequestIntervals(nothing_recorded(), is_state_known=True)
+        sensor = RequestIntervals(nothing_recorded())
         waiting, most = 0, 0
         for batch in cut(rows, range(0, 160, step)):
             waiting += len(batch) - sum(map(len, sensor.take(batch)))
@@ -312,7 +404,7 @@ def test_a_sensor_that_speeds_up_never_waits_for_more_rows_than_the_most_either(
     slow = busy(40, 100.0)
     fast = [request(4_000 + i // 20, 10, connection="a", source_line=40 + i) for i in range(400)]
     with gathering(8, rows_max):
-        sensor = RequestIntervals(nothing_recorded(), is_state_known=True)
+        sensor = RequestIntervals(nothing_recorded())
         waiting = 0
         for batch in cut(batch_of([*slow, *fast]), range(0, 440, 16)):
             waiting += len(batch) - sum(map(len, sensor.take(batch)))
@@ -330,7 +422,7 @@ def test_a_connection_that_lasts_pays_for_its_handshake_once() -> None:
 
 def test_a_row_does_not_wait_once_nothing_that_overlaps_it_can_come() -> None:
     with gathering(2, 64):
-        sensor = RequestIntervals(nothing_recorded(), is_state_known=True)
+        sensor = RequestIntervals(nothing_recorded())
         early = batch_of([request(0, 10), request(1, 10)])
         assert list(sensor.take(early)) == []
         late = batch_of([request(SETTLE_MS + 4, 10), request(SETTLE_MS + 5, 10)])
