@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spark_jobs.jobs.digest_tables import table_digest
@@ -40,6 +41,7 @@ class World:
     folder: Path
     rows_before: Rows
     rows_after: Rows
+    audit_s: float = 0.0  # how long an audit took: a random moment of it is taken
 
     @property
     def archive(self) -> Path:
@@ -64,17 +66,19 @@ class World:
         before = audited_rows(world.warehouse)
         shutil.copytree(world.warehouse, folder / "kept", symlinks=True)
         world.mend()
+        started = time.monotonic()
         _checked(world.audit())
+        audit_s = time.monotonic() - started
         after = audited_rows(world.warehouse)
         assert before != after
         shutil.rmtree(world.warehouse)
         (folder / "kept").rename(world.warehouse)
-        return cls(folder, before, after)
+        return cls(folder, before, after, audit_s)
 
     def copy(self, folder: Path) -> World:
         """Return the same in another folder."""
         shutil.copytree(self.folder, folder, symlinks=True)
-        return World(folder, self.rows_before, self.rows_after)
+        return replace(self, folder=folder)
 
     def mend(self) -> None:
         """Let the archive be the whole log."""

@@ -22,8 +22,6 @@ import psutil
 from spark_jobs.warehouse import RunScope
 from tests.fault_world import Rows, World, audited_rows
 
-AUDIT_SECONDS = 40.0
-"""About how long an audit takes, of which a random moment is taken."""
 STAMP = re.compile(rb"^\[([^\]]+),(\d{3})\]")
 STEPS = ("ingest", "resolve", "replay", "judge", "recommend", "publish")
 ERROR = re.compile(r"^error: (.*)$", re.MULTILINE)
@@ -59,7 +57,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 def _killed_later(world: World, random: Random, which: Callable[[psutil.Process], bool]) -> Met:
     """Kill one of the audit's processes at a random moment, if it is there then."""
     process = world.start()
-    time.sleep(random.uniform(0, AUDIT_SECONDS))
+    time.sleep(random.uniform(0, world.audit_s))
     with suppress(psutil.NoSuchProcess):
         audit = psutil.Process(process.pid)
         found = [one for one in (audit, *audit.children(recursive=True)) if which(one)]
@@ -101,7 +99,7 @@ def disk_full(world: World, random: Random) -> Met:
 def not_writable(world: World, random: Random) -> Met:
     """Take the right to write in the warehouse at a random moment, from root as well."""
     process = world.start()
-    time.sleep(random.uniform(0, AUDIT_SECONDS))
+    time.sleep(random.uniform(0, world.audit_s))
     below = [p for p in world.warehouse.rglob("*") if p.is_dir() and not p.is_symlink()]
     chosen = random.choice([world.warehouse, *below])
     with suppress(subprocess.CalledProcessError):  # the audit may have removed it meanwhile
@@ -146,7 +144,7 @@ def gzip_cut(world: World, random: Random) -> Met:
 def log_replaced(world: World, random: Random) -> Met:
     """Replace a log by the whole one while it may be read."""
     process = world.start()
-    time.sleep(random.uniform(0, AUDIT_SECONDS / 2))
+    time.sleep(random.uniform(0, world.audit_s / 2))
     for log in world.logs():
         shutil.copyfile(world.folder / "whole" / log.relative_to(world.archive), log)
     met = _met(world, process)
@@ -159,7 +157,7 @@ def two_audits(world: World, random: Random) -> Met:
     """Start a second audit of the day while the first one goes on."""
     world.mend()
     first = world.start()
-    time.sleep(random.uniform(0, AUDIT_SECONDS))
+    time.sleep(random.uniform(0, world.audit_s))
     second = world.start()
     codes = [first.wait(), second.wait()]
     met = _met(world, second)
