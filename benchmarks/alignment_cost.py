@@ -30,7 +30,7 @@ from spark_jobs.transforms.sensor_replay import BrokerRules
 from tests.synthetic_broker import Log, profile_of
 
 ROUNDS_S = 0.5
-STEP_REQUESTS, STEP_REQUESTS_MIN = 500_000, 100_000
+STEP_REQUESTS, STEP_REQUESTS_MIN = 5_000_000, 500_000
 STEP_BROKERS, STEP_CLIENTS = 4, 40
 FAR = 1e12
 SENSOR = ("alice", "")

@@ -52,7 +52,7 @@ KERNEL_DIGEST = "7173b64f2454"
 
 
 class Found(NamedTuple):
-    """The best hypothesis: its last step, its cost, and every step that was kept."""
+    """The best hypothesis: its last step, its cost, and the steps that led to it, among others."""
 
     leaf: int
     cost: float
@@ -103,11 +103,15 @@ def _search(
     kept, nodes = 1, 1
     buckets = np.zeros(4 * len(beam.costs), np.int64)
     chain = np.zeros(len(beam.costs), np.int64)
+    places = np.zeros(len(history), np.int64)
     for _ in range(n):
+        if nodes + len(beam.costs) > len(history):
+            nodes = _forget_dead_ends(beam, kept, history, nodes, places)
+            while 2 * nodes + len(beam.costs) > len(history):
+                history = np.concatenate((history, np.zeros_like(history)))
+            places = np.zeros(len(history), np.int64)
         grown = _expand(beam, kept, events, children, taken, samples, window_ms, keeps_overlapping)
         assert grown > 0
-        while nodes + len(beam.costs) > len(history):
-            history = np.concatenate((history, np.zeros_like(history)))
         kept = _select(
             beam, children, grown, taken, history, nodes, buckets, chain, keeps_overlapping
         )
@@ -115,6 +119,34 @@ def _search(
         if beam.costs[0] > cost_max:
             break
     return beam.heads[0, NODE], beam.costs[0], history
+
+
+@njit(forceinline=True)
+def _forget_dead_ends(beam: Beam, kept: int, history: Int64s, nodes: int, places: Int64s) -> int:
+    """Leave only steps that led to one of the hypotheses; return how many those are.
+
+    Most were taken by hypotheses that others outdid soon. ``places`` is room for as many numbers.
+    """
+    places[:nodes] = -1
+    for h in range(kept):
+        node = beam.heads[h, NODE]
+        while node >= 0 and places[node] < 0:
+            places[node] = 0
+            node = history[node, PARENT]
+    alive = 0
+    for node in range(nodes):
+        if places[node] < 0:
+            continue
+        for column in range(STEP_COLUMNS):
+            history[alive, column] = history[node, column]
+        # A step comes after the one before it, whose new place is known.
+        if history[alive, PARENT] >= 0:
+            history[alive, PARENT] = places[history[alive, PARENT]]
+        places[node] = alive
+        alive += 1
+    for h in range(kept):
+        beam.heads[h, NODE] = places[beam.heads[h, NODE]]
+    return alive
 
 
 @njit(forceinline=True)

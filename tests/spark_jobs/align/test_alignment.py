@@ -196,6 +196,15 @@ def test_a_search_that_begins_with_known_samples_goes_on_where_they_stood() -> N
     assert from_nothing.cost > 20 * UNEXPLAINED_COST
 
 
+def test_steps_that_led_nowhere_are_forgotten() -> None:
+    log = logged(Traffic(seed=5, requests=1_500))
+    width, n = 128, len(log.turn)
+    found = audited(log, width).found
+    assert found is not None
+    assert n <= len(found.steps) < n * width / 4
+    assert found.cost == audited(log, 2 * width).found.cost
+
+
 @pytest.mark.parametrize("control", ["bound", "profile"])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_bound_five_percent_off_and_the_other_profile_stay_unexplained(
