@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.rate import Rate
@@ -88,18 +88,15 @@ GAPS_MS = st.one_of(
     st.sampled_from([400, 998, 999, 1000, 1001, 1999, 5_000, 9_990, 11_000, 12_000]),
 )
 # (ms since the request before, handler time, network time at most, connection, interval, lag)
-REQUESTS = st.lists(
-    st.tuples(
-        GAPS_MS,
-        st.integers(0, 600_000),
-        st.integers(0, 100_000),
-        st.sampled_from("abc"),
-        st.integers(0, 15),
-        st.integers(0, 5),
-    ),
-    min_size=1,
-    max_size=25,
+REQUEST = st.tuples(
+    GAPS_MS,
+    st.integers(0, 600_000),
+    st.integers(0, 100_000),
+    st.sampled_from("abc"),
+    st.integers(0, 15),
+    st.integers(0, 5),
 )
+REQUESTS = st.lists(REQUEST, min_size=1, max_size=25)
 
 
 def rows_logged(sent: list[tuple[Any, ...]], bound: float) -> list[Row]:
@@ -223,21 +220,21 @@ def test_rows_that_overlap_come_out_together(sent: list[tuple[Any, ...]], cuts: 
 
 
 @given(
-    sent=REQUESTS,
-    midnight=st.integers(1, 24),
+    before=st.lists(REQUEST, min_size=1, max_size=12),
+    after=st.lists(REQUEST, min_size=1, max_size=12),
     share=st.sampled_from([0.3, 0.8, 0.9, 0.95, 1.0, 1.05]),
     profile=st.sampled_from([RateProfile.RATE_3_3, RateProfile.RATE_3_8]),
     chance=st.randoms(use_true_random=False),
 )
 @settings(max_examples=150, deadline=None)
 def test_what_a_broker_throttles_after_midnight_is_inside_what_is_handed_on(
-    sent: list[tuple[Any, ...]],
-    midnight: int,
+    before: list[tuple[Any, ...]],
+    after: list[tuple[Any, ...]],
     share: float,
     profile: RateProfile,
     chance: random.Random,
 ) -> None:
-    assume(midnight < len(sent))
+    sent, midnight = [*before, *after], len(before)
     spent = sum(
         (handler_us + network_us / 2) * PERCENT_PER_US for _, handler_us, network_us, *_ in sent
     )
