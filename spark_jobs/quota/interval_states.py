@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -78,35 +78,30 @@ class IntervalStates(NamedTuple):
 
     def export(self, sensor: int) -> dict[str, Any]:
         """Return one sensor's state as plain values, which :meth:`restore` takes."""
-        slots = range(int(self.sample_count[sensor]))
-        open_ms = self.open_times[sensor].tolist()
+        held = slice(0, int(self.sample_count[sensor]))
+        open_from_ms, open_until_ms = _told(self.open_times[sensor])
+        open_min, open_max = self.open_values[sensor].tolist()
         return {
             "sample_index": int(self.sample_index[sensor]),
             "samples": [
-                {
-                    name: None if value == NEVER else value
-                    for name, value in (
-                        *zip(TIMES, self.times[sensor, slot].tolist(), strict=True),
-                        *zip(VALUES, self.values[sensor, slot].tolist(), strict=True),
-                    )
-                }
-                for slot in slots
+                dict(zip(TIMES + VALUES, (*_told(times), *values.tolist()), strict=True))
+                for times, values in zip(
+                    self.times[sensor, held], self.values[sensor, held], strict=True
+                )
             ],
-            "open_from_ms": None if open_ms[OPEN_FROM] == NEVER else open_ms[OPEN_FROM],
-            "open_until_ms": None if open_ms[OPEN_UNTIL] == NEVER else open_ms[OPEN_UNTIL],
-            "open_min": float(self.open_values[sensor, 0]),
-            "open_max": float(self.open_values[sensor, 1]),
+            "open_from_ms": open_from_ms,
+            "open_until_ms": open_until_ms,
+            "open_min": open_min,
+            "open_max": open_max,
         }
 
     def restore(self, sensor: int, held: Mapping[str, Any]) -> None:
         """Set one sensor's state to what :meth:`export` told of one with the same settings."""
         assert len(held["samples"]) <= self.times.shape[1], held
         for slot, sample in enumerate(held["samples"]):
-            times = [sample[name] for name in TIMES]
-            self.times[sensor, slot] = [NEVER if ms is None else ms for ms in times]
+            self.times[sensor, slot] = _kept(sample[name] for name in TIMES)
             self.values[sensor, slot] = [sample[name] for name in VALUES]
-        for place, name in ((OPEN_FROM, "open_from_ms"), (OPEN_UNTIL, "open_until_ms")):
-            self.open_times[sensor, place] = NEVER if held[name] is None else held[name]
+        self.open_times[sensor] = _kept((held["open_from_ms"], held["open_until_ms"]))
         self.open_values[sensor] = held["open_min"], held["open_max"]
         self.sample_count[sensor] = len(held["samples"])
         self.sample_index[sensor] = held["sample_index"]
@@ -122,6 +117,14 @@ class IntervalStates(NamedTuple):
             getattr(self, name)[sensor, kept] = getattr(source, name)[source_sensor, kept]
         for name in ("open_times", "open_values", "sample_count", "sample_index"):
             getattr(self, name)[sensor] = getattr(source, name)[source_sensor]
+
+
+def _told(times_ms: Int64s) -> list[int | None]:
+    return [None if ms == NEVER else ms for ms in times_ms.tolist()]
+
+
+def _kept(times_ms: Iterable[int | None]) -> list[int]:
+    return [NEVER if ms is None else ms for ms in times_ms]
 
 
 class IntervalRows(NamedTuple):
