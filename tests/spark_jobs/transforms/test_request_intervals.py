@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,133 +12,29 @@ from hypothesis import strategies as st
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
-from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
-from spark_jobs.tables import QUOTA_STATE
+from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.transforms import request_intervals
 from spark_jobs.transforms.amounts import AMOUNTS
-from spark_jobs.transforms.request_intervals import HANDSHAKE_US, SETTLE_MS, RequestIntervals
+from spark_jobs.transforms.request_intervals import SETTLE_MS, RequestIntervals
 from tests.spark_jobs.transforms.amount_rows import (
-    amount,
     batch_of,
     cut,
     gathered,
     nothing_recorded,
     rows_of,
 )
+from tests.spark_jobs.transforms.request_logs import (
+    REQUESTS,
+    WINDOW_MS,
+    Row,
+    bounds_ms,
+    broker_throttles_ms,
+    gathering,
+    intervals,
+    request,
+    rows_logged,
+)
 from tests.tables_builder import NOON_MS
-
-WINDOW_MS = 1000
-Row = dict[str, Any]
-
-
-def request(at_ms: int, handler_us: int, network_us: float = 0.0, **columns: Any) -> Row:
-    """Return a request whose handler time took ``handler_us``; its line came 2 ms later."""
-    of_request = {
-        "quota_type": "request_percentage",
-        "log_time_ms": at_ms + 2,
-        "bound": 5.0,
-        "unlogged_amount_max": network_us * PERCENT_PER_US,
-    }
-    return amount(at_ms, handler_us * PERCENT_PER_US, **of_request | columns)
-
-
-def intervals(
-    rows: list[Row],
-    cuts: list[int] | None = None,
-    *,
-    samples: int = 11,
-    profile: RateProfile = RateProfile.RATE_3_8,
-    is_state_known: bool = True,
-) -> list[Row]:
-    states = nothing_recorded(samples=samples, profile=profile)
-    sensor = RequestIntervals(states, is_state_known=is_state_known)
-    return rows_of(gathered(sensor, cut(batch_of(rows), cuts or [])))
-
-
-def intervals_of_two_days(
-    rows: list[Row], midnight: int, profile: RateProfile = RateProfile.RATE_3_8
-) -> list[Row]:
-    """Return what the rows from ``midnight`` on get where those before are another day's."""
-    before = RequestIntervals(nothing_recorded(profile=profile))
-    gathered(before, [batch_of(rows[:midnight])])
-    kind = QUOTA_STATE.field("intervals").type
-    held = pa.array([before.held()], kind)[0].as_py()
-    after = RequestIntervals(nothing_recorded(profile=profile), held=held)
-    return rows_of(gathered(after, [batch_of(rows[midnight:])]))
-
-
-def bounds_ms(rows: list[Row]) -> list[tuple[int | None, int | None]]:
-    return [(row["throttle_time_min_ms"], row["throttle_time_max_ms"]) for row in rows]
-
-
-@contextmanager
-def gathering(rows_min: int, rows_max: int) -> Iterator[None]:
-    """Make sensors settle after fewer rows, so that few rows show it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request_intervals, "ROWS_MIN", rows_min)
-        patch.setattr(request_intervals, "ROWS_MAX", rows_max)
-        yield
-
-
-GAPS_MS = st.one_of(
-    st.integers(0, 30),
-    st.sampled_from([400, 998, 999, 1000, 1001, 1999, 5_000, 9_990, 11_000, 12_000]),
-)
-# (ms since the request before, handler time, network time at most, connection, interval, lag)
-REQUEST = st.tuples(
-    GAPS_MS,
-    st.integers(0, 600_000),
-    st.integers(0, 100_000),
-    st.sampled_from("abc"),
-    st.integers(0, 15),
-    st.integers(0, 5),
-)
-REQUESTS = st.lists(REQUEST, min_size=1, max_size=25)
-
-
-def rows_logged(sent: list[tuple[Any, ...]], bound: float) -> list[Row]:
-    """Return the rows of ``sent``, the estimates at the begin of the admissible times."""
-    rows, at_ms = [], 0
-    for line, (gap_ms, handler_us, network_us, connection, width_ms, lag_ms) in enumerate(sent):
-        at_ms += gap_ms
-        rows.append(
-            request(
-                at_ms, handler_us, network_us, latest_ms=at_ms + width_ms, bound=bound,
-                log_time_ms=at_ms + width_ms + lag_ms + 1, connection=connection, source_line=line,
-            )
-        )  # fmt: skip
-    return rows
-
-
-def broker_throttles_ms(rows: list[Row], profile: RateProfile, chance: random.Random) -> list[int]:
-    """Return what a broker would throttle, one way in which ``rows`` can have come about."""
-
-    def somewhere(most: float) -> float:
-        return most * chance.choice((0.0, 1.0, chance.random()))
-
-    # (time, among equal ones, is of the network, request, percent)
-    events: list[tuple[int, float, bool, int, float]] = []
-    greeted: set[str] = set()
-    for i, row in enumerate(rows):
-        at_ms = row["earliest_ms"] + round(somewhere(row["latest_ms"] - row["earliest_ms"]))
-        turn = chance.random()
-        uncut = row["amount"] + somewhere(PERCENT_PER_US)
-        events.append((at_ms, turn, False, i, uncut))
-        network = somewhere(row["unlogged_amount_max"])
-        if row["connection"] not in greeted:
-            network += somewhere(HANDSHAKE_US * PERCENT_PER_US)
-        greeted.add(row["connection"])
-        sent_ms = max(at_ms, row["log_time_ms"] - chance.randint(0, 1))
-        events.append((sent_ms, turn + (1.0 - turn) * chance.random(), True, i, network))
-    rate, found = Rate(profile), [0] * len(rows)
-    for at_ms, _, is_of_network, i, percent in sorted(events):
-        rate.record(percent, at_ms)
-        if is_of_network:
-            continue
-        measured, bound = rate.measure(at_ms), rows[i]["bound"]
-        if not is_acceptable(measured, bound):
-            found[i] = throttle_time_ms(measured, bound, rate.window_size_ms(at_ms), WINDOW_MS)
-    return found
 
 
 @given(
@@ -217,84 +110,6 @@ def test_rows_that_overlap_come_out_together(sent: list[tuple[Any, ...]], cuts: 
         later = rows_of(batches[i + 1 :])
         before_ms = max(row["log_time_ms"] for row in batch.to_pylist())
         assert before_ms < min(row["earliest_ms"] for row in later)
-
-
-@given(
-    before=st.lists(REQUEST, min_size=1, max_size=12),
-    after=st.lists(REQUEST, min_size=1, max_size=12),
-    share=st.sampled_from([0.3, 0.8, 0.9, 0.95, 1.0, 1.05]),
-    profile=st.sampled_from([RateProfile.RATE_3_3, RateProfile.RATE_3_8]),
-    chance=st.randoms(use_true_random=False),
-)
-@settings(max_examples=150, deadline=None)
-def test_what_a_broker_throttles_after_midnight_is_inside_what_is_handed_on(
-    before: list[tuple[Any, ...]],
-    after: list[tuple[Any, ...]],
-    share: float,
-    profile: RateProfile,
-    chance: random.Random,
-) -> None:
-    sent, midnight = [*before, *after], len(before)
-    spent = sum(
-        (handler_us + network_us / 2) * PERCENT_PER_US for _, handler_us, network_us, *_ in sent
-    )
-    rows = rows_logged(sent, share * max(spent, 0.1) / 10)
-    found = bounds_ms(intervals_of_two_days(rows, midnight, profile))
-    written_ms = max(row["log_time_ms"] for row in rows[:midnight])
-    for row, (least, most) in zip(rows[midnight:], found, strict=True):
-        # Only where a request may have come before one of the day before is nothing said.
-        assert (least is None) == (most is None) == (row["earliest_ms"] <= written_ms)
-    for _ in range(5):
-        truth = broker_throttles_ms(rows, profile, chance)[midnight:]
-        assert all(
-            least is None or most is None or least <= true <= most
-            for (least, most), true in zip(found, truth, strict=True)
-        ), (found, truth)
-
-
-def without_a_pause(n: int, chance: random.Random) -> list[Row]:
-    """Return requests of one connection with a few milliseconds between, near their bound."""
-    rows, at_ms = [], 0
-    for i in range(n):
-        at_ms += chance.randint(5, 40)
-        rows.append(request(at_ms, int(chance.expovariate(1 / 1150)), source_line=i))
-    return rows
-
-
-@pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])
-def test_a_busy_sensor_is_known_as_well_after_midnight_as_before(
-    monkeypatch: pytest.MonkeyPatch, profile: RateProfile
-) -> None:
-    monkeypatch.setattr(request_intervals, "HANDSHAKE_US", 0.0)
-    rows = without_a_pause(2_500, random.Random(5))
-    assert intervals_of_two_days(rows, 1_000, profile) == intervals(rows, profile=profile)[1_000:]
-
-
-@pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])
-def test_when_samples_begin_is_not_guessed_from_where_the_log_of_a_busy_sensor_begins(
-    monkeypatch: pytest.MonkeyPatch, profile: RateProfile
-) -> None:
-    monkeypatch.setattr(request_intervals, "HANDSHAKE_US", 0.0)
-    guessed_wrong = 0
-    for seed in range(4):
-        chance = random.Random(seed)
-        rows = without_a_pause(3_000, chance)
-        truth = broker_throttles_ms(rows, profile, chance)[800:]
-        assert sum(ms > 0 for ms in truth) > 300
-        found = bounds_ms(intervals(rows[800:], profile=profile, is_state_known=False))
-        told = [
-            (*bounds, true)
-            for bounds, true in zip(found, truth, strict=True)
-            if bounds[0] is not None
-        ]
-        assert len(told) > 800
-        assert all(least <= true <= most for least, most, true in told)
-        guessed = bounds_ms(intervals(rows[800:], profile=profile))[-len(told) :]
-        guessed_wrong += sum(
-            not least <= true <= most
-            for (least, most), (*_, true) in zip(guessed, told, strict=True)
-        )
-    assert guessed_wrong > 100, "a wrong guess would not be seen"
 
 
 def test_without_network_time_the_throttle_is_known_to_the_millisecond(
