@@ -25,7 +25,7 @@ from spark_jobs.transforms.request_lanes import (
     unified,
 )
 
-CHUNK_ROWS = 131_072
+CHUNK_ROWS = 65_536
 _BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"
 _THROTTLES = "api_key", "throttle_time_ms"
 _SIZES = "topics.list.element.records_bytes"

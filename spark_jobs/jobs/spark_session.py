@@ -45,6 +45,8 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         # Spark's Arrow writer takes the square of a batch's rows where a column is nested.
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", 8_192)
         .config("spark.sql.parquet.compression.codec", "zstd")
+        # Arrow's own allocator keeps a fifth more of a worker's memory, and is not faster here.
+        .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     )
