@@ -143,6 +143,29 @@ class ReportSettings(BaseSettings):
     table_rows_max: int = Field(default=200, ge=1, le=1000)
 
 
+class FollowSettings(BaseSettings):
+    """How findings are followed from day to day; read from ``QUOTA_AUDIT_FOLLOW_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_FOLLOW_", frozen=True)
+
+    # How many days of findings are looked back at.
+    history_days: int = Field(default=90, ge=1)
+    # So many times the wrong decisions of when it was last told, and a problem is worse.
+    worse_ratio: float = Field(default=1.5, gt=1.0)
+    # With fewer wrong decisions more than this it is not.
+    worse_decisions: int = Field(default=10, ge=1)
+    # YAML file of findings that are known; None = acknowledged.yaml in the warehouse.
+    acknowledged: Path | None = None
+    # YAML file that says whose a client is; None = owners.yaml in the warehouse, if it is there.
+    owners: Path | None = None
+
+    @field_validator("acknowledged", "owners")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        # A task does not run in the folder the setting was written in.
+        return path and path.absolute()
+
+
 class ValidateSettings(BaseSettings):
     """How tables are validated; read from ``QUOTA_AUDIT_VALIDATE_*``."""
 

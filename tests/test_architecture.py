@@ -82,10 +82,16 @@ ROOMS = {
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    "spark_jobs/follow": (
+        {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.judge"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/report": (
         {
             "spark_jobs.tables",
             "spark_jobs.errors",
+            "spark_jobs.follow",
+            "spark_jobs.judge.sensor_key",
             "spark_jobs.settings",
             "spark_jobs.svg_style",
             "spark_jobs.warehouse",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.judge.finding_id import finding_id
 from spark_jobs.judge.known_faults import known_fault
 from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.judge.sentences import explain, explain_hypothesis
@@ -150,7 +150,7 @@ def _row(
     fault = known_fault(interval.kind, key.quota_type, versions.get(key.broker_id))
     evidence = {**interval.evidence, "known_fault": fault.key if fault else None}
     return {
-        "finding_id": _finding_id(cluster, key, interval.kind, ordinal),
+        "finding_id": finding_id(cluster, key, interval.kind, ordinal),
         "broker_id": key.broker_id,
         "quota_type": key.quota_type,
         "quota_user": key.quota_user,
@@ -180,7 +180,7 @@ def _stretch_row(
     evidence = {**stretch.evidence, "known_fault": fault.key if fault else None}
     severity = "critical" if stretch.kind == "not_enforced" else "warning"
     return {
-        "finding_id": _finding_id(cluster, key, stretch.kind, ordinal),
+        "finding_id": finding_id(cluster, key, stretch.kind, ordinal),
         "broker_id": key.broker_id,
         "quota_type": key.quota_type,
         "quota_user": key.quota_user,
@@ -204,12 +204,3 @@ def _severity(interval: Interval, min_decisions: int) -> str:
     if interval.decisions < min_decisions:
         return "info"
     return "critical" if interval.kind == "not_enforced" else "warning"
-
-
-def _finding_id(cluster: str, key: SensorKey, kind: str, ordinal: int) -> str:
-    """Return an id that is the same on another day for the same sensor and kind of fault."""
-    parts = (
-        cluster, str(key.broker_id), key.quota_type, key.quota_user, key.quota_client_id,
-        kind, str(ordinal),
-    )  # fmt: skip
-    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]

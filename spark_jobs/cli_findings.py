@@ -1,0 +1,82 @@
+"""The commands about findings from day to day: what is new, what is known, what differs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+import typer
+
+from spark_jobs.cli_options import ClusterName, Warehouse
+from spark_jobs.errors import BadInputError
+
+_LastDay = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--day",
+        formats=["%Y-%m-%d"],
+        help="Audited UTC day [default: the last one].",
+        metavar="YYYY-MM-DD",
+    ),
+]
+
+
+def news(
+    warehouse: Warehouse,
+    cluster: ClusterName = "default",
+    day: _LastDay = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Only what is about this team's clients.")
+    ] = None,
+    by_owner: Annotated[
+        bool, typer.Option("--by-owner", help="For each team in turn, the unowned clients last.")
+    ] = False,
+    lists_all: Annotated[
+        bool, typer.Option("--all", help="List everything, not the first ten of each part.")
+    ] = False,
+) -> None:
+    """Print what is new on a day: findings that are new, worse, gone, still there, acknowledged."""
+    from spark_jobs.jobs.print_news import print_news
+
+    print_news(
+        warehouse.absolute(),
+        cluster,
+        day and day.date(),
+        owner=owner,
+        by_owner=by_owner,
+        lists_all=lists_all,
+    )
+
+
+def acknowledge(
+    finding: Annotated[
+        str, typer.Argument(help="Id of a finding, or how it begins.", metavar="FINDING")
+    ],
+    warehouse: Warehouse,
+    owner: Annotated[str, typer.Option("--owner", help="Who knows of it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why it may stay for now.")],
+    until: Annotated[
+        dt.datetime | None,
+        typer.Option(
+            "--until",
+            formats=["%Y-%m-%d"],
+            help="The last day on which it is known.",
+            metavar="YYYY-MM-DD",
+        ),
+    ] = None,
+    days: Annotated[
+        int | None,
+        typer.Option("--days", min=1, help="Instead of --until: so many days after its own."),
+    ] = None,
+    cluster: ClusterName = "default",
+    day: _LastDay = None,
+) -> None:
+    """Acknowledge a finding until a day: messages leave it out while it does not get worse."""
+    from spark_jobs.jobs.acknowledge_finding import acknowledge_finding
+    from spark_jobs.jobs.print_news import audited_day
+
+    if (until is None) == (days is None):
+        raise BadInputError("Say until when: either --until YYYY-MM-DD or --days N.")
+    scope = audited_day(warehouse.absolute(), cluster, day and day.date())
+    last = until.date() if until else scope.day + dt.timedelta(days=days or 0)
+    typer.echo(acknowledge_finding(scope, finding, owner=owner, reason=reason, until=last))

@@ -1,0 +1,91 @@
+"""A problem: what a day's findings of one kind about one sensor are, taken together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs.judge.finding_id import finding_id
+from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.tables import SEVERITIES
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How bad a problem is: ``decisions`` are the wrong ones of a day."""
+
+    severity: str
+    decisions: int
+
+    @property
+    def rank(self) -> int:
+        """Return where the severity stands, the worst at 0; one that nobody knows is the least."""
+        known = self.severity in SEVERITIES
+        return SEVERITIES.index(self.severity) if known else len(SEVERITIES)
+
+
+@dataclass(frozen=True, slots=True)
+class WorseWhen:
+    """From which difference on a problem is worse, where its severity is not."""
+
+    ratio: float = 1.5
+    more_decisions: int = 10
+
+    def is_worse(self, before: Level, now: Level) -> bool:
+        """Return whether ``now`` is worse: more severe, or many more wrong decisions."""
+        if now.rank != before.rank:
+            return now.rank < before.rank
+        more = now.decisions - before.decisions
+        return more >= self.more_decisions and now.decisions >= self.ratio * before.decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of fault of one sensor on one day, however many intervals of it there were.
+
+    ``problem_id`` is the id of the first finding of its kind: the same every day. ``worst_id`` and
+    ``explanation`` are those of the worst finding. Times in epoch ms.
+    """
+
+    problem_id: str
+    sensor: SensorKey
+    kind: str
+    level: Level
+    worst_id: str
+    finding_ids: tuple[str, ...]
+    explanation: str
+    from_ms: int
+    until_ms: int
+
+
+def problems_of(findings: Iterable[Mapping[str, Any]], cluster: str) -> dict[str, Problem]:
+    """Return the problems that rows of ``findings`` of one day tell of, by their ids."""
+    gathered: defaultdict[tuple[SensorKey, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in findings:
+        sensor = SensorKey(
+            row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"]
+        )
+        gathered[sensor, row["kind"]].append(row)
+    problems = (_problem(sensor, kind, rows, cluster) for (sensor, kind), rows in gathered.items())
+    return {problem.problem_id: problem for problem in problems}
+
+
+def _problem(sensor: SensorKey, kind: str, rows: list[Mapping[str, Any]], cluster: str) -> Problem:
+    def badness(row: Mapping[str, Any]) -> tuple[int, int, str]:
+        return Level(row["severity"], 0).rank, -row["decisions"], row["finding_id"]
+
+    ordered = sorted(rows, key=badness)
+    worst = ordered[0]
+    return Problem(
+        problem_id=finding_id(cluster, sensor, kind),
+        sensor=sensor,
+        kind=kind,
+        level=Level(worst["severity"], sum(row["decisions"] for row in rows)),
+        worst_id=worst["finding_id"],
+        finding_ids=tuple(row["finding_id"] for row in ordered),
+        explanation=worst["explanation"],
+        from_ms=min(row["from_ms"] for row in rows),
+        until_ms=max(row["until_ms"] for row in rows),
+    )

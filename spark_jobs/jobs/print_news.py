@@ -1,0 +1,65 @@
+"""The command ``news``: a day's message, or the messages of each owner."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.follow.owners import Owner
+from spark_jobs.report.news import News, news_of
+from spark_jobs.report.news_text import LISTED_MAX, news_text, owner_text
+from spark_jobs.warehouse import RunScope, days_of
+
+
+def print_news(
+    warehouse: Path,
+    cluster: str,
+    day: dt.date | None,
+    *,
+    owner: str | None,
+    by_owner: bool,
+    lists_all: bool,
+) -> None:
+    """Print what is new on ``day`` (None: the last audited one); see :func:`news_text`.
+
+    Raises BadInputError where the day was not audited, or no such owner is known.
+    """
+    news = news_of(audited_day(warehouse, cluster, day))
+    if owner is not None:
+        sys.stdout.write(owner_text(news, _owner(news, owner)))
+    elif by_owner:
+        whose: list[Owner | None] = [*(news.owners.teams() if news.owners else ()), None]
+        sys.stdout.write("\n".join(owner_text(news, one) for one in whose))
+    else:
+        listed_max = len(news.changes) if lists_all else LISTED_MAX
+        sys.stdout.write(news_text(news, listed_max))
+
+
+def audited_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunScope:
+    """Return the published audit of ``day``; None: of the last one.
+
+    Raises BadInputError where there is none.
+    """
+    days = days_of(warehouse, cluster, "findings")
+    if not days:
+        raise BadInputError(
+            f"{warehouse} holds no audited day of cluster {cluster!r}: audit one with "
+            "'quota-audit run ARCHIVE --warehouse …', or name another with --cluster."
+        )
+    if day is not None and day not in days:
+        raise BadInputError(
+            f"{day} of cluster {cluster!r} was not audited: {warehouse} has {len(days)} days from "
+            f"{days[0]} to {days[-1]}."
+        )
+    return RunScope(warehouse, cluster, day or days[-1])
+
+
+def _owner(news: News, team: str) -> Owner:
+    teams = news.owners.teams() if news.owners else ()
+    found = next((one for one in teams if one.team == team), None)
+    if found is None:
+        known = ", ".join(sorted({one.team for one in teams})) or "none, as there is no owners file"
+        raise BadInputError(f"No owner has the name {team!r}. Known are: {known}.")
+    return found

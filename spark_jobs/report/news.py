@@ -1,0 +1,86 @@
+"""A day's message: what is new, worse or gone, whose it is, and whether the data can be trusted."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_jobs.follow.changes import Change, Status
+from spark_jobs.follow.owners import Owner, Owners
+from spark_jobs.report.audit_outcome import worst_quality
+from spark_jobs.report.followed import changes_on, followed_days, owners_of
+from spark_jobs.report.quality import stages_of
+from spark_jobs.settings import FollowSettings
+from spark_jobs.warehouse import RunScope
+
+_BAD_DATA = ("failed", "broken")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What there is to say of an audited day; ``before`` is the audited day before, if any.
+
+    ``owners`` is None where no file says whose clients are.
+    """
+
+    cluster: str
+    day: dt.date
+    before: dt.date | None
+    changes: Sequence[Change]
+    data_quality: str  # passed, warnings, failed, broken, not validated
+    broken_rules: tuple[str, ...]
+    owners: Owners | None = None
+
+    def of(self, *statuses: Status) -> list[Change]:
+        """Return the changes with one of these statuses that are not acknowledged."""
+        return [c for c in self.changes if c.status in statuses and c.acknowledged is None]
+
+    @property
+    def acknowledged(self) -> list[Change]:
+        """Return what is there and acknowledged as bad as it is."""
+        there = (Status.NEW, Status.WORSE, Status.STILL)
+        return [c for c in self.changes if c.acknowledged is not None and c.status in there]
+
+    @property
+    def is_bad_data(self) -> bool:
+        """Return whether validation failed."""
+        return self.data_quality in _BAD_DATA
+
+    def is_urgent(self, from_rank: int = 0) -> bool:
+        """Return whether somebody should be told: news from a severity's rank on, or bad data."""
+        return self.is_bad_data or any(
+            change.is_news and change.problem.level.rank <= from_rank for change in self.changes
+        )
+
+    def owner(self, change: Change) -> Owner | None:
+        """Return whose client a change is about; None where nobody says so."""
+        if self.owners is None:
+            return None
+        sensor = change.problem.sensor
+        return self.owners.of(sensor.quota_user, sensor.quota_client_id, self.day)
+
+    def of_owner(self, owner: Owner | None) -> list[Change]:
+        """Return the changes about an owner's clients; None: about nobody's."""
+        return [change for change in self.changes if self.owner(change) == owner]
+
+
+def news_of(scope: RunScope, settings: FollowSettings | None = None) -> News:
+    """Return what there is to say of the day of ``scope``, as it is published.
+
+    Raises BadInputError where a file of acknowledgements or owners cannot be read.
+    """
+    scope = scope.pinned()
+    days = followed_days(scope, settings)
+    stages = stages_of(scope)
+    return News(
+        cluster=scope.cluster,
+        day=scope.day,
+        before=days[-2].day if len(days) > 1 else None,
+        changes=changes_on(scope, days, settings),
+        data_quality=worst_quality(stages),
+        broken_rules=tuple(
+            f"{table.table}: {rule.rule}" for stage in stages for table, rule in stage.broken_rules
+        ),
+        owners=owners_of(scope.warehouse, settings),
+    )
