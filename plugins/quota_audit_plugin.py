@@ -59,7 +59,11 @@ def create_app(warehouse: Path) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    app.include_router(page_router(warehouse, DAG_ID, explained))
+    # Who may start an audit may also say what is known of its findings.
+    may_start_runs = requires_access_dag(
+        method="POST", access_entity=DagAccessEntity.RUN, param_dag_id=DAG_ID
+    )
+    app.include_router(page_router(warehouse, DAG_ID, explained, [Depends(may_start_runs)]))
     return app
 
 

@@ -24,9 +24,12 @@ def print_news(
 ) -> None:
     """Print what is new on ``day`` (None: the last audited one); see :func:`news_text`.
 
-    Raises BadInputError where the day was not audited, or no such owner is known.
+    Raises BadInputError where the day was not audited, no such owner is known, or a file of
+    acknowledgements or owners cannot be read.
     """
     news = news_of(audited_day(warehouse, cluster, day))
+    if news.errors:
+        raise BadInputError("\n".join(news.errors))
     if owner is not None:
         sys.stdout.write(owner_text(news, _owner(news, owner)))
     elif by_owner:

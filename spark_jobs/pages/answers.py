@@ -24,6 +24,7 @@ from spark_jobs.pages.page import POLICY, STATIC, Place, render, static_file
 from spark_jobs.pages.quality_page import quality_page
 from spark_jobs.pages.recommendations_page import recommendations_page
 from spark_jobs.pages.whatif_page import whatif_page
+from spark_jobs.report.acknowledge import acknowledge_finding
 from spark_jobs.report.audit_outcome import AuditOutcome
 from spark_jobs.report.human_numbers import iso
 from spark_jobs.tables import SEVERITIES
@@ -133,6 +134,25 @@ class Answers:
         return self._of_day(
             cluster, day, "audit", lambda p, s: finding_page(p, s, finding_id), "finding"
         )
+
+    def acknowledge(
+        self, cluster: str, day: dt.date, finding_id: str, given: Mapping[str, str]
+    ) -> Answer:
+        """Acknowledge a finding and lead back to it, or say why that cannot be done."""
+        if published_audit(self.warehouse, cluster, day) is None:
+            return self._no_audit(cluster, day)
+        try:
+            acknowledge_finding(
+                self._day(cluster, day),
+                finding_id,
+                owner=given["owner"],
+                reason=given["reason"],
+                until=_day_given(given["until"]),
+            )
+        except BadInputError as error:
+            return self.missing(str(error), status=400)
+        address = self.to.finding(cluster, day, finding_id)
+        return Answer(status=303, headers={"Location": address})
 
     def recommendations(self, cluster: str, day: dt.date, form: Form) -> Answer:
         """Return the page of a day's proposals."""
@@ -260,6 +280,15 @@ def _entity_query(form: Form) -> EntityQuery:
         until_ms=_moment_ms(form, "until"),
         broker_ids=tuple(map(int, brokers)),
     )
+
+
+def _day_given(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise BadInputError(
+            f"until: found {text[:40]!r}, expected a day like 2026-12-24."
+        ) from error
 
 
 def _moment_ms(form: Form, name: str) -> int | None:

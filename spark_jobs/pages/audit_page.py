@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from spark_jobs.follow.changes import Status
 from spark_jobs.pages.audits import PublishedAudit
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.page import Place, render
+from spark_jobs.report.change_words import change_in_words, gone_in_words
 from spark_jobs.report.findings import findings_of
+from spark_jobs.report.news import news_of
+from spark_jobs.report.news_text import news_in_a_line, problem_name
 
 FINDINGS_MAX = 200
 CLIENTS_MAX = 10
@@ -18,6 +22,7 @@ def audit_page(place: Place, warehouse: Path, audit: PublishedAudit) -> str:
     """Return the page of ``audit``."""
     scope = audit.scope(warehouse)
     findings = findings_of(scope)
+    news = news_of(scope)
     entities = entities_of(scope)
     throttled = [one for one in entities if one.throttled_requests]
     return render(
@@ -26,6 +31,10 @@ def audit_page(place: Place, warehouse: Path, audit: PublishedAudit) -> str:
         audit=audit,
         found=audit.outcome,
         findings=findings[:FINDINGS_MAX],
+        course={one.finding_id: change_in_words(news, one.finding_id) for one in findings},
+        since=news_in_a_line(news),
+        errors=news.errors,
+        gone=[(problem_name(one), gone_in_words(one)) for one in news.of(Status.GONE)],
         findings_left=max(len(findings) - FINDINGS_MAX, 0),
         throttled=throttled[:CLIENTS_MAX],
         throttled_left=max(len(throttled) - CLIENTS_MAX, 0),

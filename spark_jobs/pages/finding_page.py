@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ import pyarrow.dataset as ds
 from spark_jobs.pages import finding_words as words
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.wrong_decisions import wrong_decisions
+from spark_jobs.report.change_words import change_in_words
 from spark_jobs.report.findings import Finding, finding_of
+from spark_jobs.report.news import news_of
 from spark_jobs.report.published_rows import read_rows
 from spark_jobs.report.visible_text import shortened
 from spark_jobs.report.wording import VERDICTS
@@ -23,6 +26,8 @@ _CONFIGURED = "configured_quota"
 # What happened just before and after an interval is a part of its picture.
 _MARGIN_MIN_MS = 60_000
 _MARGIN_SHARE = 0.1
+KNOWN_DAYS = 14
+"""For so long a finding is acknowledged where a person does not choose another day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
     if not rows:
         return None
     finding = finding_of(rows[0])
+    news = news_of(scope)
     decisions, total = wrong_decisions(scope, finding)
     margin_ms = max(_MARGIN_MIN_MS, round((finding.until_ms - finding.from_ms) * _MARGIN_SHARE))
     return render(
@@ -53,6 +59,9 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
         around_ms=(finding.from_ms - margin_ms, finding.until_ms + margin_ms),
         decisions=decisions,
         decisions_total=total,
+        course=change_in_words(news, finding_id),
+        errors=news.errors,
+        known_until=scope.day + dt.timedelta(days=KNOWN_DAYS),
         words=words,
         verdicts=VERDICTS,
         shortened=shortened,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi import Path as PathParameter
+from fastapi.params import Depends as DependsOn
 from fastapi.responses import FileResponse, Response
 
 from spark_jobs.pages.addresses import ENTITY_PATTERN, Addresses
@@ -20,14 +21,22 @@ if TYPE_CHECKING:
 
 Cluster = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
 FileName = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
+FindingId = Annotated[str, Query(alias="id", max_length=400)]
+_TEXT_LENGTH_MAX = 1000
 Entity = Annotated[str, PathParameter(pattern=ENTITY_PATTERN)]
 _AUDIT = "/clusters/{cluster}/{day}"
 
 
-def page_router(warehouse: Path, dag_id: str, explained: Explained) -> APIRouter:
-    """Return the routes over ``warehouse``; all of them only read.
+def page_router(
+    warehouse: Path,
+    dag_id: str,
+    explained: Explained,
+    may_acknowledge: Sequence[DependsOn] = (),
+) -> APIRouter:
+    """Return the routes over ``warehouse``; all of them only read, but that which acknowledges.
 
     ``explained`` returns the page of `explain` and its status, for the form it was asked with.
+    ``may_acknowledge`` refuse whom they do not let acknowledge a finding.
     """
     router = APIRouter(default_response_class=Response)
 
@@ -69,6 +78,20 @@ def page_router(warehouse: Path, dag_id: str, explained: Explained) -> APIRouter
         return _sent(answers(request).data_docs(name))
 
     _add_audit_pages(router, answers)
+
+    @router.post(_AUDIT + "/finding", dependencies=list(may_acknowledge))
+    def acknowledge(
+        request: Request,
+        cluster: Cluster,
+        day: dt.date,
+        finding_id: FindingId,
+        owner: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
+        reason: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
+        until: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
+    ) -> Response:
+        given = {"owner": owner, "reason": reason, "until": until}
+        return _sent(answers(request).acknowledge(cluster, day, finding_id, given))
+
     return router
 
 
@@ -94,7 +117,7 @@ def _add_audit_pages(router: APIRouter, answers: Callable[[Request], Answers]) -
         request: Request,
         cluster: Cluster,
         day: dt.date,
-        finding_id: Annotated[str, Query(alias="id", max_length=400)],
+        finding_id: FindingId,
     ) -> Response:
         return _sent(answers(request).finding(cluster, day, finding_id))
 

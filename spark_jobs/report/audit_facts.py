@@ -16,6 +16,7 @@ from spark_jobs.report.decision_counts import (
 )
 from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.log_span import Broker, brokers_of, span_of
+from spark_jobs.report.news import News, news_of
 from spark_jobs.report.proposals import Proposal, proposals_of
 from spark_jobs.report.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
 from spark_jobs.report.sensor_agreement import Agreement, agreement_of
@@ -40,6 +41,7 @@ class AuditFacts:
     stages: tuple[StageQuality, ...]
     files: tuple[LinesOfFile, ...]
     agreement: Agreement
+    news: News
     applied: tuple[ChangeResult, ...] = ()
 
     def broker(self, broker_id: int) -> Broker | None:
@@ -78,5 +80,6 @@ def gather(scope: RunScope) -> AuditFacts:
         stages=stages_of(scope),
         files=lines_of_files(scope),
         agreement=agreement_of(scope),
+        news=news_of(scope),
         applied=change_results_of(scope),
     )

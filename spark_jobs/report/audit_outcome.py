@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
+from spark_jobs.follow.changes import Status
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.findings import by_severity
 from spark_jobs.report.headline import headline
-from spark_jobs.report.quality import StageQuality
+from spark_jobs.report.quality import worst_quality
 from spark_jobs.warehouse import RunScope
 
 OUTCOME_NAME = "audit.json"
-_WORST_LAST = ("passed", "warnings", "not validated", "failed", "broken")
 
 
 class AuditOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +40,10 @@ class AuditOutcome(msgspec.Struct, frozen=True, kw_only=True):
     proposals: int
     data_quality: str  # the worst of the stages: passed, warnings, failed, broken, not validated
     broken_rules: int
+    # Problems beside those of the audited day before; of older files nobody has said.
+    new: int = 0
+    worse: int = 0
+    gone: int = 0
 
 
 def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
@@ -66,13 +70,10 @@ def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
         proposals=len(facts.changes),
         data_quality=worst_quality(facts.stages),
         broken_rules=sum(len(stage.broken_rules) for stage in facts.stages),
+        new=len(facts.news.of(Status.NEW)),
+        worse=len(facts.news.of(Status.WORSE)),
+        gone=len(facts.news.of(Status.GONE)),
     )
-
-
-def worst_quality(stages: tuple[StageQuality, ...]) -> str:
-    """Return the worst outcome of the stages; what cannot be read is ``broken``."""
-    known = [s.outcome if s.outcome in _WORST_LAST else _WORST_LAST[-1] for s in stages]
-    return max(known, key=_WORST_LAST.index, default="not validated")
 
 
 def outcome_path(scope: RunScope) -> Path:

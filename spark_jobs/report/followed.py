@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,19 +42,14 @@ def followed_days(scope: RunScope, settings: FollowSettings | None = None) -> li
 
 
 def changes_on(
-    scope: RunScope,
-    days: list[DayFindings] | None = None,
+    days: list[DayFindings],
+    acknowledgements: Sequence[Acknowledgement],
     settings: FollowSettings | None = None,
 ) -> list[Change]:
-    """Return what became of each problem on the day of ``scope``, what is worst first.
-
-    ``days`` are its :func:`followed_days`, where they were read before. Raises BadInputError where
-    the file of acknowledgements cannot be read.
-    """
+    """Return what became of each problem on the last of ``days``, what is worst first."""
     settings = settings or FollowSettings()
     worse_when = WorseWhen(settings.worse_ratio, settings.worse_decisions)
-    days = days if days is not None else followed_days(scope, settings)
-    return changes_of(days, acknowledgements_of(scope.warehouse, settings), worse_when)
+    return changes_of(days, acknowledgements, worse_when)
 
 
 def acknowledged_path(warehouse: Path, settings: FollowSettings) -> Path:
@@ -62,8 +57,14 @@ def acknowledged_path(warehouse: Path, settings: FollowSettings) -> Path:
     return settings.acknowledged or warehouse / "acknowledged.yaml"
 
 
-def acknowledgements_of(warehouse: Path, settings: FollowSettings) -> list[Acknowledgement]:
-    """Return what is acknowledged; nothing where there is no file."""
+def acknowledgements_of(
+    warehouse: Path, settings: FollowSettings | None = None
+) -> list[Acknowledgement]:
+    """Return what is acknowledged; nothing where there is no file.
+
+    Raises BadInputError where the file cannot be read.
+    """
+    settings = settings or FollowSettings()
     path = acknowledged_path(warehouse, settings)
     text = _text(path)
     return [] if text is None else read_acknowledgements(text, str(path))

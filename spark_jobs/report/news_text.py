@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from spark_jobs.follow.changes import Change, Status
 from spark_jobs.follow.owners import Owner
+from spark_jobs.report.change_words import (
+    acknowledged_in_words,
+    decisions_in_words,
+    gone_in_words,
+    shown,
+)
 from spark_jobs.report.human_numbers import count
 from spark_jobs.report.news import News
-from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.report.wording import FINDING_KINDS, entity_name, in_words, plural
+from spark_jobs.report.wording import FINDING_KINDS, entity_name, in_words
 
 LISTED_MAX = 10
 _EXPLANATION_LENGTH_MAX = 400
@@ -23,14 +28,26 @@ _TITLES = {
 }
 
 
+def news_in_a_line(news: News) -> str:
+    """Return what changed since the audited day before; "" where there was none."""
+    if news.before is None:
+        return ""
+    return f"Since {news.before}: {', '.join(_counts(news)) or 'nothing found, then and now'}"
+
+
 def news_subject(news: News) -> str:
     """Return the message in a line."""
-    parts = [_counted(status, found) for status in Status if (found := news.of(status))]
-    if news.acknowledged:
-        parts.append(f"{count(len(news.acknowledged))} acknowledged")
+    parts = _counts(news)
     if news.is_bad_data:
         parts.insert(0, f"data quality {news.data_quality}")
     return f"Kafka quotas, {news.cluster} on {news.day}: {', '.join(parts) or 'nothing found'}"
+
+
+def _counts(news: News) -> list[str]:
+    parts = [_counted(status, found) for status in Status if (found := news.of(status))]
+    if news.acknowledged:
+        parts.append(f"{count(len(news.acknowledged))} acknowledged")
+    return parts
 
 
 def _counted(status: Status, changes: Sequence[Change]) -> str:
@@ -43,7 +60,7 @@ def news_text(news: News, listed_max: int = LISTED_MAX) -> str:
 
     Of each part as many as ``listed_max`` are listed, and it says how many more there are.
     """
-    lines = [news_subject(news), _compared(news)]
+    lines = [news_subject(news), _compared(news), *(f"Passed over: {why}" for why in news.errors)]
     if news.is_bad_data:
         lines += ["", *_bad_data(news)]
     for status, title in _TITLES.items():
@@ -55,11 +72,7 @@ def news_text(news: News, listed_max: int = LISTED_MAX) -> str:
 
 def owner_text(news: News, owner: Owner | None) -> str:
     """Return the message about one owner's clients; None: about those that nobody owns."""
-    who = (
-        f"{_shown(owner.team, 80)} ({_shown(owner.contact, 80)})"
-        if owner
-        else "clients without an owner"
-    )
+    who = f"{shown(owner.team)} ({shown(owner.contact)})" if owner else "clients without an owner"
     own = news.of_owner(owner)
     lines = [f"{who}, {news.cluster} on {news.day}"]
     for status, title in _TITLES.items():
@@ -112,22 +125,18 @@ def _section(
 
 def _told(change: Change, news: News) -> Iterator[str]:
     owner = news.owner(change)
-    whose = f" [{_shown(owner.team, 80)}, {_shown(owner.contact, 80)}]" if owner else ""
+    whose = f" [{shown(owner.team)}, {shown(owner.contact)}]" if owner else ""
     yield f"  {change.problem.level.severity}  {problem_name(change)}{whose}"
     yield f"    {_course(change)}"
     if change.is_news:
-        yield f"    {_shown(change.problem.explanation, _EXPLANATION_LENGTH_MAX)}"
+        yield f"    {shown(change.problem.explanation, _EXPLANATION_LENGTH_MAX)}"
     if change.outgrown is not None:
-        known = change.outgrown
-        yield (
-            f"    worse than what {_shown(known.owner, 80)} acknowledged on {known.since}: "
-            f"{known.level.severity}, {_decisions(known.level.decisions)}"
-        )
+        yield f"    {acknowledged_in_words(change)}"
 
 
 def _course(change: Change) -> str:
     level = change.problem.level
-    now = _decisions(level.decisions)
+    now = decisions_in_words(level.decisions)
     named = f"finding {change.problem.worst_id}"
     if change.status is Status.NEW:
         again = f", gone on {change.gone_on} and back" if change.gone_on else ""
@@ -138,29 +147,11 @@ def _course(change: Change) -> str:
         was = f"{before.severity} with " if before.rank != level.rank else ""
         return f"{now}, {was}{count(before.decisions)} when it was last told, {since}, {named}"
     if change.status in (Status.GONE, Status.UNSEEN):
-        return f"was there {_span(change)}, last with {now}"
+        return gone_in_words(change)
     return f"{now}, {since}, {named}"
 
 
-def _span(change: Change) -> str:
-    if change.since == change.last_day:
-        return f"on {change.since}"
-    return f"from {change.since} to {change.last_day}"
-
-
 def _known(change: Change) -> Iterator[str]:
-    known = change.acknowledged
-    assert known is not None, "only what is acknowledged is told so"
     yield f"  {change.problem.level.severity}  {problem_name(change)}"
-    yield (
-        f"    {_decisions(change.problem.level.decisions)}; until {known.until} by "
-        f"{_shown(known.owner, 80)}: {_shown(known.reason, 200)}"
-    )
-
-
-def _decisions(number: int) -> str:
-    return f"{count(number)} {plural(number, 'decision')}"
-
-
-def _shown(text: str, length_max: int) -> str:
-    return shortened(visible(text), length_max)
+    now = decisions_in_words(change.problem.level.decisions)
+    yield f"    {now}, {acknowledged_in_words(change)}"

@@ -17,6 +17,7 @@ from spark_jobs.warehouse import RunScope, read_table
 
 STAGES = ("ingested", "replayed", "judged")
 SAMPLES_MAX = 3
+_WORST_LAST = ("passed", "warnings", "not validated", "failed", "broken")
 _SAMPLE_LENGTH_MAX = 200
 
 
@@ -116,6 +117,12 @@ def stage_of(scope: RunScope, stage: str) -> StageQuality:
     except (msgspec.DecodeError, UnicodeDecodeError):
         # The report still helps; whoever reads it must know that this part is missing.
         return StageQuality(stage, outcome=f"not readable: {path.name}")
+
+
+def worst_quality(stages: tuple[StageQuality, ...]) -> str:
+    """Return the worst outcome of the stages; what cannot be read is ``broken``."""
+    known = [s.outcome if s.outcome in _WORST_LAST else _WORST_LAST[-1] for s in stages]
+    return max(known, key=_WORST_LAST.index, default="not validated")
 
 
 def data_docs_of(scope: RunScope) -> tuple[tuple[str, str], ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spark_jobs.report.audit_facts import AuditFacts, gather
 from spark_jobs.report.headline import headline
+from spark_jobs.report.news_text import news_in_a_line
 from spark_jobs.report.proposals import proposal_in_words
 from spark_jobs.report.publish import report_path
 from spark_jobs.report.throttles import ThrottledSensor
@@ -45,6 +46,8 @@ class AuditSummary:
     findings: tuple[tuple[str, str], ...]  # severity and sentence, the worst first
     throttled: tuple[ThrottledClient, ...]  # the most throttled first
     recommendations: tuple[str, ...]  # one sentence each
+    # What changed since the audited day before; "" where there is none.
+    news: str
     report: Path
     is_report_written: bool
 
@@ -74,6 +77,7 @@ def summary_of(facts: AuditFacts) -> AuditSummary:
         findings=tuple((f.severity, f.explanation) for f in facts.findings),
         throttled=tuple(_client(throttled) for throttled in facts.throttled),
         recommendations=tuple(proposal_in_words(proposal) for proposal in facts.changes),
+        news=news_in_a_line(facts.news),
         report=report,
         is_report_written=report.is_file(),
     )

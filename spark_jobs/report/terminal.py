@@ -43,6 +43,8 @@ def summary_lines(summary: AuditSummary) -> list[Text]:
     ]
     if summary.decisions:
         lines.append(Text(_decisions(summary)))
+    if summary.news:
+        lines.append(Text(summary.news))
     lines += _listed("findings", list(_findings(summary.findings)), _FINDINGS_MAX, "Findings: none")
     throttled = [Text(_throttled(client)) for client in summary.throttled]
     lines += _listed("throttled most", throttled, _THROTTLED_MAX, "Throttled: nobody")

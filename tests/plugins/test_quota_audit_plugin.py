@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_jobs.report.findings import findings_of
 from spark_jobs.warehouse import RunScope
 from tests.spark_jobs.pages.every_address import every_address
 
@@ -64,7 +65,7 @@ def client_of(plugin: Any, auth_manager: Any) -> Callable[..., TestClient]:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi.testclient import TestClient
 
-    roles = {"viewer": "VIEWER", "user without a role": None}
+    roles = {"user": "USER", "viewer": "VIEWER", "user without a role": None}
 
     def client(warehouse: Path, who: str = "viewer", app: Any = None) -> TestClient:
         app = app or plugin.create_app(warehouse)
@@ -112,7 +113,7 @@ def test_who_may_not_read_the_runs_is_told_nothing_of_the_warehouse(
                            '{"detail":"Forbidden"}'}  # fmt: skip
 
 
-def test_no_route_takes_anything_that_could_change_something(
+def test_no_route_but_one_takes_anything_that_could_change_something(
     client_of: Callable[..., TestClient], plugin: Any, small_day: RunScope
 ) -> None:
     client = client_of(small_day.warehouse)
@@ -123,7 +124,35 @@ def test_no_route_takes_anything_that_could_change_something(
         for route, address in addresses.items()
     }
     print(as_table(answers))
-    assert answers == dict.fromkeys(addresses, dict.fromkeys(CHANGING, 405)), as_table(answers)
+    expected = dict.fromkeys(addresses, dict.fromkeys(CHANGING, 405))
+    # A viewer may not acknowledge.
+    expected["/clusters/{cluster}/{day}/finding"] = dict.fromkeys(CHANGING, 405) | {"POST": 403}
+    assert answers == expected, as_table(answers)
+
+
+@pytest.mark.parametrize(
+    ("who", "status"),
+    [("anonymous", 401), ("user without a role", 403), ("viewer", 403), ("user", 303)],
+)
+def test_who_may_start_runs_may_acknowledge_a_finding(
+    client_of: Callable[..., TestClient], small_day: RunScope, who: str, status: int
+) -> None:
+    file = small_day.warehouse / "acknowledged.yaml"
+    file.unlink(missing_ok=True)
+    finding = findings_of(small_day)[0]
+    address = f"/clusters/{small_day.cluster}/{small_day.day}/finding?id={finding.finding_id}"
+    given = {"owner": "Ada", "reason": "moves on Monday", "until": "2027-01-01"}
+    client = client_of(small_day.warehouse, who)
+    cross_site = client.post(address, data=given, headers={"Sec-Fetch-Site": "cross-site"})
+    assert cross_site.status_code in (401, 403)
+    answer = client.post(address, data=given, headers={"Sec-Fetch-Site": "same-origin"})
+    assert answer.status_code == status
+    assert file.exists() == (status == 303)
+    if status == 303:
+        assert answer.headers["location"].endswith(address)
+        shown = client.get(address).text
+        assert "acknowledged until 2027-01-01 by Ada: moves on Monday" in shown
+        file.unlink()
 
 
 @pytest.mark.parametrize("method", CHANGING)

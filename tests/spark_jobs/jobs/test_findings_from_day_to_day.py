@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.follow.acknowledgement_file import read_acknowledgements
-from spark_jobs.jobs.acknowledge_finding import acknowledge_finding
 from spark_jobs.jobs.print_news import print_news
 from spark_jobs.places import place
+from spark_jobs.report.acknowledge import acknowledge_finding
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse import RunScope
 from tests.spark_jobs.report.followed_days import CLUSTER, DAYS, day_of, scope_of, write_days
@@ -142,7 +142,7 @@ def test_two_who_acknowledge_at_once_are_both_kept(warehouse: Path) -> None:
 
 
 def test_a_file_in_a_bucket_is_not_written() -> None:
-    from spark_jobs.jobs.acknowledge_finding import _add
+    from spark_jobs.report.acknowledge import _add
 
     with pytest.raises(BadInputError, match="two writers could undo each other"):
         _add(place("s3://bucket/acknowledged.yaml"), None)  # type: ignore[arg-type]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.report.audit_outcome import outcome_path, read_outcome, worst_quality
+from spark_jobs.report.audit_outcome import outcome_path, read_outcome
 from spark_jobs.report.publish import publish_report
-from spark_jobs.report.quality import StageQuality
+from spark_jobs.report.quality import StageQuality, worst_quality
 from tests.tables_builder import scope_in, write_day
 
 

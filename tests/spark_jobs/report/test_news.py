@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from spark_jobs.errors import BadInputError
 from spark_jobs.follow.changes import Status
 from spark_jobs.report.news import News, news_of
 from spark_jobs.report.news_text import news_subject, news_text, owner_text
@@ -136,5 +135,16 @@ def test_long_lists_say_how_much_they_leave_out(tmp_path: Path) -> None:
 def test_an_owners_file_that_was_named_must_be_there(tmp_path: Path) -> None:
     scope = scope_in(tmp_path)
     write_rows(scope, "findings", [])
-    with pytest.raises(BadInputError, match="QUOTA_AUDIT_FOLLOW_OWNERS"):
-        news_of(scope, FollowSettings(owners=tmp_path / "none.yaml"))
+    news = news_of(scope, FollowSettings(owners=tmp_path / "none.yaml"))
+    assert news.owners is None
+    assert "QUOTA_AUDIT_FOLLOW_OWNERS" in news.errors[0]
+
+
+def test_a_file_that_cannot_be_read_is_said_and_the_news_are_told(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_rows(scope, "findings", [row("findings")])
+    (tmp_path / "acknowledged.yaml").write_text("acknowledged: 3\n")
+    text = news_text(news_of(scope))
+    assert "Passed over: " in text
+    assert "is not a list named 'acknowledged'" in text
+    assert "New (1)" in text

@@ -1,4 +1,4 @@
-"""The command ``acknowledge``: somebody knows of a finding, until when and why."""
+"""Acknowledging a finding: somebody knows of it, until when and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from spark_jobs.follow.acknowledgement import Acknowledgement
 from spark_jobs.follow.acknowledgement_file import with_acknowledgement
 from spark_jobs.follow.changes import Change, Status
 from spark_jobs.places import is_in_bucket
-from spark_jobs.report.followed import acknowledged_path, changes_on
+from spark_jobs.report.followed import (
+    acknowledged_path,
+    acknowledgements_of,
+    changes_on,
+    followed_days,
+)
 from spark_jobs.report.news_text import problem_name
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse import RunScope
@@ -40,7 +45,9 @@ def acknowledge_finding(
             raise BadInputError(f"{name} is empty: say who knows of it, and why it may stay.")
     if until < scope.day:
         raise BadInputError(f"--until {until} is before {scope.day}, the day of the finding.")
-    change = _named(changes_on(scope, settings=settings), finding, scope)
+    known = acknowledgements_of(scope.warehouse, settings)
+    changes = changes_on(followed_days(scope, settings), known, settings)
+    change = _named(changes, finding, scope)
     new = Acknowledgement(
         finding=change.problem.problem_id,
         since=scope.day,
