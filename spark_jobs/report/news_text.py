@@ -96,7 +96,7 @@ def problem_name(change: Change) -> str:
 
 def _compared(news: News) -> str:
     if news.before is None:
-        return "The first audited day: all that was found is new."
+        return "The first audited day: nothing to compare it with."
     return f"Compared with {news.before}, the audited day before."
 
 
