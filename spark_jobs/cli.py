@@ -14,7 +14,7 @@ from spark_jobs.cli_archive import list_days, list_due
 from spark_jobs.cli_changes import apply_changes, roll_back
 from spark_jobs.cli_ending import ending
 from spark_jobs.cli_explain import explain
-from spark_jobs.cli_findings import acknowledge, news
+from spark_jobs.cli_findings import acknowledge, diff, news
 from spark_jobs.cli_options import (
     ArchiveFolder,
     AsJson,
@@ -357,6 +357,7 @@ app.command("due")(list_due)
 app.command("proposals")(list_proposals)
 app.command("news")(news)
 app.command("acknowledge")(acknowledge)
+app.command("diff")(diff)
 app.command("explain")(explain)
 app.command("apply")(apply_changes)
 app.command("rollback")(roll_back)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import ClusterName, Warehouse
+from spark_jobs.cli_options import AsJson, ClusterName, Warehouse
 from spark_jobs.errors import BadInputError
+from spark_jobs.places import usable_place
 
 _LastDay = Annotated[
     dt.datetime | None,
@@ -80,3 +82,36 @@ def acknowledge(
     scope = audited_day(warehouse.absolute(), cluster, day and day.date())
     last = until.date() if until else scope.day + dt.timedelta(days=days or 0)
     typer.echo(acknowledge_finding(scope, finding, owner=owner, reason=reason, until=last))
+
+
+def diff(
+    first: Annotated[
+        str,
+        typer.Argument(
+            help="[WAREHOUSE@]DAY, or DAY:previous for the run before.", metavar="RUN_A"
+        ),
+    ],
+    second: Annotated[str, typer.Argument(help="The same for the other one.", metavar="RUN_B")],
+    warehouse: Annotated[
+        Path | None,
+        typer.Option(
+            "--warehouse",
+            "-w",
+            parser=usable_place,
+            help="Where audits are that are named by their day only.",
+            metavar="PLACE",
+        ),
+    ] = None,
+    cluster: ClusterName = "default",
+    exit_code: Annotated[
+        bool,
+        typer.Option("--exit-code", help="End with 1 where decisions of the same log differ."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print what differs between two audits: of two days, or of one log by two versions of this."""
+    from spark_jobs.jobs.print_diff import print_diff
+
+    found = print_diff(first, second, warehouse and warehouse.absolute(), cluster, as_json=as_json)
+    if exit_code and found.changed_decisions:
+        raise typer.Exit(1)
