@@ -7,9 +7,11 @@ from pathlib import Path
 
 from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.audit_outcome import outcome_of, outcome_path, outcome_text
+from spark_jobs.report.finding_records import FINDINGS_NAME, finding_lines
+from spark_jobs.report.metrics import METRICS_NAME, metrics_text
 from spark_jobs.report.page import render
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, days_of
 from spark_jobs.whole_file import write_whole
 
 REPORT_NAME = "report.html"
@@ -35,7 +37,22 @@ def publish_report(
     facts = gather(scope)
     page = render(facts, settings or ReportSettings())
     outcome = outcome_text(outcome_of(facts, dag_run_id))
+    folder = scope.output_dir("reports")
+    write_whole(folder / FINDINGS_NAME, finding_lines(scope, facts.news))
+    _write_metrics(scope, metrics_text(facts))
     return Published(
         report=write_whole(report_path(scope), page),
         outcome=write_whole(outcome_path(scope), outcome),
     )
+
+
+def metrics_path(warehouse: Path, cluster: str) -> Path:
+    """Return where the metrics of a cluster's last audited day are, or will be."""
+    return warehouse / "metrics" / f"{cluster}.prom"
+
+
+def _write_metrics(scope: RunScope, metrics: str) -> None:
+    """Write a day's metrics beside its report; the last day's to where Prometheus is told of."""
+    write_whole(scope.output_dir("reports") / METRICS_NAME, metrics)
+    if scope.day == days_of(scope.warehouse, scope.cluster, "findings")[-1]:
+        write_whole(metrics_path(scope.warehouse, scope.cluster), metrics)
