@@ -102,8 +102,13 @@ def finding_schema() -> dict[str, Any]:
 def finding_lines(scope: RunScope, news: News) -> str:
     """Return the day's findings, worst first, then what is gone or was not seen, a line each."""
     rows = {row["finding_id"]: row for row in read_table(scope, "findings").to_pylist()}
-    encode = msgspec.json.Encoder().encode
-    return "".join(f"{encode(one).decode()}\n" for one in _records(rows, news))
+    return "".join(f"{_line(one)}\n" for one in _records(rows, news))
+
+
+def _line(record: FindingRecord) -> str:
+    """Return a record as JSON; half a character, which a name may hold, as a question mark."""
+    text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
+    return text.encode("utf-8", "replace").decode()
 
 
 def _records(rows: dict[str, dict[str, Any]], news: News) -> Iterator[FindingRecord]:

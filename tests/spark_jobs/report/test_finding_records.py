@@ -83,3 +83,11 @@ def test_names_of_strangers_stay_on_their_line(tmp_path: Path) -> None:
     text = finding_lines(scope, news_of(scope))
     assert text.count("\n") == 1
     assert json.loads(text)["quota_user"] == hostile
+
+
+def test_half_a_character_in_a_name_loses_no_line(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    evidence = json.dumps({"file": "\ud800"})
+    write_rows(scope, "findings", [row("findings", evidence=evidence)])
+    (one,) = records(scope)
+    assert one["evidence"] == {"file": "?"}

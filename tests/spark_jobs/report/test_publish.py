@@ -10,7 +10,9 @@ from tests.spark_jobs.report.day_builder import busy_day, quiet_day
 def test_the_report_is_one_file_where_people_find_it_beside_its_outcome(tmp_path: Path) -> None:
     report = publish_report(quiet_day(tmp_path)).report
     assert report == tmp_path / "reports" / "cluster=default" / "date=2026-11-10" / "report.html"
-    assert sorted(p.name for p in report.parent.iterdir()) == ["audit.json", "report.html"]
+    assert sorted(p.name for p in report.parent.iterdir()) == [
+        "audit.json", "findings.jsonl", "metrics.prom", "report.html",
+    ]  # fmt: skip
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
