@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from spark_jobs.arrow_places import parquet_file
 from spark_jobs.day_runs import (
     close_draft,
     draft_of,
@@ -145,16 +146,25 @@ def check_draft(scope: RunScope) -> None:
 def publish_draft(scope: RunScope) -> RunScope:
     """Let readers see all tables of the run of ``scope``; return the day as published.
 
-    Nothing happens where it has no run.
+    Nothing happens where it has no run. Raises BadInputError, and publishes nothing, where a file
+    of the run is damaged.
     """
     if scope.run is None:
         return scope
     check_draft(scope)
+    _check_files(scope)
     publish(scope.runs, scope.run)
     close_draft(scope.runs)
     published = replace(scope, run=None)
     _tidy(published, VERSIONED)
     return published
+
+
+def _check_files(scope: RunScope) -> None:
+    """Open each file of the run: not all of its tables were read again by a step."""
+    for folder in (scope.warehouse / table for table in (scope.tables() or {}).values()):
+        for path in (*folder.glob("*.parquet"), *folder.glob("*/*.parquet")):
+            parquet_file(path).close()
 
 
 def _owner() -> str | None:

@@ -72,6 +72,22 @@ def test_what_a_run_writes_is_seen_when_it_is_published_all_at_once(tmp_path: Pa
     assert days_of(tmp_path, "default") == [MONDAY]
 
 
+@pytest.mark.parametrize("table", WRITTEN)
+@pytest.mark.parametrize("kept_bytes", [0, 3, 200])
+def test_a_run_with_a_damaged_file_is_not_published(
+    tmp_path: Path, table: str, kept_bytes: int
+) -> None:
+    day = day_in(tmp_path)
+    audit(day, rows=1)
+    made = begin_draft(day, new_run())
+    write(made, 2)
+    (damaged,) = made.partition_dir(table).glob("*.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:kept_bytes])
+    with pytest.raises(BadInputError, match=r"is damaged: .* Ingest its day again"):
+        publish_draft(made)
+    assert rows_in(day) == [1] * len(WRITTEN)
+
+
 def test_a_day_nobody_published_is_no_day_yet(tmp_path: Path) -> None:
     write(begin_draft(day_in(tmp_path), new_run()), 1)
     assert days_of(tmp_path, "default") == []
