@@ -168,7 +168,7 @@ def test_both_workers_took_part(audited: Audited) -> None:
 
 def test_nothing_is_left_beside_the_tables(audited: Audited) -> None:
     below = {key.name for key in audited.scope.warehouse.iterdir()}
-    assert below == {"runs", "reports", "data_quality", "data_docs"}
+    assert below == {"runs", "reports", "data_quality", "data_docs", "metrics"}
 
 
 def test_no_log_and_no_argument_holds_a_secret(audited: Audited) -> None:
