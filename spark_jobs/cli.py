@@ -12,6 +12,7 @@ import typer
 
 from spark_jobs.cli_archive import list_days, list_due
 from spark_jobs.cli_changes import apply_changes, roll_back
+from spark_jobs.cli_check import check_archive
 from spark_jobs.cli_ending import ending
 from spark_jobs.cli_explain import explain
 from spark_jobs.cli_findings import acknowledge, diff, news
@@ -352,6 +353,7 @@ def what_if(
     print_whatif(request, as_json=as_json)
 
 
+app.command("check")(check_archive)
 app.command("days")(list_days)
 app.command("due")(list_due)
 app.command("proposals")(list_proposals)
@@ -386,7 +388,7 @@ def _ingest_options(
 
 
 def main() -> None:
-    """Run the command line; exit 0 audited, 1 quality or audit failed, 2 bad usage or input."""
+    """Run; exit 0 audited, 1 quality or audit failed, 2 bad usage or input, 3 nothing to audit."""
     with ending():
         app()
 

@@ -82,6 +82,20 @@ ROOMS = {
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    # What an archive can be audited for: samples of it, as the readers of ingest see them.
+    "spark_jobs/check": (
+        {
+            "spark_jobs.quota.partition_inventory",
+            "spark_jobs.quota.quota_type",
+            "spark_jobs.report.human_numbers",
+            "spark_jobs.report.visible_text",
+            "spark_jobs.report.wording",
+            "spark_jobs.request_log",
+            "spark_jobs.transforms.amounts",
+            "spark_jobs.transforms.mutation_lines",
+        },
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/follow": (
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.judge"},
         HEAVY | CLOCKS_AND_CHANCE,

@@ -62,6 +62,21 @@ def find_archive(archive: Path, cluster: str) -> Archive:
 
     Raises BadInputError where the folder is missing or holds no request log.
     """
+    found = list_archive(archive, cluster)
+    if not found.request_logs:
+        raise BadInputError(
+            f"No request log found under {found.root}: expected files named "
+            f"broker=<id>/…/{REQUEST_LOG}* (plain, .gz or .zst). Check the path, or turn on the "
+            "broker's logger kafka.request.logger at DEBUG."
+        )
+    return found
+
+
+def list_archive(archive: Path, cluster: str) -> Archive:
+    """Return the files of ``cluster`` as :func:`find_archive` does, be there request logs or none.
+
+    Raises BadInputError where the folder is missing.
+    """
     clusters = clusters_of(archive)
     root = archive / f"cluster={cluster}" if cluster in clusters else archive
     if clusters and cluster not in clusters:
@@ -70,18 +85,11 @@ def find_archive(archive: Path, cluster: str) -> Archive:
             "Choose one with --cluster."
         )
     files = _files_of(archive, root)
-    logs = tuple(_log_file(p, archive) for p in files if _is_log(p, REQUEST_LOG))
-    if not logs:
-        raise BadInputError(
-            f"No request log found under {root}: expected files named "
-            f"broker=<id>/…/{REQUEST_LOG}* (plain, .gz or .zst). Check the path, or turn on the "
-            "broker's logger kafka.request.logger at DEBUG."
-        )
     version = next((p for p in files if p.name == _VERSION), None)
     return Archive(
         root=root,
         cluster=cluster,
-        request_logs=logs,
+        request_logs=tuple(_log_file(p, archive) for p in files if _is_log(p, REQUEST_LOG)),
         server_logs=tuple(_log_file(p, archive) for p in files if _is_log(p, SERVER_LOG)),
         properties={
             broker: p
@@ -91,6 +99,16 @@ def find_archive(archive: Path, cluster: str) -> Archive:
         snapshots=tuple(p for p in files if p.name.startswith(_SNAPSHOT)),
         journals=tuple(p for p in files if p.name == _JOURNAL),
         kafka_version=read_small_text(version).strip() if version else None,
+    )
+
+
+def ignored_files(archive: Path, cluster: str) -> list[str]:
+    """Return the names of the files of ``cluster`` that nothing looks at, below the archive."""
+    root = archive / f"cluster={cluster}" if cluster in clusters_of(archive) else archive
+    return sorted(
+        names[0].relative_to(archive).as_posix()
+        for names in archive_files(archive, _is_read)
+        if names[0].is_relative_to(root) and not any(_is_read(name.name) for name in names)
     )
 
 

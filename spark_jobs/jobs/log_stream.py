@@ -44,7 +44,7 @@ def line_blocks(
         stream = open_packed(raw, path.suffix)
         unpacked, ended = 0, False
         while not ended:
-            block, failure, ended = _block(stream, block_bytes)
+            block, failure, ended = read_block(stream, block_bytes)
             unpacked += len(block)
             _check_ratio(path, raw, unpacked, ratio_max)
             if len(rest) > LINE_BYTES_MAX:  # the begin of a line of which enough is kept
@@ -95,7 +95,7 @@ def _check_ratio(path: Path, raw: BinaryIO, unpacked: int, ratio_max: int) -> No
         )
 
 
-def _block(stream: ByteSource, block_bytes: int) -> tuple[bytes, Exception | None, bool]:
+def read_block(stream: ByteSource, block_bytes: int) -> tuple[bytes, Exception | None, bool]:
     """Return the next bytes, why no more can be read, and whether the file ended."""
     pieces: list[bytes] = []
     size = 0

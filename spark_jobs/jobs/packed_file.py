@@ -103,8 +103,16 @@ class _Object(io.RawIOBase):
         except OSError as error:
             raise BadInputError(f"{self._path} was read to a part: {_reason(error)}") from error
 
+    def seekable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go on reading from there."""
+        return int(self._opened.seek(offset, whence))
+
     def tell(self) -> int:
-        """Return how many bytes were read."""
+        """Return where the next byte is read from."""
         return self._opened.tell()
 
     def close(self) -> None:

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from spark_jobs.arrow_places import parquet_file
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
-from spark_jobs.jobs.who_serves import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.places import place
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
+from spark_jobs.request_log.serving import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.tables import REQUESTS
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.request_log.serving import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.warehouse import RunScope, read_table
-
-CONTROLLER_APIS = ("BROKER_HEARTBEAT", "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION")
-"""Requests that only controllers serve; the listener they arrive on is no client's."""
-
-ZOOKEEPER_APIS = ("LEADER_AND_ISR", "UPDATE_METADATA", "STOP_REPLICA")
-"""What a controller with ZooKeeper tells the brokers by; with KRaft they read it from the log."""
 
 
 def controller_listeners(requests: DataFrame) -> frozenset[str]:

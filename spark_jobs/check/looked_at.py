@@ -1,0 +1,177 @@
+"""What was seen of one request log, and of all of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from spark_jobs.check.clock_signs import ClockSign
+
+_Counted = TypeVar("_Counted")
+
+
+class Group(NamedTuple):
+    """What requests have in common that are counted together."""
+
+    broker_id: int
+    listener: str
+    user: str
+    client_id: str | None
+    api_name: str
+    is_forwarded: bool
+    is_replica: bool
+    is_answered: bool  # acks other than 0
+    is_sized: bool  # the bytes that a quota counts are known, or are recovered from its throttle
+
+
+@dataclass(slots=True)
+class FileLook:
+    """One request log: what it is, how much of it was read, and what that held."""
+
+    source_file: str
+    broker_id: int | None
+    size_bytes: int  # as it is, packed or not
+    modified_ms: int | None
+    is_packed: bool
+    lines: int = 0
+    requests: int = 0
+    other: int = 0
+    unpacked_bytes: int = 0  # that were read
+    packed_bytes: int = 0  # that they were unpacked from
+    is_whole: bool = False
+    reaches_end: bool = False
+    digest: str | None = None  # of a file that was read whole
+    refused: str | None = None  # why it cannot be read at all
+    cut: str | None = None  # why it ends early
+    first_ms: int | None = None
+    last_ms: int | None = None  # of what was read; of the file where that reaches its end
+    hours: set[int] = field(default_factory=set)
+    days: Counter[int] = field(default_factory=Counter)
+    quarantined: Counter[str] = field(default_factory=Counter)
+    levels: Counter[str] = field(default_factory=Counter)
+    formats: Counter[str] = field(default_factory=Counter)
+    envelopes: Counter[str] = field(default_factory=Counter)
+    protocols: set[tuple[str, str]] = field(default_factory=set)  # (listener, protocol)
+    addresses: set[str] = field(default_factory=set)  # the broker's, where no folder names it
+    versions: set[str] = field(default_factory=set)  # that brokers give of themselves
+    groups: Counter[Group] = field(default_factory=Counter)
+    mutations: list[dict[str, Any]] = field(default_factory=list)
+    alterations: list[dict[str, Any]] = field(default_factory=list)
+    client_lines: list[pa.RecordBatch] = field(default_factory=list)
+    signs: list[ClockSign] = field(default_factory=list)
+    has_offsets: bool = False  # stamps name their offset from UTC
+
+    @property
+    def estimated_bytes(self) -> float:
+        """Return the unpacked bytes of the whole file, from what was read of it."""
+        if self.is_whole or not self.packed_bytes:
+            return self.unpacked_bytes
+        return self.size_bytes * self.unpacked_bytes / self.packed_bytes
+
+    @property
+    def scale(self) -> float:
+        """Return how many times what was read the whole file holds."""
+        return self.estimated_bytes / self.unpacked_bytes if self.unpacked_bytes else 1.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing in it."""
+        return self.is_whole and not self.lines and self.refused is None
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """All request logs of an archive: those looked at, those passed by, and copies of others."""
+
+    files: tuple[FileLook, ...]
+    passed_by: tuple[tuple[int | None, int], ...] = ()  # (broker, size)
+    copies: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether every line that can be read was."""
+        return not self.passed_by and all(f.is_whole or f.refused for f in self.files)
+
+    @property
+    def requests(self) -> int:
+        """Return how many requests were seen."""
+        return sum(f.requests for f in self.files)
+
+    @property
+    def lines(self) -> int:
+        """Return how many lines were read."""
+        return sum(f.lines for f in self.files)
+
+    @property
+    def groups(self) -> Counter[Group]:
+        """Return how many requests of each kind were seen."""
+        return summed(f.groups for f in self.files)
+
+    @property
+    def quarantined(self) -> Counter[str]:
+        """Return how many lines ingest would put into quarantine, by reason."""
+        return summed(f.quarantined for f in self.files)
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """Return the brokers of whom requests were seen."""
+        return sorted({group.broker_id for group in self.groups})
+
+    @property
+    def span_ms(self) -> tuple[int, int] | None:
+        """Return the first and the last time seen, None without any."""
+        firsts = [f.first_ms for f in self.files if f.first_ms is not None]
+        lasts = [f.last_ms for f in self.files if f.last_ms is not None]
+        return (min(firsts), max(lasts)) if firsts and lasts else None
+
+    @property
+    def estimated_bytes(self) -> float:
+        """Return the unpacked bytes of all files."""
+        return self._estimated(lambda f: f.unpacked_bytes)
+
+    @property
+    def estimated_lines(self) -> float:
+        """Return the lines of all files."""
+        return self._estimated(lambda f: f.lines)
+
+    @property
+    def estimated_requests(self) -> float:
+        """Return the requests of all files."""
+        return self._estimated(lambda f: f.requests)
+
+    def _estimated(self, seen: Callable[[FileLook], int]) -> float:
+        """Return what all files hold, from what was seen of each.
+
+        Those passed by are taken for like the others.
+        """
+        known = sum(seen(f) * f.scale for f in self.files)
+        size = sum(f.size_bytes for f in self.files)
+        beside = sum(size for _, size in self.passed_by)
+        return known + (beside * known / size if size else 0.0)
+
+    @classmethod
+    def of(cls, files: Iterable[FileLook], passed_by: Iterable[tuple[int | None, int]]) -> Looked:
+        """Return what all files say; of those with a broker's same lines the first one counts."""
+        kept: list[FileLook] = []
+        copies: list[str] = []
+        seen: set[tuple[int | None, str]] = set()
+        for look in sorted(files, key=lambda f: f.source_file):
+            if look.digest is not None and look.lines:
+                if (look.broker_id, look.digest) in seen:
+                    copies.append(look.source_file)
+                    continue
+                seen.add((look.broker_id, look.digest))
+            kept.append(look)
+        return cls(tuple(kept), tuple(passed_by), tuple(copies))
+
+
+def summed(counters: Iterable[Counter[_Counted]]) -> Counter[_Counted]:
+    """Return all counters as one."""
+    total: Counter[_Counted] = Counter()
+    for counter in counters:
+        total.update(counter)
+    return total

@@ -1,0 +1,61 @@
+"""The command ``quota-audit check``: whether an archive can be audited, and what is missing."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spark_jobs.cli_options import (
+    ArchiveFolder,
+    AsJson,
+    BrokerVersion,
+    Cluster,
+    IgnoreProperties,
+    IgnoreServerLogs,
+    Listener,
+    Prefix,
+    Snapshot,
+    Timezone,
+)
+
+
+def check_archive(
+    archive: ArchiveFolder,
+    cluster: Cluster = None,
+    timezone: Timezone = "UTC",
+    broker_version: BrokerVersion = None,
+    listener: Listener = None,
+    prefix: Prefix = None,
+    snapshot: Snapshot = None,
+    ignore_server_logs: IgnoreServerLogs = False,
+    ignore_server_properties: IgnoreProperties = False,
+    reads_all: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Look at every line [default: of large archives a part of each file, 256 MB in "
+            "all].",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether an archive can be audited, what is missing, and what an audit would take.
+
+    Writes nothing and starts no Spark. Exits with 3 where nothing can be audited.
+    """
+    from spark_jobs.jobs.ingest_options import IngestOptions
+    from spark_jobs.jobs.print_check import print_check
+
+    options = IngestOptions.of(
+        timezone=timezone,
+        broker_version=broker_version,
+        listeners=listener or [],
+        prefix=prefix,
+        snapshots=tuple(snapshot or ()),
+        use_server_logs=not ignore_server_logs,
+        use_server_properties=not ignore_server_properties,
+    )
+    code = print_check(archive, cluster, options, reads_all=reads_all, is_json=as_json)
+    if code:
+        raise typer.Exit(code)
