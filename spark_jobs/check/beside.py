@@ -17,6 +17,7 @@ class Beside:
     snapshots: int = 0
     journals: int = 0
     versions: tuple[str, ...] = ()  # "1: 4.1.0"
+    listeners: Mapping[int, frozenset[str]] = field(default_factory=dict)  # as configured
     events: Mapping[str, int] = field(default_factory=dict)
     throttle_records: int = 0
     starts: int = 0

@@ -16,7 +16,7 @@ from spark_jobs.request_log.chunk import ParsedChunk
 from spark_jobs.request_log.client_lines import FETCH, PRODUCE, SHARE_FETCH
 from spark_jobs.request_log.serving import CONTROLLER_APIS
 
-HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+HOUR_MS = 3_600_000
 CLIENT_COLUMNS = (
     "broker_id", "listener", "user", "client_id", "is_forwarded", "connection", "software_name",
     "software_version", "correlation_id", "api_key", "log_time_ms", "total_time_us",
@@ -34,7 +34,7 @@ ROWS_MAX = 200_000
 
 _MARKER = b"Completed request:"
 _LEVELS = ("TRACE", "DEBUG", "INFO")
-_ADDRESSES_MAX = 100
+_ADDRESSES_MAX, _SIGNS_MAX = 100, 1000
 _JSON_PROTOCOL = re.compile(
     rb'"securityProtocol":"(\w+)","principal":"(?:[^"\\]|\\.)*","listener":"([^"]*)"'
 )
@@ -62,14 +62,14 @@ def take_block(
     if not len(rows):
         return
     times = np.asarray(rows["log_time_ms"])
-    look.signs += set_back(times, _broker(look, rows), look.last_ms if follows else None)
+    if len(look.signs) < _SIGNS_MAX:
+        look.signs += set_back(times, _broker(look, rows), look.last_ms if follows else None)
     look.requests += len(rows)
     first_ms = int(times.min())
     look.first_ms = first_ms if look.first_ms is None else min(look.first_ms, first_ms)
     look.last_ms = int(times[-1])
-    look.hours |= set(np.unique(times // HOUR_MS).tolist())
-    days, counts = np.unique(times // DAY_MS, return_counts=True)
-    look.days.update(dict(zip(days.tolist(), counts.tolist(), strict=True)))
+    hours, counts = np.unique(times // HOUR_MS, return_counts=True)
+    look.hours.update(dict(zip(hours.tolist(), counts.tolist(), strict=True)))
     look.groups.update(_groups(rows))
     look.versions |= _versions(rows)
     room = ROWS_MAX - len(look.mutations)
@@ -86,7 +86,7 @@ def client_lines(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _take_text(look: FileLook, data: bytes, timezone: dt.tzinfo) -> None:
     if not look.has_offsets:
         look.has_offsets = has_offsets(data)
-    if not look.has_offsets:
+    if not look.has_offsets and len(look.signs) < _SIGNS_MAX:
         look.signs += signs_of_block(data, look.broker_id, timezone)
     look.envelopes[{b"[": "plain", b"{": "docker"}.get(data[:1], _dated(data))] += 1
     text = data.replace(b'\\"', b'"') if data[:1] == b"{" else data
@@ -97,7 +97,10 @@ def _take_text(look: FileLook, data: bytes, timezone: dt.tzinfo) -> None:
         look.formats[name] += text.count(_MARKER + begin)
     look.levels, look.formats = +look.levels, +look.formats
     for pattern in (_JSON_PROTOCOL, _TEXT_PROTOCOL):
-        look.protocols |= {(n.decode(), p.decode()) for p, n in set(pattern.findall(text))}
+        look.protocols |= {
+            (listener.decode("utf-8", "replace"), protocol.decode())
+            for protocol, listener in set(pattern.findall(text))
+        }
     if look.broker_id is None and len(look.addresses) < _ADDRESSES_MAX:
         found = sorted({a.decode("utf-8", "replace") for a in _ADDRESS.findall(text)})
         look.addresses |= set(found[: _ADDRESSES_MAX - len(look.addresses)])

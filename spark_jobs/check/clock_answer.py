@@ -17,6 +17,7 @@ from spark_jobs.check.clock_signs import (
     SET_BACK,
     ClockSign,
 )
+from spark_jobs.check.looked_at import PLAUSIBLE_MS
 
 AGREES, DIFFERS, MIXED, HINTED, NOT_TOLD = "agrees", "differs", "mixed", "hinted", "not_told"
 """The zone the log was read in fits; another one would; brokers have several; something speaks
@@ -69,7 +70,7 @@ def clock_answer(
 
     ``has_offsets``: all stamps name theirs. ``skipped_lines`` claim a time that the zone skips.
     """
-    known = list(signs)
+    known = [s for s in signs if s.at_ms in PLAUSIBLE_MS]
     if has_offsets:
         said = "each stamp names its offset from UTC, so no zone is needed"
         return ClockAnswer(AGREES, read_as, {}, (said,))

@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from spark_jobs.check.clock_signs import ClockSign
 
+PLAUSIBLE_MS = range(0, 221_845_132_800_000)
+"""From 1970 to 8999: a damaged stamp may be of a year that no calendar can reckon with."""
+
 _Counted = TypeVar("_Counted")
 
 
@@ -49,8 +52,7 @@ class FileLook:
     cut: str | None = None  # why it ends early
     first_ms: int | None = None
     last_ms: int | None = None  # of what was read; of the file where that reaches its end
-    hours: set[int] = field(default_factory=set)
-    days: Counter[int] = field(default_factory=Counter)
+    hours: Counter[int] = field(default_factory=Counter)  # since the epoch: its requests
     quarantined: Counter[str] = field(default_factory=Counter)
     levels: Counter[str] = field(default_factory=Counter)
     formats: Counter[str] = field(default_factory=Counter)
@@ -90,6 +92,7 @@ class Looked:
     files: tuple[FileLook, ...]
     passed_by: tuple[tuple[int | None, int], ...] = ()  # (broker, size)
     copies: tuple[str, ...] = ()
+    groups: Counter[Group] = field(default_factory=Counter)
 
     @property
     def is_whole(self) -> bool:
@@ -107,14 +110,14 @@ class Looked:
         return sum(f.lines for f in self.files)
 
     @property
-    def groups(self) -> Counter[Group]:
-        """Return how many requests of each kind were seen."""
-        return summed(f.groups for f in self.files)
-
-    @property
     def quarantined(self) -> Counter[str]:
         """Return how many lines ingest would put into quarantine, by reason."""
         return summed(f.quarantined for f in self.files)
+
+    @property
+    def hours(self) -> Counter[int]:
+        """Return how many requests were seen of each hour since the epoch."""
+        return summed(f.hours for f in self.files)
 
     @property
     def broker_ids(self) -> list[int]:
@@ -153,20 +156,35 @@ class Looked:
         beside = sum(size for _, size in self.passed_by)
         return known + (beside * known / size if size else 0.0)
 
-    @classmethod
-    def of(cls, files: Iterable[FileLook], passed_by: Iterable[tuple[int | None, int]]) -> Looked:
-        """Return what all files say; of those with a broker's same lines the first one counts."""
-        kept: list[FileLook] = []
-        copies: list[str] = []
-        seen: set[tuple[int | None, str]] = set()
-        for look in sorted(files, key=lambda f: f.source_file):
-            if look.digest is not None and look.lines:
-                if (look.broker_id, look.digest) in seen:
-                    copies.append(look.source_file)
-                    continue
-                seen.add((look.broker_id, look.digest))
-            kept.append(look)
-        return cls(tuple(kept), tuple(passed_by), tuple(copies))
+
+@dataclass(slots=True)
+class Gathered:
+    """What is known of all files so far; of those with a broker's same lines one counts."""
+
+    files: list[FileLook] = field(default_factory=list)
+    groups: Counter[Group] = field(default_factory=Counter)
+    copies: list[str] = field(default_factory=list)
+    _places: dict[tuple[int | None, str], int] = field(default_factory=dict)
+
+    def add(self, look: FileLook) -> None:
+        """Take a file into account; of copies the one counts whose name comes first."""
+        key = (look.broker_id, look.digest) if look.digest is not None and look.lines else None
+        if key is None or key not in self._places:
+            if key is not None:
+                self._places[key] = len(self.files)
+            self.groups.update(look.groups)
+            self.files.append(look)
+        else:
+            place = self._places[key]
+            kept, copy = sorted((self.files[place], look), key=lambda f: f.source_file)
+            self.files[place] = kept
+            self.copies.append(copy.source_file)
+        look.groups = Counter()
+
+    def looked(self, passed_by: Iterable[tuple[int | None, int]]) -> Looked:
+        """Return all of it, files in the order of their names."""
+        files = sorted(self.files, key=lambda f: f.source_file)
+        return Looked(tuple(files), tuple(passed_by), tuple(sorted(self.copies)), self.groups)
 
 
 def summed(counters: Iterable[Counter[_Counted]]) -> Counter[_Counted]:

@@ -4,60 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
 from spark_jobs.check.beside import Beside
-from spark_jobs.check.clock_answer import AGREES, DIFFERS, HINTED, MIXED, ClockAnswer
-from spark_jobs.check.hours import hours_of_brokers
+from spark_jobs.check.clock_answer import ClockAnswer
 from spark_jobs.check.looked_at import Looked
 from spark_jobs.check.lost import Loss
+from spark_jobs.check.missing_item import (
+    BLOCKS,
+    DO_DEBUG,
+    LIMITS,
+    NOTE,
+    Missing,
+    named,
+)
+from spark_jobs.check.missing_parts import (
+    REASONS,
+    beside_missing,
+    clock_missing,
+    files_missing,
+    hours_missing,
+    lines_missing,
+    lost_missing,
+    unheard_missing,
+)
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.report.human_numbers import share
 from spark_jobs.report.wording import plural
 from spark_jobs.request_log.line_reader import Reason
-from spark_jobs.request_log.lost_lines import LOST_LINES, OTHER_BROKER
-
-BLOCKS, LIMITS, NOTE = "blocks", "limits", "note"
-"""Nothing can be audited so; less can be than could; nothing is wrong with the result."""
-
-NAMED_MAX = 3
-_DEBUG = "set kafka.request.logger to DEBUG on every broker (docs/howto/own-archive.md)"
-_REASONS = {
-    Reason.FOREIGN: (
-        "no line of a Kafka log",
-        "take the file out; if a shipper put something before each line, pass --prefix",
-    ),
-    Reason.BAD_TIME: (
-        "a time that clocks of this zone never showed",
-        "pass the brokers' zone with --timezone",
-    ),
-    Reason.CUT: ("lines that end early", "copy files when they are closed; look at the shipper"),
-    Reason.INTERLEAVED: ("two requests in one line", "give the logger an appender of its own"),
-    Reason.BROKEN_JSON: ("JSON that does not read", "look at what rewrites the lines"),
-    Reason.UNEXPECTED_FIELD: (
-        "a message that this release does not read",
-        "look for a newer quota-audit; the brokers may be newer",
-    ),
-    Reason.BROKEN_TEXT: (
-        "text of 2.0 to 2.7 that does not read",
-        "look at what rewrites the lines",
-    ),
-    Reason.BEFORE_2_0: (
-        "requests of a broker before 2.0",
-        "nothing: such brokers held throttled responses back, they cannot be audited",
-    ),
-    Reason.TOO_LONG: ("lines of more than 16 MB", "take the file out of the archive"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """One thing that is missing or wrong, what to do about it, and how much it matters."""
-
-    weight: str
-    what: str
-    do: str
 
 
 def missing_of(
@@ -75,12 +49,13 @@ def missing_of(
         *_values(looked, beside, shares),
         *_sizes(looked, shares),
         *_controllers(looked, shares),
-        *(_clock(clock) if looked.requests else ()),
-        *_files(looked),
-        *_hours(looked),
-        *_lines(looked),
-        *_lost(looked, losses),
-        *_beside(looked, beside),
+        *(clock_missing(clock) if looked.requests else ()),
+        *files_missing(looked),
+        *hours_missing(looked),
+        *lines_missing(looked),
+        *lost_missing(looked, losses),
+        *beside_missing(looked, beside),
+        *unheard_missing(looked, beside),
     ]
     weights = [BLOCKS, LIMITS, NOTE]
     return sorted(found, key=lambda missing: weights.index(missing.weight))
@@ -89,16 +64,6 @@ def missing_of(
 def can_be_audited(missing: Sequence[Missing]) -> bool:
     """Return whether something of the archive can be audited as it is."""
     return not any(m.weight == BLOCKS for m in missing)
-
-
-def named(names: Sequence[str]) -> str:
-    """Return the first of many names, and how many more there are.
-
-    >>> named(["a", "b", "c", "d"])
-    'a, b, c and 1 more'
-    """
-    more = len(names) - NAMED_MAX
-    return ", ".join(names[:NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _refused(beside: Beside) -> Iterator[Missing]:
@@ -111,7 +76,9 @@ def _without_requests(looked: Looked, beside: Beside) -> Iterator[Missing]:
         what = "no request log: no file is named kafka-request.log*"
         if beside.ignored:
             what += f"; other files are {named(beside.ignored)}"
-        yield Missing(BLOCKS, what, f"archive them below broker=<id>/ under that name, or {_DEBUG}")
+        yield Missing(
+            BLOCKS, what, f"archive them below broker=<id>/ under that name, or {DO_DEBUG}"
+        )
         return
     reasons = looked.quarantined
     unknown = reasons[Reason.UNKNOWN_BROKER]
@@ -129,9 +96,9 @@ def _without_requests(looked: Looked, beside: Beside) -> Iterator[Missing]:
     if looked.requests or unknown:
         return
     if looked.lines and not reasons:
-        yield Missing(BLOCKS, "no line is a request: the logger stands above DEBUG", _DEBUG)
+        yield Missing(BLOCKS, "no line is a request: the logger stands above DEBUG", DO_DEBUG)
     elif reasons.keys() <= {Reason.BEFORE_2_0} and looked.lines:
-        yield Missing(BLOCKS, "no request of Kafka 2.0 or later", _REASONS[Reason.BEFORE_2_0][1])
+        yield Missing(BLOCKS, "no request of Kafka 2.0 or later", REASONS[Reason.BEFORE_2_0][1])
     elif not looked.lines:
         yield Missing(
             BLOCKS, "every request log is empty or cannot be read", "look at what copies them"
@@ -182,7 +149,7 @@ def _levels(looked: Looked) -> Iterator[Missing]:
             BLOCKS,
             "every request was logged at INFO: at that level brokers log only requests of "
             "deprecated versions",
-            _DEBUG,
+            DO_DEBUG,
         )
 
 
@@ -217,139 +184,3 @@ def _controllers(looked: Looked, shares: Sequence[QuotaShare]) -> Iterator[Missi
             "no controller's log and no mutation: whether topics are created is not known",
             "archive the controllers' request logs too, if controller_mutation_rate is set",
         )
-
-
-def _clock(clock: ClockAnswer) -> Iterator[Missing]:
-    if clock.state == AGREES:
-        return
-    said = "; ".join(clock.sentences)
-    if clock.state == DIFFERS:
-        example = f", such as {clock.example}" if clock.example else ""
-        yield Missing(
-            LIMITS,
-            f"the log was read in the wrong zone, {clock.read_as}: {said}",
-            f"pass the brokers' zone with --timezone{example}",
-        )
-    elif clock.state == MIXED:
-        yield Missing(
-            LIMITS,
-            f"brokers in different zones do not fit into one audit: {said}",
-            "set -Duser.timezone=UTC for all; audit older logs in an archive for each zone",
-        )
-    elif clock.state == HINTED:
-        yield Missing(
-            LIMITS,
-            f"the zone {clock.read_as} does not seem to fit: {said}",
-            "ask which zone the brokers' clocks are set to, and pass it with --timezone",
-        )
-    else:
-        yield Missing(
-            NOTE,
-            f"the time zone is not told by the log; it was read as {clock.read_as}",
-            "pass the brokers' zone with --timezone if it is another",
-        )
-
-
-def _files(looked: Looked) -> Iterator[Missing]:
-    cut = [f.source_file for f in looked.files if f.cut]
-    empty = [f.source_file for f in looked.files if f.is_empty]
-    if cut:
-        yield Missing(
-            LIMITS,
-            f"{len(cut)} {plural(len(cut), 'file')} cut off: {named(cut)}",
-            "copy again when the file is closed; what is lost is treated as missing",
-        )
-    if empty:
-        yield Missing(
-            NOTE, f"{len(empty)} empty {plural(len(empty), 'file')}: {named(empty)}", "nothing"
-        )
-    if looked.copies:
-        n = len(looked.copies)
-        yield Missing(
-            NOTE,
-            f"{n} {plural(n, 'file')} with the lines of another: {named(looked.copies)}",
-            "nothing: each line counts once",
-        )
-
-
-def _hours(looked: Looked) -> Iterator[Missing]:
-    for broker, hours in hours_of_brokers(looked).items():
-        lacked = sum(end - begin for begin, end in hours.missing)
-        if lacked:
-            who = "files of no broker's folder" if broker is None else f"broker {broker}"
-            yield Missing(
-                LIMITS,
-                f"{who}: no line of {lacked:,} {plural(lacked, 'hour')} that others have",
-                "archive what was rotated away; a quiet or stopped broker has none",
-            )
-
-
-def _lines(looked: Looked) -> Iterator[Missing]:
-    for reason, count in looked.quarantined.most_common():
-        if reason in _REASONS:
-            what, do = _REASONS[Reason(reason)]
-            yield Missing(LIMITS, f"{count:,} {plural(count, 'line')}: {what} ({reason})", do)
-
-
-def _lost(looked: Looked, losses: Mapping[Loss, int] | None) -> Iterator[Missing]:
-    for cause, what, do in (
-        (
-            LOST_LINES,
-            "are missing, by gaps in the clients' correlation ids",
-            "look for what drops lines: rotation, an asynchronous appender that discards",
-        ),
-        (
-            OTHER_BROKER,
-            "went to brokers whose logs are not in the archive",
-            "archive the request logs of all brokers",
-        ),
-    ):
-        count = sum(n for (*_, of), n in (losses or {}).items() if of == cause)
-        if count:
-            of_all = share(count, looked.requests + count)
-            yield Missing(LIMITS, f"{count:,} requests ({of_all}) {what}", do)
-
-
-def _beside(looked: Looked, beside: Beside) -> Iterator[Missing]:
-    brokers = set(looked.broker_ids)
-    if not brokers:
-        return
-    unlogged = brokers - beside.server_log_brokers
-    if unlogged:
-        yield Missing(
-            LIMITS,
-            f"no server.log of broker {_ids(unlogged)}: when quotas changed there is known to "
-            "tens of ms only, and starts of the broker by inference",
-            "archive server.log* beside the request logs, quota managers at INFO or DEBUG",
-        )
-    elif not beside.throttle_records and beside.server_logs:
-        yield Missing(
-            NOTE,
-            "the server logs have no throttled requests",
-            "set kafka.server.ClientQuotaManager to DEBUG: record times are then exact",
-        )
-    without = (beside.server_log_brokers | beside.property_brokers) - brokers
-    if without and looked.is_whole:
-        yield Missing(
-            LIMITS,
-            f"no request of broker {_ids(without)}, which has other files here",
-            f"archive its request logs, or {_DEBUG}",
-        )
-    if brokers - beside.property_brokers:
-        yield Missing(
-            NOTE,
-            f"no server.properties of broker {_ids(brokers - beside.property_brokers)}: "
-            "Kafka's default windows are taken",
-            "archive it, if quota.window.num or quota.window.size.seconds is set",
-        )
-    if not beside.versions:
-        told = sorted({v for f in looked.files for v in f.versions})
-        yield Missing(
-            NOTE,
-            "the brokers' version is not given: it is found out from throttles, if there are any",
-            f"write {' or '.join(told) or 'it'} into kafka-version.txt, or pass --broker-version",
-        )
-
-
-def _ids(brokers: set[int] | frozenset[int]) -> str:
-    return named([str(b) for b in sorted(brokers)])

@@ -11,10 +11,10 @@ from spark_jobs.check.auditable import QuotaShare, controller_listeners
 from spark_jobs.check.beside import Beside
 from spark_jobs.check.capacity import AuditSize
 from spark_jobs.check.clock_answer import AGREES, NOT_TOLD, ClockAnswer
-from spark_jobs.check.hours import BrokerHours, hours_of_brokers
+from spark_jobs.check.hours import BrokerHours, hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Looked
 from spark_jobs.check.lost import LINES_MAX, Loss
-from spark_jobs.check.missing import BLOCKS, LIMITS, named
+from spark_jobs.check.missing_item import BLOCKS, LIMITS, named
 from spark_jobs.check.result import Check
 from spark_jobs.report.human_numbers import count, duration, share, significant, size
 from spark_jobs.report.visible_text import shortened, visible
@@ -199,8 +199,7 @@ def _hours(page: Page, looked: Looked) -> None:
     hours = hours_of_brokers(looked)
     if not hours:
         return
-    first = min(min(b.seen) for b in hours.values())
-    end = max(max(b.seen) for b in hours.values()) + 1
+    first, end = main_span(looked.hours)
     step = 1 if end - first <= _CELLS_MAX else 24
     begin = first - first % step
     unit = "hour" if step == 1 else "day"

@@ -12,9 +12,10 @@ from spark_jobs.check.beside import Beside
 from spark_jobs.check.capacity import AuditSize
 from spark_jobs.check.clock_answer import ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers
-from spark_jobs.check.looked_at import FileLook, Looked
+from spark_jobs.check.looked_at import PLAUSIBLE_MS, FileLook, Looked
 from spark_jobs.check.lost import Loss
-from spark_jobs.check.missing import Missing, can_be_audited
+from spark_jobs.check.missing import can_be_audited
+from spark_jobs.check.missing_item import Missing
 from spark_jobs.report.human_numbers import iso
 
 HOUR_MS = 3_600_000
@@ -59,8 +60,8 @@ def as_json(check: Check) -> dict[str, Any]:
             "other": sum(f.other for f in looked.files),
             "quarantined": dict(sorted(looked.quarantined.items())),
             "unpacked_bytes": sum(f.unpacked_bytes for f in looked.files),
-            "first": iso(span[0]) if span else None,
-            "last": iso(span[1]) if span else None,
+            "first": iso(span[0]) if span and span[0] in PLAUSIBLE_MS else None,
+            "last": iso(span[1]) if span and span[1] in PLAUSIBLE_MS else None,
             "files_passed_by": len(looked.passed_by),
         },
         "request_logs": [_file(f) for f in looked.files],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from spark_jobs.check.capacity import AuditSize, audit_size
 from spark_jobs.check.clock_answer import ClockAnswer, clock_answer, pairs_of_brokers
 from spark_jobs.check.clock_signs import JOURNAL, ClockSign
 from spark_jobs.check.hours import hours_of_brokers
-from spark_jobs.check.looked_at import FileLook, Looked
+from spark_jobs.check.looked_at import Gathered, Looked
 from spark_jobs.check.lost import LINES_MAX, Loss, lost_requests
 from spark_jobs.check.missing import missing_of
 from spark_jobs.check.result import Check
@@ -30,12 +31,14 @@ from spark_jobs.jobs.broker_facts import broker_facts
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.look_at_log import Looking, look_at_log
 from spark_jobs.jobs.quota_sources import KnownQuotas, known_quotas
+from spark_jobs.jobs.text_file import read_small_text
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.settings import IngestSettings, ValidateSettings
 from spark_jobs.timeline.enabled_levels import LevelRule
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.intervals import quota_intervals
+from spark_jobs.timeline.java_properties import read_properties
 from spark_jobs.timeline.resolution import QuotaTimeline
 
 SERVER_LOG_BYTES = 64 << 20
@@ -93,6 +96,7 @@ def _beside(
         snapshots=len(archive.snapshots),
         journals=len(archive.journals),
         versions=tuple(f"{f['broker_id']}: {f['version']}" for f in facts if f["version"]),
+        listeners=_listeners(archive),
         events=dict(Counter(row["source"] for row in quotas.rows).most_common()),
         throttle_records=sum(len(log.throttles) for log in quotas.server_logs),
         starts=sum(len(log.starts) for log in quotas.server_logs),
@@ -100,6 +104,18 @@ def _beside(
         warnings=quotas.warnings,
         refused=tuple(refused),
     )
+
+
+def _listeners(archive: Archive) -> dict[int, frozenset[str]]:
+    """Return the names of the listeners in each broker's server.properties that can be read."""
+    names = {}
+    for broker, path in archive.properties.items():
+        with suppress(BadInputError):
+            found = read_properties(read_small_text(path, "replace"), path.name)
+            if "listeners" in found:
+                listed = found["listeners"].value.split(",")
+                names[broker] = frozenset(one.partition("://")[0].strip().upper() for one in listed)
+    return names
 
 
 def _brokers(ids: Iterable[int | None]) -> frozenset[int]:
@@ -118,7 +134,7 @@ def _look(archive: Archive, options: IngestOptions, *, reads_all: bool) -> Looke
         keeps_lines=True,
     )
     left, kept = SAMPLE_BYTES, 0
-    looks: list[FileLook] = []
+    gathered = Gathered()
     for place, log in enumerate(sorted(chosen, key=lambda log: (log.size_bytes, log.source_file))):
         share = None if reads_all else share_of_file(left, len(chosen) - place)
         look = look_at_log(log, looking, share)
@@ -127,14 +143,14 @@ def _look(archive: Archive, options: IngestOptions, *, reads_all: bool) -> Looke
         if looking.keeps_lines and (kept > LINES_MAX or not look.is_whole):
             # Of a part, or of too many, lost lines are not looked for.
             looking = replace(looking, keeps_lines=False)
-            for one in looks:
+            for one in gathered.files:
                 one.client_lines.clear()
         if not looking.keeps_lines:
             look.client_lines.clear()
-        looks.append(look)
+        gathered.add(look)
     names = {log.source_file for log in chosen}
     beside = [(log.broker_id, log.size_bytes) for log in logs if log.source_file not in names]
-    return Looked.of(looks, beside)
+    return gathered.looked(beside)
 
 
 def _quotas(
@@ -263,8 +279,8 @@ def _losses(looked: Looked) -> dict[Loss, int] | None:
 
 def _size(looked: Looked) -> AuditSize:
     of_days: Counter[int] = Counter()
-    for look in looked.files:
-        of_days.update(look.days)
+    for hour, n in looked.hours.items():
+        of_days[hour // 24] += n
     requests = [float(n) for n in of_days.values()]
     if not looked.is_whole:  # days that were not looked at are taken for like the others
         hours = hours_of_brokers(looked).values()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 from spark_jobs.check.hours import HOUR_MS, hours_of_brokers
 from spark_jobs.check.looked_at import FileLook, Looked
 
@@ -8,7 +10,7 @@ def look(
     broker_id: int | None, *hours: int, whole: bool = True, reaches_end: bool = True
 ) -> FileLook:
     found = FileLook(f"{broker_id}-{hours}", broker_id, 1, None, is_packed=False)
-    found.hours, found.is_whole, found.reaches_end = set(hours), whole, reaches_end
+    found.hours, found.is_whole, found.reaches_end = Counter(hours), whole, reaches_end
     found.first_ms, found.last_ms = min(hours) * HOUR_MS, max(hours) * HOUR_MS
     return found
 

@@ -22,8 +22,10 @@ from spark_jobs.jobs.archive import find_archive
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.print_check import NOTHING_TO_AUDIT
-from spark_jobs.tables import QUARANTINE
+from spark_jobs.jobs.read_logs import ReadTask, read_log_file
+from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.warehouse import RunScope, read_table
+from tests.line_mutations import bent_lines, real_lines
 from tests.log_lines import log_line, message, text_line
 
 ROOT = Path(__file__).parents[3]
@@ -118,7 +120,6 @@ def test_a_check_of_broken_lines_counts_what_an_ingest_counts(
     assert code == 0
     scope = RunScope(tmp_path / "w", "default", report.days[0])
     reasons = read_table(scope, "quarantine")["reason"].to_pylist()
-    assert QUARANTINE.field("reason") is not None
     assert check["looked_at"]["quarantined"] == {r: reasons.count(r) for r in sorted(set(reasons))}
     assert check["looked_at"]["requests"] == report.requests
     copied = sum(f["duplicated"] for f in read_table(scope, "files").to_pylist())
@@ -147,6 +148,18 @@ def test_the_page_fits_a_terminal_and_begins_with_the_answer() -> None:
     assert lines[0].endswith("cluster default: can be audited")
     assert max(map(len, lines)) <= 100
     assert len(lines) <= 55
+
+
+def test_a_name_that_a_terminal_would_obey_is_shown_as_text_on_the_page(tmp_path: Path) -> None:
+    hostile = "\x1b[31mRED\x1b[0m\u202e" + "x" * 500
+    line = log_line(message(listener=hostile, principal=f"User:{hostile}"))
+    put(tmp_path, "broker=1/kafka-request.log", line + b"\n")
+    put(tmp_path, "\x1b[31mname", b"x")
+    shown = page(tmp_path)
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\\x1b[31mRED" in shown
+    assert len(shown) < 5_000
 
 
 def test_a_check_needs_no_spark_and_writes_nothing(tmp_path: Path) -> None:
@@ -204,6 +217,46 @@ def test_a_log_of_other_loggers_asks_for_the_request_logger(tmp_path: Path) -> N
     check, code = checked(tmp_path)
     assert code == NOTHING_TO_AUDIT
     assert "the logger stands above DEBUG" in said(check, "blocks")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bent_lines_are_counted_as_an_ingest_counts_them(tmp_path: Path, seed: int) -> None:
+    bent = [one.line for one in bent_lines(random.Random(seed), 400, real_lines())]
+    put(tmp_path, "archive/broker=1/kafka-request.log", b"\n".join(bent))
+    log = find_archive(tmp_path / "archive", "default").request_logs[0]
+    (tmp_path / "parts").mkdir()
+    options = LogOptions(timezone="UTC", prefix=None, listener_brokers={})
+    report = read_log_file(log, ReadTask(options, tmp_path / "parts", None))
+    check, _ = checked(tmp_path / "archive")
+    assert check["looked_at"]["lines"] == report.lines_read
+    assert check["looked_at"]["other"] == report.other
+    counts: dict[str, int] = {}
+    for count in report.counts:
+        name = count.reason or "requests"
+        counts[name] = counts.get(name, 0) + count.rows
+    assert check["looked_at"]["requests"] == counts.pop("requests", 0)
+    assert check["looked_at"]["quarantined"] == counts
+    assert page(tmp_path / "archive")
+
+
+def test_a_damaged_stamp_makes_no_map_of_centuries(tmp_path: Path) -> None:
+    put(tmp_path, "quota-snapshot.txt", SNAPSHOT.encode())
+    stamps = ["2026-11-21 02:40:47,903", "0026-11-21 02:40:47,903", "2026-11-21 04:40:47,903"]
+    lines = b"\n".join(log_line(message(), stamp) for stamp in stamps)
+    put(tmp_path, "broker=1/kafka-request.log", lines)
+    check, code = checked(tmp_path)
+    assert code == 0
+    assert len(check["hours"][0]["seen"]) == 2
+    assert "1 request a year or more from most others" in said(check, "limits")
+    assert "broker 1   #.#\n" in page(tmp_path)
+
+
+def test_a_listener_that_is_configured_and_silent_is_told(tmp_path: Path) -> None:
+    put(tmp_path, "broker=1/kafka-request.log", log_line(message()) + b"\n")
+    listeners = b"listeners=PLAINTEXT://:9092,internal://:9093\n"
+    put(tmp_path, "broker=1/server.properties", listeners)
+    check, _ = checked(tmp_path)
+    assert "a listener that is configured: INTERNAL of broker 1" in said(check, "note")
 
 
 def test_garbage_is_told_and_never_raises(tmp_path: Path) -> None:
