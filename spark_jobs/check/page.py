@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
 from spark_jobs.check.beside import Beside
 from spark_jobs.check.capacity import AuditSize
-from spark_jobs.check.clock_answer import AGREES, NOT_TOLD, ClockAnswer
+from spark_jobs.check.clock_answer import AGREES, HINTED, NOT_TOLD, ClockAnswer
 from spark_jobs.check.hours import BrokerHours, hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Looked
 from spark_jobs.check.lost import LINES_MAX, Loss
@@ -105,9 +105,10 @@ def looked_at_text(looked: Looked) -> str:
         ways.append(f"only the beginning of {count(begun)} (packed)")
     if looked.passed_by:
         ways.append(f"nothing of {count(len(looked.passed_by))}")
+    logs = plural(listed, "log")
     return (
         f"Looked at: {what}, {size(read)} of about {size(looked.estimated_bytes)}; of "
-        f"{count(listed)} request logs {', '.join(ways)}. --all looks at every line"
+        f"{count(listed)} request {logs} {', '.join(ways)}. --all looks at every line"
     )
 
 
@@ -245,7 +246,8 @@ def _clock(page: Page, clock: ClockAnswer) -> None:
     if clock.state == NOT_TOLD:
         page.row("read as", f"{clock.read_as}. Not told by the log: {NOT_TOLD_WHY}")
     else:
-        fits = "which fits" if clock.state == AGREES else "which does not fit"
+        unfit = "which does not seem to fit" if clock.state == HINTED else "which does not fit"
+        fits = "which fits" if clock.state == AGREES else unfit
         page.row("read as", f"{clock.read_as}, {fits}: {said}")
 
 

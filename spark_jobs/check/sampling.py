@@ -12,12 +12,10 @@ from collections.abc import Hashable, Sequence
 from itertools import zip_longest
 from typing import TypeVar
 
-FILES_MAX = 400
+FILES_MAX = 1000
 """So many files are opened."""
 SAMPLE_BYTES = 256 << 20
 """So many unpacked bytes of all files together: some ten seconds of reading."""
-FILE_BYTES_MAX = 64 << 20
-"""And so many of one file, however few there are."""
 PIECES = 3
 
 _File = TypeVar("_File")
@@ -43,7 +41,7 @@ def chosen_files(files: Sequence[tuple[Hashable, _File]], files_max: int) -> lis
 
 def share_of_file(left_bytes: int, files_left: int) -> int:
     """Return how much of the next file is read, where small files leave more to later ones."""
-    return max(1, min(FILE_BYTES_MAX, left_bytes // max(files_left, 1)))
+    return max(1, left_bytes // max(files_left, 1))
 
 
 def piece_begins(size_bytes: int, share_bytes: int) -> list[int]:
