@@ -15,7 +15,8 @@ from spark_jobs.warehouse import checked_cluster
 
 REQUEST_LOG = "kafka-request.log"
 SERVER_LOG = "server.log"
-_PROPERTIES, _VERSION, _JOURNAL = "server.properties", "kafka-version.txt", "quota_changes.txt"
+VERSION = "kafka-version.txt"
+_PROPERTIES, _JOURNAL = "server.properties", "quota_changes.txt"
 _SNAPSHOT = "quota-snapshot"
 _BROKER = re.compile(r"^broker=([0-9]+)$")
 _BROKER_ID_MAX = (1 << 31) - 1
@@ -85,7 +86,7 @@ def list_archive(archive: Path, cluster: str) -> Archive:
             "Choose one with --cluster."
         )
     files = _files_of(archive, root)
-    version = next((p for p in files if p.name == _VERSION), None)
+    version = next((p for p in files if p.name == VERSION), None)
     return Archive(
         root=root,
         cluster=cluster,
@@ -156,7 +157,7 @@ def _is_read(name: str) -> bool:
     return (
         _is_log(Path(name), REQUEST_LOG)
         or _is_log(Path(name), SERVER_LOG)
-        or (name in {_PROPERTIES, _VERSION, _JOURNAL} or name.startswith(_SNAPSHOT))
+        or (name in {_PROPERTIES, VERSION, _JOURNAL} or name.startswith(_SNAPSHOT))
     )
 
 

@@ -85,6 +85,17 @@ def unwrap(line: bytes, state: EnvelopeState, prefix: re.Pattern[bytes] | None) 
     return _without(prefix, opened)
 
 
+def stream_of(line: bytes, prefix: re.Pattern[bytes] | None) -> bytes | None:
+    """Return the stream that the envelope around ``line`` names; None where it is in none."""
+    bare = line if prefix is None else _without(prefix, line)
+    if found := _CRI.match(bare):
+        return found[1]
+    try:
+        return _decode_docker_line(bare).stream.encode() if bare[:1] == b"{" else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 def _without(prefix: re.Pattern[bytes], line: bytes) -> bytes:
     """Return ``line`` behind its prefix; the same object where it has none."""
     found = prefix.match(line)

@@ -59,7 +59,7 @@ class TextMessageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class Slot:
     """One field at its place: what it holds, and what ends it where it is a string."""
 
     name: str
@@ -67,15 +67,15 @@ class _Slot:
     is_array: bool
     is_nullable: bool
     end: re.Pattern[str]
-    layout: _Layout | None  # of a struct, or of an array's structs
+    layout: Layout | None  # of a struct, or of an array's structs
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """The fields of a struct in the order of one version; the tagged ones by their tag."""
 
-    plain: tuple[_Slot, ...]
-    tagged: Mapping[int, _Slot]
+    plain: tuple[Slot, ...]
+    tagged: Mapping[int, Slot]
     is_flexible: bool
 
 
@@ -89,7 +89,7 @@ def read_message(name: str, version: int, text: str) -> dict[str, Any]:
     >>> read_message("DeleteTopicsRequest", 1, "{topics=[a,b],timeout=30}")
     {'topicNames': ['a', 'b'], 'timeoutMs': 30}
     """
-    layout = _message_layout(name, version)
+    layout = message_layout(name, version)
     if layout is None:
         raise TextMessageError(f"{name} has no version {version}")
     reader = _Reader(text)
@@ -106,20 +106,21 @@ def read_message(name: str, version: int, text: str) -> dict[str, Any]:
 
 
 @cache
-def _message_layout(name: str, version: int) -> _Layout | None:
+def message_layout(name: str, version: int) -> Layout | None:
+    """Return the fields of message ``name`` in ``version``; None where it has no such version."""
     known = (m for m in message_definitions(name) if version in m.versions)
     found = next(known, None)
     return _layout(found.fields, version, version in found.flexible) if found else None
 
 
-def _layout(fields: tuple[Field, ...], version: int, is_flexible: bool) -> _Layout:
+def _layout(fields: tuple[Field, ...], version: int, is_flexible: bool) -> Layout:
     present = [f for f in fields if version in f.versions]
     plain = [f for f in present if version not in f.tagged]
-    ends = [_end_before(_snake(f.name)) for f in plain[1:]]
+    ends = [_end_before(snake_case(f.name)) for f in plain[1:]]
     ends.append(_end_before(_TAGGED) if is_flexible else _END_OF_STRUCT)
 
-    def slot(field: Field, end: re.Pattern[str]) -> _Slot:
-        return _Slot(
+    def slot(field: Field, end: re.Pattern[str]) -> Slot:
+        return Slot(
             name=field.name,
             kind="integer" if field.kind in _INTEGERS else field.kind,
             is_array=field.is_array,
@@ -128,14 +129,15 @@ def _layout(fields: tuple[Field, ...], version: int, is_flexible: bool) -> _Layo
             layout=_layout(field.fields, version, is_flexible) if field.is_struct else None,
         )
 
-    return _Layout(
+    return Layout(
         plain=tuple(map(slot, plain, ends)),
         tagged={f.tag: slot(f, _END_OF_STRUCT) for f in present if version in f.tagged},
         is_flexible=is_flexible,
     )
 
 
-def _snake(camel: str) -> str:
+def snake_case(camel: str) -> str:
+    """Return a field's name as the text prints it: ``topicData`` → ``topic_data``."""
     return re.sub(r"[A-Z]", lambda found: "_" + found[0].lower(), camel)
 
 
@@ -155,7 +157,7 @@ class _Reader:
         self._text = text
         self.place = 0
 
-    def struct(self, layout: _Layout) -> dict[str, Any]:
+    def struct(self, layout: Layout) -> dict[str, Any]:
         """Return the fields of a struct, from its opening brace to its closing one."""
         found: dict[str, Any] = {}
         self._take("{")
@@ -190,7 +192,7 @@ class _Reader:
         self.place = found.end()
         return found[found.lastindex or 0]
 
-    def _named(self, slot: _Slot) -> int:
+    def _named(self, slot: Slot) -> int:
         """Take the field's name; return how many structs that only the text has were opened."""
         opened = 0
         self._matched(_NAME)
@@ -200,7 +202,7 @@ class _Reader:
             self._matched(_NAME)
         return opened
 
-    def _tagged(self, layout: _Layout, found: dict[str, Any]) -> None:
+    def _tagged(self, layout: Layout, found: dict[str, Any]) -> None:
         self._take(f",{_TAGGED}={{")  # every struct read here has fields of its own
         while not self._text.startswith("}", self.place):
             slot = layout.tagged.get(int(self._matched(_TAG)))
@@ -210,7 +212,7 @@ class _Reader:
                 self._value(slot, found)
         self._take("}")
 
-    def _value(self, slot: _Slot, found: dict[str, Any]) -> None:
+    def _value(self, slot: Slot, found: dict[str, Any]) -> None:
         if slot.kind == "records":
             self._records(slot, found)
         elif slot.is_nullable and _NULL.match(self._text, self.place):
@@ -219,7 +221,7 @@ class _Reader:
         else:
             found[slot.name] = self._array(slot) if slot.is_array else self._element(slot)
 
-    def _array(self, slot: _Slot) -> list[Any]:
+    def _array(self, slot: Slot) -> list[Any]:
         values: list[Any] = []
         self._take("[")
         if self._text.startswith("]", self.place):
@@ -233,7 +235,7 @@ class _Reader:
         self._take("]")
         return values
 
-    def _element(self, slot: _Slot) -> Any:
+    def _element(self, slot: Slot) -> Any:
         if slot.layout is not None:
             if not self._text.startswith("[", self.place):
                 return self.struct(slot.layout)
@@ -254,7 +256,7 @@ class _Reader:
         begin, self.place = self.place, found.start()
         return self._text[begin : self.place]
 
-    def _records(self, slot: _Slot, found: dict[str, Any]) -> None:
+    def _records(self, slot: Slot, found: dict[str, Any]) -> None:
         match = _RECORDS.match(self._text, self.place)
         if match is None:
             raise _UnexpectedTextError

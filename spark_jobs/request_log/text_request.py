@@ -80,6 +80,15 @@ def _throttle_time_ms(parts: TextLine) -> int | None:
 
 
 def _fields(parts: TextLine) -> ApiFields:
+    request, response = text_messages(parts)
+    return fields_of_messages(parts.line, request, response)
+
+
+def text_messages(parts: TextLine) -> tuple[Any, Any]:
+    """Return request and response as :func:`message_struct`; None for the response of acks=0.
+
+    Only of the kinds of request in API_NAMES; raises as :func:`read_text_request`.
+    """
     header = parts.line.requestHeader
     name, version = API_NAMES[header.requestApiKey], header.requestApiVersion
     if header.requestApiKey == _PRODUCE:
@@ -87,8 +96,7 @@ def _fields(parts: TextLine) -> ApiFields:
     else:
         request = read_message(f"{name}Request", version, parts.request)
     response = read_message(f"{name}Response", version, parts.response) if parts.response else None
-    return fields_of_messages(
-        parts.line,
+    return (
         msgspec.convert(request, message_struct(f"{name}Request")),
         None if response is None else msgspec.convert(response, message_struct(f"{name}Response")),
     )

@@ -26,7 +26,8 @@ HELD_IN_A_ROW = 3
 
 _PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
 _PRODUCE_OF_2_0 = 6
-_PRODUCE_VERSIONS = re.compile(r"\{api_key=0,min_version=\d+,max_version=(\d+)[,}]")
+PRODUCE_VERSIONS = re.compile(r"\{api_key=0,min_version=\d+,max_version=(\d+)[,}]")
+"""What the text of an API_VERSIONS answer says of produces."""
 
 
 class VersionClue(Enum):
@@ -42,7 +43,7 @@ def version_clue(parts: TextLine, throttle_time_ms: int | None) -> VersionClue:
     """Return what a line tells; ``throttle_time_ms`` is the response's."""
     api_key = parts.line.requestHeader.requestApiKey
     if api_key == _API_VERSIONS:
-        found = _PRODUCE_VERSIONS.search(parts.response)
+        found = PRODUCE_VERSIONS.search(parts.response)
         if found is None:
             return VersionClue.NONE
         is_since_2_0 = int(found[1]) >= _PRODUCE_OF_2_0

@@ -43,11 +43,13 @@ def out_of_scope_settings(text: str, source_file: str) -> tuple[str, ...]:
 
     ``text`` is a snapshot, a journal or properties; lines that begin with # do not count.
     """
-    found: Counter[str] = Counter()
-    for line in text.splitlines():
-        if not line.lstrip().startswith(("#", "!")):
-            found.update(_NAMES.findall(line))
+    found = Counter(name for line in text.splitlines() for name in out_of_scope_names(line))
     return tuple(_warning(source_file, name, count) for name, count in sorted(found.items()))
+
+
+def out_of_scope_names(line: str) -> list[str]:
+    """Return every quota named in ``line`` that no client has, as often as it is named."""
+    return [] if line.lstrip().startswith(("#", "!")) else _NAMES.findall(line)
 
 
 def out_of_scope_alterations(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

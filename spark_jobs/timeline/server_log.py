@@ -36,7 +36,7 @@ _QUOTA_TYPES = {
     "request": "request_percentage",
     "controllermutation": "controller_mutation_rate",
 }
-_STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
+STAMP = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 # Each is matched at the first place of its first words: a search would read the rest of the line
 # again from every such place.
 _LOGGER = re.compile(r"\([\w.$]+\)")
@@ -46,12 +46,12 @@ _VIOLATED = re.compile(
     r"Quota violated for sensor \((\w+)-([^:]*):(.*)\)\. Delay time: \((\d{1,9})\)"
 )
 # Quota managers start the reapers of their throttled channels as they are made.
-_STARTING = re.compile(
+STARTING = re.compile(
     r"\[KafkaServer id=\d+\] starting|from SHUTDOWN to STARTING|"
     r"ThrottledChannelReaper-\w+\]?: Starting"
 )
-_STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
-_STOPPED = re.compile(r"shut down completed|from SHUTTING_DOWN to SHUTDOWN")
+STARTED = re.compile(r"Kafka Server started|\[KafkaServer id=\d+\] started")
+STOPPED = re.compile(r"shut down completed|from SHUTTING_DOWN to SHUTDOWN")
 STARTING_AGAIN_MS = 15_000
 """A line of a start that comes again so much later is another start's."""
 _ENTITY = re.compile(
@@ -137,7 +137,7 @@ class _Reader:
 
     def read(self, line: str, number: int) -> None:
         """Take one line into account."""
-        stamp = _STAMP.search(line)
+        stamp = STAMP.search(line)
         if stamp is None:
             return
         if not self._clock.observe(stamp[1]):
@@ -184,7 +184,7 @@ class _Reader:
 
     def _life(self, stamp: str, number: int, text: str) -> None:
         """Take a line of a start or an end into account; the first line of a start is the start."""
-        if _STARTING.search(text):
+        if STARTING.search(text):
             at_ms = self._clock.epoch_ms(stamp)
             is_again = text in self._start_texts and (
                 at_ms - self.starts[-1].started_ms >= STARTING_AGAIN_MS
@@ -192,12 +192,12 @@ class _Reader:
             if not self._is_starting or is_again:
                 self._start(at_ms, number, text)
             self._start_texts.add(text)
-        elif _STARTED.search(text):
+        elif STARTED.search(text):
             # Where only this logger is on, requests may have been served some ms before.
             if not self._is_starting:
                 self._start(self._clock.epoch_ms(stamp), number, text)
             self._is_starting = False
-        elif _STOPPED.search(text):
+        elif STOPPED.search(text):
             self._is_starting = False
 
     def _start(self, at_ms: int, number: int, text: str) -> None:
