@@ -22,6 +22,10 @@ ROOMS = {
         HEAVY | CLOCKS_AND_CHANCE,
     ),
     "spark_jobs/timeline": ({"spark_jobs.tables", "spark_jobs.errors"}, HEAVY | CLOCKS_AND_CHANCE),
+    "spark_jobs/anonymize": (
+        {"spark_jobs.request_log", "spark_jobs.tables", "spark_jobs.timeline"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/judge": (set(), HEAVY | CLOCKS_AND_CHANCE),
     "spark_jobs/policy": (
         {"spark_jobs.errors", "spark_jobs.quota", "spark_jobs.timeline"},
