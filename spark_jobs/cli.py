@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from spark_jobs.cli_anonymize import anonymize
 from spark_jobs.cli_archive import list_days, list_due
 from spark_jobs.cli_changes import apply_changes, roll_back
 from spark_jobs.cli_check import check_archive
@@ -354,6 +355,7 @@ def what_if(
 
 
 app.command("check")(check_archive)
+app.command("anonymize")(anonymize)
 app.command("days")(list_days)
 app.command("due")(list_due)
 app.command("proposals")(list_proposals)

@@ -45,6 +45,17 @@ class IngestSettings(BaseSettings):
     unpacked_ratio_max: int = Field(default=200, ge=1)
 
 
+class AnonymizeSettings(BaseSettings):
+    """The secret of an anonymized copy; read from ``QUOTA_AUDIT_ANONYMIZE_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_ANONYMIZE_", frozen=True)
+
+    # Copies made with the same key have the same pseudonyms; --key-file wins. None = a random key.
+    key: SecretStr | None = None
+    # Processes that copy, a file each; 0 = one per core.
+    processes: int = Field(default=0, ge=0)
+
+
 class JudgeSettings(BaseSettings):
     """When a difference between log and replay is a fault; read from ``QUOTA_AUDIT_JUDGE_*``."""
 

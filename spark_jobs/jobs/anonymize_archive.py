@@ -1,0 +1,193 @@
+"""Copying an archive under pseudonyms: the whole of it, or nothing."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from spark_jobs.anonymize.file_names import ArchivedName, names_in_copy
+from spark_jobs.anonymize.pseudonyms import Pseudonyms
+from spark_jobs.anonymize.quota_files import written_version
+from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.jobs.anonymize_file import (
+    JOURNAL,
+    PROPERTIES,
+    REQUEST_LOG,
+    SERVER_LOG,
+    SNAPSHOT,
+    CopyReport,
+    CopyTask,
+    copy_file,
+)
+from spark_jobs.jobs.archive import VERSION, Archive, LogFile, clusters_of, find_archive
+from spark_jobs.jobs.archive_files import archive_files
+from spark_jobs.jobs.read_files import check_none_refused
+from spark_jobs.places import is_in_bucket
+from spark_jobs.settings import AnonymizeSettings
+from spark_jobs.warehouse import checked_cluster
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """How lines are read, as options of an ingest, and what is copied beside the archive's files.
+
+    ``cluster`` None: all that the archive holds.
+    """
+
+    timezone: str = "UTC"
+    prefix: str | None = None
+    listeners: Mapping[str, int] | None = None
+    snapshots: Sequence[Path] = ()
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedArchive:
+    """What was copied: a report of each file, how many were left out, options of an audit."""
+
+    reports: tuple[CopyReport, ...]
+    files_left_out: int
+    copies: Mapping[str, str]  # by the file's path in the archive, that in the copy
+    audit_options: tuple[str, ...]
+
+
+def anonymize_archive(archive: Path, out: Path, key: bytes, options: CopyOptions) -> CopiedArchive:
+    """Write the copy of ``archive`` as the folder ``out``, which must not be there, or be empty.
+
+    Raises BadInputError where either cannot be used as given, and then leaves nothing behind.
+    """
+    check_apart(archive, out)
+    draft = out.absolute().parent / f".{out.name}.{uuid.uuid4().hex}"
+    try:
+        draft.mkdir(parents=True)
+        tasks = list(_tasks(archive, draft, key, options))
+        reports = tuple(_run(tasks))
+        check_none_refused(report.file for report in reports)
+        _move(draft, out)
+    except OSError as error:
+        raise BadInputError(
+            f"{out} cannot be written: {error.strerror or error}. Nothing was left of it."
+        ) from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    copies = {t.log.source_file: t.target.relative_to(draft).as_posix() for t in tasks}
+    return CopiedArchive(
+        reports, _left_out(archive, tasks, options), copies, _audit_options(key, options)
+    )
+
+
+def check_apart(archive: Path, out: Path) -> None:
+    """Raise BadInputError where one folder is in the other, or ``out`` has something in it."""
+    if is_in_bucket(out):
+        raise BadInputError(f"{out} is in a bucket; a copy is written to a folder. Move it then.")
+    if not is_in_bucket(archive):
+        inner, outer = out.resolve(), archive.resolve()
+        if inner.is_relative_to(outer) or outer.is_relative_to(inner):
+            raise BadInputError(
+                f"{out} and {archive} are one within the other: the copy has to lie apart from "
+                "the archive. Choose another folder."
+            )
+    if out.is_symlink() or (out.exists() and not (out.is_dir() and not any(out.iterdir()))):
+        raise BadInputError(
+            f"{out} is there already and no empty folder. Choose another, or remove it."
+        )
+
+
+def _tasks(archive: Path, draft: Path, key: bytes, options: CopyOptions) -> Iterator[CopyTask]:
+    names = Pseudonyms(key)
+    clusters = clusters_of(archive)
+    for cluster in (options.cluster,) if options.cluster else clusters or ("default",):
+        found = find_archive(archive, checked_cluster(cluster))
+        is_folder = found.root != archive
+        target = draft / f"cluster={names.cluster(cluster)}" if is_folder else draft
+        target.mkdir(exist_ok=True)
+        if found.kafka_version is not None:
+            version = written_version(found.kafka_version)
+            (target / VERSION).write_text(version, encoding="utf-8")
+        files = list(_files(found, archive))
+        copies = names_in_copy(
+            [ArchivedName(_below(log, found), log.broker_id) for _, log in files]
+        )
+        for kind, log in files:
+            path = target / copies[_below(log, found)]
+            yield CopyTask(kind, log, path, options.timezone, options.prefix, key)
+        for number, path in enumerate(options.snapshots):
+            folder = target / f"option-{number:06}"
+            log = _listed(path, path.name, None)
+            copy = names_in_copy([ArchivedName(PurePosixPath(f"quota-snapshot-{path.name}"), None)])
+            name = next(iter(copy.values())).name
+            yield CopyTask(SNAPSHOT, log, folder / name, options.timezone, options.prefix, key)
+
+
+def _files(found: Archive, archive: Path) -> Iterator[tuple[str, LogFile]]:
+    yield from ((REQUEST_LOG, log) for log in found.request_logs)
+    yield from ((SERVER_LOG, log) for log in found.server_logs)
+    for broker_id, path in found.properties.items():
+        yield PROPERTIES, _listed(path, path.relative_to(archive).as_posix(), broker_id)
+    for kind, paths in ((SNAPSHOT, found.snapshots), (JOURNAL, found.journals)):
+        for path in paths:
+            yield kind, _listed(path, path.relative_to(archive).as_posix(), None)
+
+
+def _left_out(archive: Path, tasks: Sequence[CopyTask], options: CopyOptions) -> int:
+    """Return how many files of the archive no audit reads; versions are read, and no task."""
+    files = [names[0] for names in archive_files(archive, lambda _: False)]
+    copied = len(tasks) - len(options.snapshots)
+    return sum(file.name != VERSION for file in files) - copied
+
+
+def _listed(path: Path, source_file: str, broker_id: int | None) -> LogFile:
+    now = path.stat()
+    return LogFile(path, source_file, broker_id, now.st_size, now.st_mtime_ns)
+
+
+def _below(log: LogFile, found: Archive) -> PurePosixPath:
+    return PurePosixPath(log.path.relative_to(found.root).as_posix())
+
+
+def _run(tasks: Iterable[CopyTask]) -> Iterator[CopyReport]:
+    """Yield the report of each file, the largest begun first, as many at a time as processes."""
+    by_size = sorted(tasks, key=lambda task: -task.log.size_bytes)
+    cores = len(os.sched_getaffinity(0))
+    processes = min(AnonymizeSettings().processes or cores, len(by_size))
+    if processes <= 1:
+        yield from map(copy_file, by_size)
+        return
+    # Tasks, the key among them, reach new processes through a pipe and stand in no arguments.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        begun = [pool.submit(copy_file, task) for task in by_size]
+        try:
+            for done in as_completed(begun):
+                yield done.result()
+        except BrokenProcessPool as error:
+            raise AuditFailedError(
+                "A process that copied files was ended from outside, most likely for lack of "
+                "memory. Nothing was left of the copy; run again with "
+                "QUOTA_AUDIT_ANONYMIZE_PROCESSES=1."
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _move(draft: Path, out: Path) -> None:
+    """Make the draft the copy: an empty folder that is there is replaced in the same moment."""
+    draft.rename(out.absolute())
+
+
+def _audit_options(key: bytes, options: CopyOptions) -> tuple[str, ...]:
+    """Return the options that an audit of the copy needs, where the archive needed them."""
+    names = Pseudonyms(key)
+    listeners = tuple(
+        f"--listener {names.listener_address(address)}={broker}"
+        for address, broker in (options.listeners or {}).items()
+    )
+    zone = (f"--timezone {options.timezone}",) if options.timezone != "UTC" else ()
+    return zone + listeners
