@@ -328,8 +328,18 @@ RATE_ROLLUPS = pa.schema(
     ]
 )
 
-# A sensor's state some time before the day's end, and the first amount that it lacks. Nothing in it
-# is null; Arrow would not take a null of the whole if that were said.
+# A token bucket with what the log leaves open.
+BUCKET = pa.struct(
+    [
+        pa.field("tokens_min", F64),
+        pa.field("tokens_max", F64),
+        pa.field("last_update_ms", I64),
+        pa.field("debt_slack_ms", F64),  # its debt may end so much earlier or later
+        pa.field("debt_bound", F64),  # at this bound
+    ]
+)
+# A sensor's state some time before the day's end, and the first amount that it lacks. Nothing else
+# in it is null; Arrow would not take a null of the whole if that were said.
 RESUMES_FROM = pa.struct(
     [
         pa.field("at_ms", I64),
@@ -339,6 +349,7 @@ RESUMES_FROM = pa.struct(
         pa.field("sensor_seq", I64),
         pa.field("sample_index", I32),
         pa.field("samples", pa.list_(SAMPLE)),
+        pa.field("bucket", BUCKET),  # null: a rate, or nothing was recorded
     ]
 )
 # What a sensor of a request quota may hold: amounts and times are known as intervals only. Null

@@ -252,6 +252,7 @@ _DEFAULTS: dict[str, Row] = {
             "sensor_seq": 0,
             "sample_index": 0,
             "samples": [],
+            "bucket": None,
         },
         "intervals": None,
     },

@@ -32,7 +32,7 @@ def rate_before(broker: Row, carried: Row | None, earlier: Sequence[Row]) -> Rat
     states = SensorStates.allocate([profile], [samples], [window_ms])
     if carried is not None:
         held = [(s["start_ms"], s["last_event_ms"], s["value"]) for s in carried["samples"]]
-        states.restore(0, carried["sample_index"], held, None, None)
+        states.restore(0, carried["sample_index"], held)
     is_unrecorded = np.array([row["is_unrecorded"] for row in earlier], bool)
     replay_rate(
         np.zeros(len(earlier), np.int64),
@@ -44,7 +44,7 @@ def rate_before(broker: Row, carried: Row | None, earlier: Sequence[Row]) -> Rat
         np.full(len(earlier), NO_THROTTLE_MAX, np.int64),
         *states.rate_arrays(),
     )
-    index, held, _, _ = states.export(0)
+    index, held, _ = states.export(0)
     return Rate(profile, samples, window_ms, index, [Sample(*sample) for sample in held])
 
 

@@ -43,6 +43,10 @@ class MutationThrottleRows:
     response_earliest_ms: Int64s
     response_latest_ms: Int64s
     logged_ms: Int64s  # of the response
+    # Of each sensor, moved on: by how much its debt may end otherwise after its last row, and the
+    # bound of that; NaN: it has no row yet.
+    debt_slack_ms: npt.NDArray[np.float64]
+    debt_bound: npt.NDArray[np.float64]
 
 
 class MutationThrottles(NamedTuple):
@@ -132,19 +136,19 @@ def full_bucket_interval_ms(rows: MutationThrottleRows) -> Int64s:
 
     That is the width of the record time of the sensor's last full bucket. A change of the bound
     rescales what is left of the debt from the moment on at which it is first seen.
+    ``debt_slack_ms`` and ``debt_bound`` of ``rows`` move on.
     """
     width = np.empty(len(rows.sensor), np.int64)
-    last: dict[int, tuple[float, float]] = {}  # sensor: (bound, width)
     columns = (rows.sensor, rows.bound, rows.tokens_before >= rows.burst, rows.interval_ms)
     for i, (sensor, bound, is_full, interval_ms) in enumerate(
         zip(*(column.tolist() for column in columns), strict=True)
     ):
-        bound_before, slack_ms = last.get(sensor, (bound, 0.0))
-        if is_full or sensor not in last:
+        bound_before, slack_ms = rows.debt_bound[sensor], rows.debt_slack_ms[sensor]
+        if is_full or math.isnan(slack_ms):
             slack_ms = interval_ms
         elif bound != bound_before and bound > 0:
             known = 0.0 if math.isnan(bound_before) else slack_ms * bound_before / bound
             slack_ms = known + interval_ms
-        last[sensor] = bound, slack_ms
+        rows.debt_bound[sensor], rows.debt_slack_ms[sensor] = bound, slack_ms
         width[i] = math.ceil(slack_ms)
     return width

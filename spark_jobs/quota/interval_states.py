@@ -43,7 +43,7 @@ class IntervalStates(NamedTuple):
 
         >>> from spark_jobs.quota.rate_profile import RateProfile
         >>> exact = SensorStates.allocate([RateProfile.RATE_3_8], [11], [1000])
-        >>> exact.restore(0, 0, [(5, 7, 1.5)], tokens=None, last_update_ms=None)
+        >>> exact.restore(0, 0, [(5, 7, 1.5)])
         >>> states = IntervalStates.of(exact)
         >>> [float(x) for x in states.values[0, 0, :2]]
         [1.5, 1.5]

@@ -10,7 +10,7 @@ full bucket only as one decision of many.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
@@ -89,9 +89,16 @@ def choose_record_times(requests: Sequence[MutationRequest], bucket: Bucket) -> 
     >>> choose_record_times([late], bucket)
     [10]
     """
-    times: list[int] = []
-    while len(times) < len(requests):
-        start = len(times)
+    return [at_ms for times in stretches(requests, bucket) for at_ms in times]
+
+
+def stretches(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[list[int]]:
+    """Yield the record times that :func:`choose_record_times` returns, stretch by stretch.
+
+    Where a stretch begins, and ``bucket`` then, no later request has a say in those before.
+    """
+    start = 0
+    while start < len(requests):
         stop = _stretch_end(requests, start, bucket)
         stretch = requests[start:stop]
         best = _run(stretch, bucket, None)
@@ -101,10 +108,10 @@ def choose_record_times(requests: Sequence[MutationRequest], bucket: Bucket) -> 
             runs = [best] + [_run(stretch, bucket, at_ms) for at_ms in _anchor_times(first, bucket)]
             best = min(runs, key=lambda run: _rank(run, first))
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
-        times += best.times_ms
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
         bucket.last_update_ms = best.bucket.last_update_ms
-    return times
+        yield best.times_ms
+        start = stop
 
 
 def _or_else_far_one_is_wrong(
@@ -209,18 +216,18 @@ def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
     least = bucket.at(bucket.least, bound, at_ms)
     bucket.most = bucket.at(bucket.most, bound, at_ms)
     bucket.least = -math.inf if request.bucket_gap >= CHARGES_MISSING else least
-    if request.bucket_gap == OTHER_BUCKET:
-        bucket.most = bucket.burst_s * bound
     bucket.last_update_ms = at_ms
     wrong, ends_ms, is_sure = 0, None, True
     for amount, is_admitted in request.mutations:
+        if request.bucket_gap == OTHER_BUCKET:
+            bucket.most, bucket.least = bucket.burst_s * bound, -math.inf
         is_known = bucket.least >= 0.0 or bucket.most < 0.0
         is_sure &= bucket.least == bucket.most
-        is_spent = is_admitted
+        is_spent = True  # a permissive one always is
         if request.is_strict:
             if is_known and is_admitted != (bucket.most >= 0.0):
                 wrong += 1
-            is_spent = _is_taken(request, bucket, bound, is_admitted, is_known)
+            is_spent = _is_taken(request, bucket, is_admitted, is_known)
             if not is_admitted and bucket.most < 0.0:
                 ends_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
         if is_spent:
@@ -231,10 +238,9 @@ def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
     return wrong + (is_sure and not _explains_throttle(request, ends_ms))
 
 
-def _is_taken(
-    request: MutationRequest, bucket: Bucket, bound: float, is_admitted: bool, is_known: bool
-) -> bool:
+def _is_taken(request: MutationRequest, bucket: Bucket, is_admitted: bool, is_known: bool) -> bool:
     """Return whether a strict mutation is spent; an unknown bucket learns by it."""
+    bound = 0.0 if math.isnan(request.bound) else request.bound
     slack = bound * (request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS) / 1000.0
     if is_known and is_admitted and bucket.most < -bound * UNEXPLAINED_DEBT_MS / 1000.0:
         if bucket.most != bucket.least:

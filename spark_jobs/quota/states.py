@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,34 @@ Floats = npt.NDArray[np.float64]
 
 SampleValues = tuple[int, int, float]
 """One sample: start_ms, last_event_ms, value."""
-ExportedState = tuple[int, list[SampleValues], float, int]
-"""Current slot, samples in slot order, tokens (NaN: unknown), last_update_ms."""
+
+
+class BucketState(NamedTuple):
+    """A token bucket as the log tells of it (``tables.BUCKET``)."""
+
+    tokens_min: float = 0.0
+    tokens_max: float = 0.0
+    last_update_ms: int = 0
+    debt_slack_ms: float | None = None
+    debt_bound: float | None = None
+
+    @classmethod
+    def of(cls, tokens: float, last_update_ms: int) -> Self:
+        """Return a bucket of which only this is told; tokens of NaN: it may hold anything."""
+        is_known = not math.isnan(tokens)
+        least, most = (tokens, tokens) if is_known else (-math.inf, math.inf)
+        return cls(least, most, last_update_ms)
+
+    @property
+    def tokens(self) -> float:
+        """Return how many there are; NaN: that is not known."""
+        return self.tokens_max if self.tokens_max == self.tokens_min else math.nan
+
+
+UNTOUCHED = BucketState()
+"""As it is before the first record, which fills it."""
+ExportedState = tuple[int, list[SampleValues], BucketState]
+"""Current slot, samples in slot order, bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +67,10 @@ class SensorStates:
     tokens: Floats  # [S], the most there can be
     tokens_least: Floats  # [S], the least; the same unless an amount was not in the log
     last_update_ms: Int64s  # [S]
+    # By how much the bucket's debt may end earlier or later, and the bound that this was said of;
+    # NaN: nothing was recorded.
+    debt_slack_ms: Floats  # [S]
+    debt_bound: Floats  # [S]
 
     @classmethod
     def allocate(
@@ -69,6 +99,8 @@ class SensorStates:
             tokens=np.zeros(n, np.float64),
             tokens_least=np.zeros(n, np.float64),
             last_update_ms=np.zeros(n, np.int64),
+            debt_slack_ms=np.full(n, np.nan),
+            debt_bound=np.full(n, np.nan),
         )
 
     def __len__(self) -> int:
@@ -104,9 +136,9 @@ class SensorStates:
         """Return the state of one sensor as plain values, which :meth:`restore` takes.
 
         >>> states = SensorStates.allocate([RateProfile.RATE_3_8], [11], [1000])
-        >>> states.restore(0, 0, [(5, 7, 1.5)], tokens=None, last_update_ms=None)
-        >>> states.export(0)
-        (0, [(5, 7, 1.5)], 0.0, 0)
+        >>> states.restore(0, 0, [(5, 7, 1.5)])
+        >>> states.export(0)[:2]
+        (0, [(5, 7, 1.5)])
         """
         slots = slice(0, int(self.count[sensor]))
         samples = zip(
@@ -115,26 +147,23 @@ class SensorStates:
             self.value[sensor, slots].tolist(),
             strict=True,
         )
-        tokens, least = float(self.tokens[sensor]), float(self.tokens_least[sensor])
-        return (
-            int(self.index[sensor]),
-            list(samples),
-            tokens if tokens == least else math.nan,
+        bucket = BucketState(
+            float(self.tokens_least[sensor]),
+            float(self.tokens[sensor]),
             int(self.last_update_ms[sensor]),
+            _number(self.debt_slack_ms[sensor]),
+            _number(self.debt_bound[sensor]),
         )
+        return int(self.index[sensor]), list(samples), bucket
 
     def restore(
         self,
         sensor: int,
         index: int,
         samples: Sequence[SampleValues],
-        tokens: float | None,
-        last_update_ms: int | None,
+        bucket: BucketState = UNTOUCHED,
     ) -> None:
-        """Set one sensor's state.
-
-        Tokens of None are a bucket never touched; of NaN, one that may hold anything.
-        """
+        """Set one sensor's state."""
         slots_max = self.samples[sensor] + self.keeps_overlapping[sensor]
         assert len(samples) <= slots_max, (
             f"{len(samples)} samples for a sensor of {slots_max}: kept under other settings?"
@@ -146,17 +175,17 @@ class SensorStates:
             self.value[sensor, slot] = value
         self.count[sensor] = len(samples)
         self.index[sensor] = index
-        is_unknown = tokens is not None and math.isnan(tokens)
-        self.tokens[sensor] = math.inf if is_unknown else tokens or 0.0
-        self.tokens_least[sensor] = -math.inf if is_unknown else tokens or 0.0
-        self.last_update_ms[sensor] = last_update_ms or 0
+        self.tokens_least[sensor], self.tokens[sensor] = bucket.tokens_min, bucket.tokens_max
+        self.last_update_ms[sensor] = bucket.last_update_ms
+        self.debt_slack_ms[sensor] = _or_nan(bucket.debt_slack_ms)
+        self.debt_bound[sensor] = _or_nan(bucket.debt_bound)
 
     def forget(self, sensor: int) -> None:
         """Reset one sensor to nothing recorded: a restarted broker, or a sensor idle for an hour.
 
         Kafka: ``ClientQuotaManager.InactiveSensorExpirationTimeSeconds``.
         """
-        self.restore(sensor, 0, [], tokens=None, last_update_ms=None)
+        self.restore(sensor, 0, [])
 
     def take(self, sensors: npt.NDArray[np.intp]) -> SensorStates:
         """Return copies of the states of these sensors."""
@@ -180,5 +209,11 @@ class SensorStates:
         assert self.window_ms[sensor] == source.window_ms[source_sensor]
         assert self.keeps_overlapping[sensor] == source.keeps_overlapping[source_sensor]
         self.restore(sensor, *source.export(source_sensor))
-        self.tokens[sensor] = source.tokens[source_sensor]
-        self.tokens_least[sensor] = source.tokens_least[source_sensor]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

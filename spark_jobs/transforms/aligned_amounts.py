@@ -31,20 +31,20 @@ from spark_jobs.transforms.sensor_replay import (
 def align_amounts(
     rules: Mapping[int, BrokerRules],
     carried: Mapping[SensorKey, CarriedState],
-    intervals: MutableMapping[SensorKey, Mapping[str, Any]] | None = None,
+    held: MutableMapping[SensorKey, Mapping[str, Any]] | None = None,
 ) -> AmountBatches:
     """Return the ``mapInArrow`` function that turns sorted AMOUNTS into ALIGNED_AMOUNTS.
 
     The rows of a sensor must be contiguous; they stay so. Rows of one broker's life, between two
-    restarts or an hour of silence, are aligned together. ``intervals`` gets what a sensor may hold
-    (``quota_state.intervals``) when its last row was yielded, and another is asked for.
+    restarts or an hour of silence, are aligned together. ``held`` gets what a sensor's rows left
+    open (:meth:`OpenSensor.held`) when its last row was yielded, and another is asked for.
     """
 
     def closed(sensor: OpenSensor, last: SensorRow) -> Iterator[pa.RecordBatch]:
         yield from sensor.flush()
-        held = sensor.held()
-        if intervals is not None and held is not None:
-            intervals[last.sensor] = held
+        left = sensor.held()
+        if held is not None and left is not None:
+            held[last.sensor] = left
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sensor: OpenSensor | None = None
@@ -92,13 +92,7 @@ def _opened(
             return RequestIntervals(held, held=told)
         # A sensor that is silent for a window begins a sample with the next row.
         return RequestIntervals(held, is_state_known=state is None and known_for_ms >= window_ms)
-    if state is not None:
-        held.restore(0, 0, (), state.tokens, state.last_update_ms)
-    return AlignedMutations(
-        Bucket(
-            burst_s=samples * (window_ms / 1000.0),
-            most=float(held.tokens[0]),
-            least=float(held.tokens_least[0]),
-            last_update_ms=int(held.last_update_ms[0]),
-        )
-    )
+    bucket = Bucket(burst_s=samples * (window_ms / 1000.0))
+    if state is not None and state.bucket is not None:
+        bucket.least, bucket.most, bucket.last_update_ms, *_ = state.bucket
+    return AlignedMutations(bucket)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.quota.mutation_times import Bucket, MutationRequest, choose_record_times
+from spark_jobs.quota.mutation_times import Bucket, MutationRequest, stretches
 from spark_jobs.transforms.aligned_rows import aligned_rows, one_batch
+from spark_jobs.transforms.amounts import LINE_ORDER
 from spark_jobs.transforms.request_runs import request_changes
 
 _COLUMNS = (
@@ -26,6 +29,7 @@ class AlignedMutations:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         self._waiting: list[pa.RecordBatch] = []
+        self._held: Mapping[str, Any] | None = None
 
     def take(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add rows; they wait for the last one."""
@@ -39,11 +43,15 @@ class AlignedMutations:
         rows = one_batch(self._waiting)
         self._waiting = []
         request = np.concatenate([[0], np.cumsum(request_changes(rows))])
-        times = choose_record_times(_requests(rows, request), self._bucket)
-        yield aligned_rows(rows, np.array(times, np.int64)[request])
+        found = list(stretches(_requests(rows, request), self._bucket))
+        times = np.array(list(chain.from_iterable(found)), np.int64)
+        first = int(np.searchsorted(request, len(times) - len(found[-1])))
+        self._held = {name: rows[name][first].as_py() for name in LINE_ORDER}
+        yield aligned_rows(rows, times[request])
 
-    def held(self) -> None:
-        """Return that the bucket says it all."""
+    def held(self) -> Mapping[str, Any] | None:
+        """Return the line with which the last stretch began: later ones may move its times."""
+        return self._held
 
 
 def _requests(rows: pa.RecordBatch, request: np.ndarray) -> list[MutationRequest]:

@@ -35,7 +35,11 @@ class OpenSensor(Protocol):
         ...
 
     def held(self) -> Mapping[str, Any] | None:
-        """Return what the samples may be after all rows (``quota_state.intervals``), if that is."""
+        """Return what the rows left open.
+
+        Of a request quota, what its samples may be after them (``quota_state.intervals``); of
+        mutations, the line with which their last stretch began.
+        """
         ...
 
 

@@ -62,16 +62,17 @@ class Handover:
                 {"start_ms": start, "last_event_ms": last, "value": value}
                 for start, last, value in state.samples
             ],
+            "bucket": None,
         }
 
     def _state(self, sensor: int) -> CarriedState:
         held = self._held
         if sensor < len(held.epoch) and held.at_ms[sensor] != NEVER_MS:
-            index, samples, _, _ = held.states.export(sensor)
+            index, samples, _ = held.states.export(sensor)
             epoch, seq = int(held.epoch[sensor]), int(held.seq[sensor])
-            return CarriedState(epoch, seq, index, tuple(samples), None, None)
+            return CarriedState(epoch, seq, index, tuple(samples))
         # Nothing of it was settled yet: it is as the interval before handed it on.
-        return self._lane.carried(sensor) or CarriedState(0, 0, 0, (), None, None)
+        return self._lane.carried(sensor) or CarriedState(0, 0, 0, ())
 
 
 class OpenRows:

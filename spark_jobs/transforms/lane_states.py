@@ -60,4 +60,4 @@ class LaneStates:
             self.epoch[code] = state.sensor_epoch + 1
             return
         self.epoch[code], self.seq[code] = state.sensor_epoch, state.sensor_seq
-        self.states.restore(code, state.sample_index, state.samples, None, None)
+        self.states.restore(code, state.sample_index, state.samples)

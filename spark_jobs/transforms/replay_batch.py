@@ -136,7 +136,8 @@ def replay_mutations(
         recorded_at_ms=part["recorded_at_ms"].to_numpy(),
         interval_ms=interval_ms,
         bound=bound,
-        burst=bound * (states.samples * states.window_ms)[sensor] / 1000.0,
+        # As the kernel has it: another order of the factors would round otherwise.
+        burst=(states.samples * (states.window_ms / 1000.0))[sensor] * bound,
         tokens_before=result.tokens_before,
         replayed_ms=result.throttle_time_ms,
         is_strict=is_strict,
@@ -147,6 +148,8 @@ def replay_mutations(
         response_earliest_ms=part["response_earliest_ms"].to_numpy(),
         response_latest_ms=part["response_latest_ms"].to_numpy(),
         logged_ms=part["logged_throttle_time_ms"].to_numpy().astype(np.int64),
+        debt_slack_ms=states.debt_slack_ms,
+        debt_bound=states.debt_bound,
     )
     said = mutation_throttles(throttles)
     verdicts = judge_mutations(

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.states import SensorStates
-from spark_jobs.tables import BOOL, DECISIONS, I64, QUOTA_STATE, STR
+from spark_jobs.quota.states import UNTOUCHED, BucketState, SensorStates
+from spark_jobs.tables import BOOL, BUCKET, DECISIONS, I64, QUOTA_STATE, STR
 from spark_jobs.transforms.amounts import SENSOR_COLUMNS, as_column
 from spark_jobs.transforms.replay_batch import Replayed, replay_mutations, replay_rates
 
@@ -54,8 +54,7 @@ class CarriedState:
     sensor_seq: int
     sample_index: int
     samples: tuple[tuple[int, int, float], ...]
-    tokens: float | None
-    last_update_ms: int | None
+    bucket: BucketState | None = None
     resumes_at: Place | None = None
     """The first amount of the day before that is not in it; None: all are."""
     intervals: Mapping[str, Any] | None = None
@@ -67,9 +66,12 @@ class CarriedState:
         ``restart_ms`` is the start of the life since then. More samples than slots were kept under
         other settings or by another version: the broker was restarted.
         """
-        if not self.samples and self.tokens is None:
+        ends_ms = [last for _, last, _ in self.samples]
+        if self.bucket is not None:
+            ends_ms.append(self.bucket.last_update_ms)
+        if not ends_ms:
             return False  # it had not recorded anything
-        last_ms = max([self.last_update_ms or 0, *(last for _, last, _ in self.samples)])
+        last_ms = max(ends_ms)
         is_forgotten = restart_ms > last_ms or recorded_at_ms - last_ms > EXPIRED_AFTER_MS
         return len(self.samples) > slots or is_forgotten
 
@@ -82,8 +84,11 @@ class CarriedState:
             sensor_seq=row["sensor_seq"],
             sample_index=row["sample_index"],
             samples=_samples(row),
-            tokens=row["tokens"],
-            last_update_ms=row["last_update_ms"],
+            bucket=(
+                None
+                if row["tokens"] is None
+                else BucketState.of(row["tokens"], row["last_update_ms"])
+            ),
             intervals=row["intervals"],
         )
 
@@ -99,8 +104,7 @@ class CarriedState:
             sensor_seq=resumed["sensor_seq"],
             sample_index=resumed["sample_index"],
             samples=_samples(resumed),
-            tokens=None,
-            last_update_ms=None,
+            bucket=BucketState(**resumed["bucket"]) if resumed["bucket"] else None,
             resumes_at=(resumed["at_ms"], resumed["source_file"], resumed["source_line"]),
         )
 
@@ -114,16 +118,18 @@ def _replayed_schema() -> pa.Schema:
     for schema in (DECISIONS, QUOTA_STATE):
         for column in schema:
             fields.setdefault(column.name, column.with_nullable(True))
-    return pa.schema([*fields.values(), *_SHARED])
+    return pa.schema([*fields.values(), *_MORE])
 
 
-# What two quotas of one request have to say to each other (transforms.shared_throttles).
-_SHARED = (
+_MORE = (
+    # What two quotas of one request have to say to each other (transforms.shared_throttles).
     pa.field("has_request_bound", BOOL),
     pa.field("throttle_time_min_ms", I64),
     pa.field("throttle_time_max_ms", I64),
     pa.field("verdict_alone", STR),
     pa.field("reason_alone", STR),
+    # A mutation sensor's state, with what the log leaves open.
+    pa.field("bucket", BUCKET),
 )
 REPLAYED = _replayed_schema()
 
@@ -215,9 +221,8 @@ class _OpenSensors:
                     epochs[i] = state.sensor_epoch + 1
                     continue
                 epochs[i], next_seq[i] = state.sensor_epoch, state.sensor_seq
-                states.restore(
-                    i, state.sample_index, state.samples, state.tokens, state.last_update_ms
-                )
+                bucket = state.bucket or UNTOUCHED
+                states.restore(i, state.sample_index, state.samples, bucket)
         seq = np.arange(len(batch)) - np.array(starts)[sensor] + next_seq[sensor]
         next_seq = next_seq + np.bincount(sensor, minlength=len(keys))
         last_row = int(restart_ms[-1]), int(at_ms[-1])
@@ -240,7 +245,7 @@ class _OpenSensors:
             if i + 1 < len(self.keys) and self.keys[i + 1] == self.keys[i]:
                 continue  # it forgot this
             broker_id, quota_type, quota_user, quota_client_id = self.keys[i]
-            index, samples, tokens, last_update_ms = self.states.export(i)
+            index, samples, bucket = self.states.export(i)
             is_bucket = quota_type == "controller_mutation_rate"
             rows.append(
                 {
@@ -255,8 +260,9 @@ class _OpenSensors:
                     "samples": [
                         {"start_ms": s, "last_event_ms": e, "value": v} for s, e, v in samples
                     ],
-                    "tokens": tokens if is_bucket else None,
-                    "last_update_ms": last_update_ms if is_bucket else None,
+                    "tokens": bucket.tokens if is_bucket else None,
+                    "last_update_ms": bucket.last_update_ms if is_bucket else None,
+                    "bucket": bucket._asdict() if is_bucket else None,
                     "intervals": intervals.get(self.keys[i]),
                 }
             )

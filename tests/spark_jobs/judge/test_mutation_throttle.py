@@ -59,6 +59,8 @@ def requests(
         response_earliest_ms=response_ms,
         response_latest_ms=response_ms,
         logged_ms=np.array([logged_ms.get(r, 0) for r in request]),
+        debt_slack_ms=np.full(1, np.nan),
+        debt_bound=np.full(1, np.nan),
     )
 
 
@@ -141,5 +143,6 @@ def test_a_changed_bound_rescales_what_the_full_bucket_left_open() -> None:
         bound=np.array([10.0, 20.0, 20.0]),
     )
     assert full_bucket_interval_ms(rows).tolist() == [40, 26, 26]
+    assert (rows.debt_slack_ms.tolist(), rows.debt_bound.tolist()) == ([26.0], [20.0])
     again_full = replace(rows, tokens_before=np.array([110.0, -90.0, 110.0]))
     assert full_bucket_interval_ms(again_full).tolist() == [40, 26, 6]

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from spark_jobs.quota.kernels import replay_rate, replay_token_bucket
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.states import UNTOUCHED, BucketState, SensorStates
 from tests.spark_jobs.quota.amounts import (
     RATE_COLUMNS,
     SENSORS,
@@ -27,7 +27,7 @@ def one_sensor(profile: RateProfile = RATE_3_8, samples: int = 2) -> SensorState
 
 
 def test_a_new_sensor_exports_nothing_recorded() -> None:
-    assert one_sensor().export(0) == (0, [], 0.0, 0)
+    assert one_sensor().export(0) == (0, [], UNTOUCHED)
 
 
 def test_there_are_no_sensors_of_nothing() -> None:
@@ -40,46 +40,48 @@ def test_restore_is_the_reverse_of_export(settings: Settings, rows: list[RateRow
     replay_rate(*columns(rows, RATE_COLUMNS), *states.rate_arrays())
     restored = settings.states()
     for sensor in range(SENSORS):
-        index, samples, tokens, last_update_ms = states.export(sensor)
-        restored.restore(sensor, index, samples, tokens, last_update_ms)
-        assert restored.export(sensor) == (index, samples, tokens, last_update_ms)
+        exported = states.export(sensor)
+        restored.restore(sensor, *exported)
+        assert restored.export(sensor) == exported
 
 
-def test_tokens_that_are_not_known_are_handed_on_as_unknown() -> None:
+def test_tokens_that_are_not_known_are_handed_on_as_what_they_may_be() -> None:
     states = one_sensor()
     spend_unknown = ([0], [T], [math.nan], [10.0], [1], [1])
     replay_token_bucket(*spend_unknown, *states.bucket_arrays())
-    index, samples, tokens, last_update_ms = states.export(0)
-    assert math.isnan(tokens)
+    index, samples, bucket = states.export(0)
+    assert (bucket.tokens_min, bucket.tokens_max) == (-math.inf, 20.0)
+    assert math.isnan(bucket.tokens)
     restored = one_sensor()
-    restored.restore(0, index, samples, tokens, last_update_ms)
+    restored.restore(0, index, samples, BucketState.of(bucket.tokens, bucket.last_update_ms))
     spend_one = ([0], [T + 60_000], [1.0], [10.0], [1], [1])
     replayed = replay_token_bucket(*spend_one, *restored.bucket_arrays())
     assert not replayed.is_state_known[0]
     assert replayed.tokens_before[0] == 20.0
 
 
-def test_a_copied_sensor_keeps_what_export_would_lose() -> None:
+HELD = (1, [(1, 2, 3.0), (4, 5, 6.0)], BucketState(-9.0, 7.0, 8, 40.0, 10.0))
+
+
+def test_a_copied_sensor_is_the_same() -> None:
     states, copy = one_sensor(), one_sensor()
-    states.restore(0, 1, [(1, 2, 3.0), (4, 5, 6.0)], tokens=7.0, last_update_ms=8)
-    states.tokens_least[0] = -9.0
+    states.restore(0, *HELD)
     copy.copy_sensor(0, states, 0)
-    assert copy.export(0)[:2] == (1, [(1, 2, 3.0), (4, 5, 6.0)])
-    assert (copy.tokens[0], copy.tokens_least[0], copy.last_update_ms[0]) == (7.0, -9.0, 8)
+    assert copy.export(0) == HELD
 
 
 def test_a_forgotten_sensor_is_a_new_one() -> None:
     states = one_sensor()
-    states.restore(0, 1, [(1, 2, 3.0), (4, 5, 6.0)], tokens=7.0, last_update_ms=8)
+    states.restore(0, *HELD)
     states.forget(0)
     assert states.export(0) == one_sensor().export(0)
 
 
 def test_more_samples_than_the_settings_keep_are_refused() -> None:
     samples = [(0, 0, 1.0), (1000, 1000, 1.0), (2000, 2000, 1.0)]
-    one_sensor(RATE_3_8).restore(0, 0, samples, None, None)
+    one_sensor(RATE_3_8).restore(0, 0, samples)
     with pytest.raises(AssertionError, match="3 samples for a sensor of 2"):
-        one_sensor(RATE_3_3).restore(0, 0, samples, None, None)
+        one_sensor(RATE_3_3).restore(0, 0, samples)
 
 
 def test_a_sensor_that_there_is_no_state_of_is_refused() -> None:

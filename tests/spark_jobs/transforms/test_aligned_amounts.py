@@ -141,7 +141,7 @@ def request_times(*times_ms: int, **columns: Any) -> list[Row]:
     return [amount(at, 1.0, **of_request | columns) for at in times_ms]
 
 
-HELD = CarriedState(0, 1, 0, ((NOON_MS - 9, NOON_MS - 9, 5.0),), None, None)
+HELD = CarriedState(0, 1, 0, ((NOON_MS - 9, NOON_MS - 9, 5.0),))
 KEY = (1, REQUEST, "alice", "")
 
 

@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.judge.verdicts import Tolerances
+from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.mutation_times import Bucket
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.states import BucketState
 from spark_jobs.transforms.aligned_mutations import AlignedMutations
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.request_runs import request_changes
-from tests.spark_jobs.transforms.amount_rows import amount, batch_of, cut, gathered
+from spark_jobs.transforms.sensor_replay import BrokerRules, replay_sensors
+from tests.spark_jobs.transforms.amount_rows import amount, batch_of, cut, gathered, rows_of
 
 Row = dict[str, Any]
 IDENTITY = ("connection", "correlation_id", "source_file", "source_line")
@@ -51,6 +56,46 @@ def test_a_sensors_rows_come_out_once_in_their_order_wherever_batches_were_cut(
     at_ms = {(row["source_line"], row["recorded_at_ms"]) for row in found.to_pylist()}
     assert len(at_ms) == len(topics)
     assert all(r["earliest_ms"] <= r["recorded_at_ms"] <= r["latest_ms"] for r in found.to_pylist())
+
+
+ASKED = st.tuples(
+    st.sampled_from([0, 1, 700, 3_000, 20_000]),
+    st.lists(
+        st.tuples(st.sampled_from([1.0, 7.0, 30.0, float("nan")]), st.booleans()),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from([SAME_BUCKET, SAME_BUCKET, CHARGES_MISSING, OTHER_BUCKET]),
+    st.booleans(),
+    st.sampled_from([1.0, 0.7, 3.0, float("nan")]),
+)
+
+
+@given(st.lists(ASKED, min_size=1, max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
+    asked: list[tuple[Any, ...]],
+) -> None:
+    at_ms, rows = 0, []
+    for line, (gap_ms, topics, gap, is_strict, bound) in enumerate(asked):
+        at_ms += gap_ms
+        for index, (partitions, is_admitted) in enumerate(topics):
+            # Charges elsewhere are told at a request's first topic, another bucket at each.
+            told = gap if gap == OTHER_BUCKET or index == 0 else SAME_BUCKET
+            rows.append(
+                amount(
+                    at_ms, partitions, quota_type="controller_mutation_rate", source_line=line,
+                    resource_index=index, is_strict=is_strict, bound=bound, bucket_gap=told,
+                    logged_admitted=is_admitted, earliest_ms=at_ms - 9, latest_ms=at_ms + 9,
+                )
+            )  # fmt: skip
+    rules = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
+    bucket = Bucket(burst_s=11.0)
+    aligned = gathered(AlignedMutations(bucket), [batch_of(rows)])
+    replay = replay_sensors({1: rules}, {}, Tolerances(5, 13_000, 1_000))
+    *_, state = rows_of(replay(iter(aligned)))
+    held = BucketState(**state["bucket"])
+    assert held[:3] == (bucket.least, bucket.most, bucket.last_update_ms)
 
 
 def test_mutations_have_no_interval_of_a_request_quota_and_prove_nothing() -> None:

@@ -141,10 +141,18 @@ def test_a_mutations_bucket_is_carried_too() -> None:
     assert decided["sensor_seq"] == 1
 
 
+@pytest.mark.parametrize("bound", [0.03, 0.06, 0.07, 1.0])
+def test_a_full_bucket_is_one_whatever_its_bound(bound: float) -> None:
+    mutation = {"quota_type": "controller_mutation_rate", "is_strict": True, "bound": bound}
+    wide = amount(0, 1.0, earliest_ms=-80, **mutation)
+    (state,) = states(replay([wide, amount(3_000_000, 1.0, earliest_ms=2_999_970, **mutation)]))
+    assert state["bucket"]["debt_slack_ms"] == 30.0
+
+
 def test_a_state_kept_under_other_settings_is_lost_with_the_restart_between() -> None:
     samples = tuple((NOON_MS - i * 1000, NOON_MS - i * 1000, 5e6) for i in range(12))
     key = (2, "producer_byte_rate", "alice", "")
-    before = CarriedState(0, 40, 0, samples, None, None)
+    before = CarriedState(0, 40, 0, samples)
     (decided,) = decisions(replay([amount(0, 10.0, broker_id=2)], carried={key: before}))
     assert (decided["sensor_epoch"], decided["sensor_seq"]) == (1, 0)
     assert decided["replayed_throttle_time_ms"] == 0
@@ -226,7 +234,7 @@ KEY = (1, "producer_byte_rate", "alice", "")
 def test_a_state_of_the_day_before_is_forgotten_like_any_other(
     at_ms: int, restart_ms: int, place: tuple[int, int]
 ) -> None:
-    state = CarriedState(4, 7, 0, ((NOON_MS - 500, NOON_MS, 5_000.0),), None, None)
+    state = CarriedState(4, 7, 0, ((NOON_MS - 500, NOON_MS, 5_000.0),))
     (found,) = decisions(replay([amount(at_ms, 10.0, restart_ms=restart_ms)], carried={KEY: state}))
     assert (found["sensor_epoch"], found["sensor_seq"]) == place
     assert found["rate"] == (1.0 if place[0] == 5 else pytest.approx(5_010 / 10.5))
