@@ -1,4 +1,4 @@
-"""Rules of ``topic_inventory``: how many partitions a topic has at the end of the day."""
+"""Rules of ``topic_inventory``: a topic's partitions at the end of the day, and handed on."""
 
 from __future__ import annotations
 
@@ -16,4 +16,10 @@ def suite() -> gx.ExpectationSuite:
         once("one_row_per_topic", "A topic is there once.", "topic"),
         not_empty("topic"),
         at_least("partitions_positive", "partitions", 1, "A topic has at least one partition."),
+        at_least(
+            "partitions_handed_on_positive",
+            "partitions_handed_on",
+            1,
+            "A topic that is handed on has at least one partition.",
+        ),
     )

@@ -401,7 +401,14 @@ QUOTA_STATE = pa.schema(
     ]
 )
 
-TOPIC_INVENTORY = pa.schema([_required("topic", STR), _required("partitions", I32)])
+TOPIC_INVENTORY = pa.schema(
+    [
+        _required("topic", STR),
+        pa.field("partitions", I32),  # at the day's end; null: deleted before
+        # Before the first line that the next day's replay reads again; null: created since.
+        pa.field("partitions_handed_on", I32),
+    ]
+)
 
 FINDINGS = pa.schema(
     [

@@ -256,7 +256,7 @@ _DEFAULTS: dict[str, Row] = {
         },
         "intervals": None,
     },
-    "topic_inventory": {"topic": "orders", "partitions": 6},
+    "topic_inventory": {"topic": "orders", "partitions": 6, "partitions_handed_on": 6},
     "findings": {
         "finding_id": "f-0123456789ab",
         "broker_id": 1,

@@ -21,6 +21,7 @@ from spark_jobs.jobs.broker_stream import (
 )
 from spark_jobs.jobs.ingested_files import AHEAD
 from spark_jobs.jobs.utc_days import DAY_MS, day_number
+from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.sensor_replay import CarriedState, SensorKey
 from spark_jobs.warehouse import RunScope, read_table
@@ -38,18 +39,25 @@ def handed_on(scope: RunScope) -> dict[SensorKey, CarriedState]:
     Where its requests were removed since, which would have to be read again, those at its end.
     """
     rows = read_table(scope, "quota_state").to_pylist()
-    is_there = scope.partition_dir("requests").is_dir()
-    state = CarriedState.handed_on if is_there else CarriedState.of_row
+    state = CarriedState.handed_on if is_read_again(scope) else CarriedState.of_row
     return dict(state(row) for row in rows)
+
+
+def is_read_again(scope: RunScope) -> bool:
+    """Return whether the day was replayed and its requests are there still."""
+    return all(scope.partition_dir(table).is_dir() for table in ("quota_state", "requests"))
 
 
 def open_groups(
     scope: RunScope, handed_on: Mapping[SensorKey, CarriedState]
 ) -> dict[int, list[RowGroup]]:
-    """Return, by broker, where the requests of a day are that the states it hands on lack."""
+    """Return, by broker, where the requests of a day are that the states it hands on lack.
+
+    Not those of mutations, which are gathered from all brokers.
+    """
     since_ms: dict[int, int] = {}
-    for (broker_id, *_), state in handed_on.items():
-        if state.resumes_at is not None:
+    for (broker_id, quota_type, *_), state in handed_on.items():
+        if state.resumes_at is not None and quota_type != QuotaType.CONTROLLER_MUTATION_RATE:
             since_ms[broker_id] = min(state.resumes_at[0], since_ms.get(broker_id, 1 << 62))
     if not since_ms:
         return {}
@@ -67,14 +75,20 @@ def around_day(
     found: defaultdict[int, list[RowGroup]] = defaultdict(list)
     for broker_id, groups in open_groups(scope.day_before, handed_on).items():
         found[broker_id] += groups
+    for broker_id, groups in groups_ahead(scope).items():
+        found[broker_id] += groups
+    return dict(found)
+
+
+def groups_ahead(scope: RunScope) -> dict[int, list[RowGroup]]:
+    """Return, by broker, where the requests after a day are that tell of it."""
     after = scope.day_after.partition_dir("requests")
     if not after.is_dir():
         after = scope.partition_dir("requests") / AHEAD
-    if after.is_dir():
-        until_us = interval_of(scope).ahead_until_us
-        for broker_id, groups in row_groups(after).items():
-            found[broker_id] += groups_before(groups, until_us)
-    return dict(found)
+    if not after.is_dir():
+        return {}
+    until_us = interval_of(scope).ahead_until_us
+    return {broker: groups_before(each, until_us) for broker, each in row_groups(after).items()}
 
 
 def known_from_ms(scope: RunScope, first_ms: Mapping[int, int]) -> Mapping[int, int]:

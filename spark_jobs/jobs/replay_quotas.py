@@ -17,7 +17,7 @@ from spark_jobs.jobs.broker_stream import RowGroup, row_groups
 from spark_jobs.jobs.day_edges import around_day, handed_on, interval_of, known_from_ms
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.locate_changes import locate_changes
-from spark_jobs.jobs.mutation_lane import replay_amounts
+from spark_jobs.jobs.mutation_lane import replay_mutations
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.profile_scores import profile_scores
 from spark_jobs.jobs.read_broker_log import read_broker_log
@@ -29,17 +29,15 @@ from spark_jobs.jobs.state_digest import state_digest
 from spark_jobs.jobs.survey_requests import Survey, survey_requests
 from spark_jobs.jobs.table_files import TableFiles
 from spark_jobs.jobs.table_versions import put_carried, put_table
+from spark_jobs.jobs.topic_inventory import write_inventory
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.places import move_files, place, remove_folder
-from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.tables import DECISIONS, QUOTA_STATE, TOPIC_INVENTORY
-from spark_jobs.transforms.mutations import expand_mutations
+from spark_jobs.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
-    REPLAYED,
     STATE,
     CarriedState,
     SensorKey,
@@ -85,21 +83,21 @@ def replay_quotas(
         has_request_quotas=resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE),
         interval=interval_of(scope),
     )
-    inventory = read_inventory(before)
     folder.mkdir(parents=True)
     try:
         verdicts = _replay_brokers(spark, scope, brokers, task)
-        mutations = _replay_mutations(scope, survey, inventory, task)
+        mutations = replay_mutations(scope, survey, task)
         if task.has_request_quotas:
             tolerance_ms = settings.tolerance_ms
-            verdicts = Counter(replay_request_quotas(spark, scope, task, tolerance_ms, mutations))
-        verdicts += _stage_mutations(mutations, task)
+            found = replay_request_quotas(spark, scope, task, tolerance_ms, mutations.rows)
+            verdicts = Counter(found)
+        verdicts += _stage_mutations(mutations.rows, task)
         for table in TABLES_OF_REPLAY:
             staged = folder / table
             put_table(staged if staged.is_dir() else None, table, scope)
     finally:
         remove_folder(folder)
-    _write_inventory(scope, inventory)
+    write_inventory(scope, mutations.inventory, mutations.handed_on)
     put_carried(_handed_on_by(before), state_digest(scope), scope)
     total = sum(verdicts.values())
     parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
@@ -173,24 +171,6 @@ def _take(files: Sequence[Path], folder: Path) -> None:
     move_files((path, folder / path.parent.name / path.name) for path in files)
 
 
-def _replay_mutations(
-    scope: RunScope, survey: Survey, inventory: PartitionInventory, task: ReplayTask
-) -> pa.Table:
-    """Return decisions on mutations and their sensors' states; ``inventory`` moves on."""
-    said = any(read_table(scope, "brokers")["uses_zookeeper"].to_pylist())
-    amounts = expand_mutations(
-        survey.mutations,
-        inventory,
-        task.resolutions,
-        task.broker_log,
-        controller_listeners=task.controller_listeners,
-        uses_zookeeper=said or survey.uses_zookeeper,
-    )
-    if not amounts.num_rows:
-        return REPLAYED.empty_table()
-    return replay_amounts(amounts, task.rules, task.carried, task.tolerances)
-
-
 def _stage_mutations(replayed: pa.Table, task: ReplayTask) -> Counter[str]:
     """Stage what REPLAYED says of mutations; return the verdicts that were not staged before.
 
@@ -224,18 +204,3 @@ def has_state(scope: RunScope) -> bool:
 def carried_states(scope: RunScope) -> dict[SensorKey, CarriedState]:
     """Return the sensors' states at the end of a day; none where it was not replayed."""
     return dict(CarriedState.of_row(row) for row in read_table(scope, "quota_state").to_pylist())
-
-
-def read_inventory(scope: RunScope) -> PartitionInventory:
-    """Return the partitions per topic as known at the end of a day."""
-    rows = read_table(scope, "topic_inventory").to_pylist()
-    return PartitionInventory({row["topic"]: row["partitions"] for row in rows})
-
-
-def _write_inventory(scope: RunScope, inventory: PartitionInventory) -> None:
-    rows = [
-        {"topic": topic, "partitions": partitions}
-        for topic, partitions in sorted(inventory.partitions.items())
-    ]
-    table = pa.Table.from_pylist(rows, schema=TOPIC_INVENTORY)
-    write_local(table, "topic_inventory", scope)

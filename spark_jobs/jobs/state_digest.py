@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from spark_jobs.jobs.day_edges import open_requests
+from spark_jobs.jobs.day_edges import handed_on, is_read_again, open_requests
+from spark_jobs.jobs.mutation_lane import open_mutations
 from spark_jobs.warehouse import RunScope, read_table
 
 _KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
@@ -18,11 +19,15 @@ _AT_THE_END = (
     "intervals",
 )  # fmt: skip
 # Not the file and line, which are others when a file was rotated.
-_RESUMED = ("at_ms", "sensor_epoch", "sensor_seq", "sample_index", "samples")
+_RESUMED = ("at_ms", "sensor_epoch", "sensor_seq", "sample_index", "samples", "bucket")
 # Numbers only, which tell requests apart.
 _READ_AGAIN = (
     "recorded_estimate_us", "correlation_id", "api_key", "throttle_time_ms", "request_bytes",
     "response_bytes",
+)  # fmt: skip
+_OF_MUTATIONS = (
+    "recorded_estimate_us", "correlation_id", "broker_id", "recorded_earliest_ms",
+    "recorded_latest_ms", "throttle_time_ms", "mutations",
 )  # fmt: skip
 
 
@@ -33,14 +38,27 @@ def state_digest(scope: RunScope) -> str:
     """
     total = xxhash.xxh3_128()
     requests = ((rows, _READ_AGAIN) for rows in open_requests(scope, _READ_AGAIN))
-    states = (_states(scope), _KEY), (read_table(scope, "topic_inventory"), ("topic",))
-    for rows, order in chain(states, requests):
+    states = (_states(scope), _KEY), (_inventory(scope), ("topic",))
+    for rows, order in chain(states, _mutations(scope), requests):
         in_order = rows.sort_by([(name, "ascending") for name in order])
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(in_order.combine_chunks())
         total.update(sink.getbuffer())
     return total.hexdigest()
+
+
+def _inventory(scope: RunScope) -> pa.Table:
+    column = "partitions_handed_on" if is_read_again(scope) else "partitions"
+    return read_table(scope, "topic_inventory", ["topic", column])
+
+
+def _mutations(scope: RunScope) -> list[tuple[pa.Table, tuple[str, ...]]]:
+    """Return the mutations to be read again, and their order."""
+    if not is_read_again(scope):
+        return []
+    rows = open_mutations(scope, handed_on(scope)).select(list(_OF_MUTATIONS))
+    return [(rows, _OF_MUTATIONS[:-1])]
 
 
 def _states(scope: RunScope) -> pa.Table:

@@ -22,7 +22,7 @@ from spark_jobs.transforms.mutations import MUTATION_COLUMNS
 _LOOKED_AT = (
     "broker_id", "api_name", "is_forwarded", "listener", "recorded_earliest_ms", "log_time_ms",
 )  # fmt: skip
-_MUTATIONS = pa.schema([REQUESTS.field(name) for name in MUTATION_COLUMNS])
+MUTATIONS = pa.schema([REQUESTS.field(name) for name in MUTATION_COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def survey_requests(spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup
     for path, index in sorted(groups):
         by_file.setdefault(path, []).append(index)
     if not by_file:
-        return Survey({}, None, frozenset(), False, _MUTATIONS.empty_table())
+        return Survey({}, None, frozenset(), False, MUTATIONS.empty_table())
     folder = place(next(iter(by_file))).parent
     found = on_workers(spark, list(by_file.items()), _survey_file, read=folder)
     first_ms: dict[int, int] = {}
@@ -67,13 +67,13 @@ def _survey_file(file: tuple[str, Sequence[int]]) -> Survey:
     serves = pc.or_(rows["is_forwarded"], _is_in(rows["api_name"], CONTROLLER_APIS))
     listeners = pc.unique(rows["listener"].filter(serves).cast(pa.string())).to_pylist()
     first = rows.group_by("broker_id").aggregate([("recorded_earliest_ms", "min")])
-    mutations = _MUTATIONS.empty_table()
+    mutations = MUTATIONS.empty_table()
     if pc.any(_is_in(rows["api_name"], MUTATION_APIS)).as_py():
         whole = parquet_file(path).read_row_groups(
             indices, columns=list(MUTATION_COLUMNS), use_threads=False
         )
         own = whole.filter(pc.is_in(whole["api_name"], pa.array(MUTATION_APIS)))
-        mutations = own.select(list(MUTATION_COLUMNS)).cast(_MUTATIONS)
+        mutations = own.select(list(MUTATION_COLUMNS)).cast(MUTATIONS)
     return Survey(
         first_ms=dict(zip(*(c.to_pylist() for c in (first["broker_id"],
                             first["recorded_earliest_ms_min"])), strict=True)),

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.jobs.logged_day import LoggedDay
-from spark_jobs.jobs.replay_quotas import read_inventory
+from spark_jobs.jobs.topic_inventory import read_inventory
 from spark_jobs.jobs.whatif_lanes import LINE_ORDER, Row, columns_of
 from spark_jobs.lab.client_log import LoggedRequest
 from spark_jobs.lab.logged_changes import changes_until, failovers

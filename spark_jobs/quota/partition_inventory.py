@@ -36,6 +36,10 @@ class PartitionInventory:
 
     partitions: dict[str, int] = field(default_factory=dict)
 
+    def copy(self) -> PartitionInventory:
+        """Return an inventory that moves on its own."""
+        return PartitionInventory(dict(self.partitions))
+
     def cost(self, api_name: str, topic: str, stated_partitions: int | None) -> int | None:
         """Return the partitions a mutation spends, or None where the log cannot tell.
 

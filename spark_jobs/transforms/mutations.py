@@ -26,6 +26,7 @@ from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.mutation_lines import decided_lines
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
+from spark_jobs.transforms.sensor_replay import EXPIRED_AFTER_MS
 
 MUTATION_COLUMNS = (
     "broker_id", "source_file", "source_line", "connection", "correlation_id", "api_name",
@@ -33,41 +34,56 @@ MUTATION_COLUMNS = (
     "recorded_earliest_ms", "recorded_latest_ms", "remote_time_us", "response_queue_time_us",
     "send_time_us", "throttle_time_ms", "mutations", "validate_only", "listener",
 )  # fmt: skip
-
-
+_LINE_ORDER = ("recorded_estimate_us", "source_file", "source_line")
 # A KRaft controller takes their topics in the order of the request (ReplicationControlManager).
 ORDERED_APIS = (CREATE_TOPICS, CREATE_PARTITIONS)
 
 
-def expand_mutations(
+MutationLine = tuple[Mapping[str, Any], int]
+"""A line with MUTATION_COLUMNS, and whether a mutation's bucket is the sensor's own."""
+
+
+def mutation_lines(
     requests: pa.Table,
-    inventory: PartitionInventory,
-    resolutions: ResolutionTable,
-    broker_log: BrokerLog | None = None,
     *,
     controller_listeners: frozenset[str] = frozenset(),
     uses_zookeeper: bool = False,
-) -> pa.Table:
-    """Return the amounts (schema AMOUNTS) of all mutation requests of one cluster and day.
+) -> list[MutationLine]:
+    """Return what tells of the mutations among ``requests``, each once, in their order.
 
-    ``requests`` has MUTATION_COLUMNS; ``inventory`` is carried forward in place. With KRaft the
-    controller's lines are the decisions. A mutation that only a broker's line tells of is none that
-    could be judged, but it moves the inventory and may have been charged to any controller.
+    With KRaft the controller's lines are the decisions. A mutation that only a broker's line tells
+    of is none that could be judged, but it moves the inventory and may have been charged to any
+    controller.
     """
     rows = [r for r in requests.to_pylist() if r["api_name"] in MUTATION_APIS]
     decided, told = decided_lines(rows, controller_listeners, uses_zookeeper=uses_zookeeper)
     ordered = [(r, SAME_BUCKET) for r in decided] + [(r, OTHER_BUCKET) for r in told]
-    ordered.sort(key=lambda r: (r[0]["recorded_estimate_us"], *_line(r[0])))
+    return sorted(ordered, key=lambda line: [line[0][name] for name in _LINE_ORDER])
+
+
+def expand_mutations(
+    lines: Iterable[MutationLine],
+    inventory: PartitionInventory,
+    resolutions: ResolutionTable,
+    broker_log: BrokerLog | None = None,
+    *,
+    uses_zookeeper: bool = False,
+) -> pa.Table:
+    """Return the amounts (schema AMOUNTS) of ``lines``; ``inventory`` moves on in place."""
     amounts = [
         amount | {"bucket_gap": gap}
-        for row, gap in ordered
+        for row, gap in lines
         for amount in _amounts_of(row, inventory, uses_zookeeper=uses_zookeeper)
     ]
     return _with_gaps(_resolve(amounts, resolutions, broker_log or BrokerLog()))
 
 
-def _line(row: Mapping[str, Any]) -> tuple[str, int]:
-    return row["source_file"], row["source_line"]
+def follow_mutations(
+    lines: Iterable[MutationLine], inventory: PartitionInventory, *, uses_zookeeper: bool = False
+) -> None:
+    """Move ``inventory`` on by ``lines``."""
+    for row, _ in lines:
+        _charged_in_order(row, inventory, uses_zookeeper)
 
 
 def _amounts_of(
@@ -133,24 +149,25 @@ def _with_gaps(amounts: pa.Table) -> pa.Table:
     """Return ``amounts`` with every controller's next one on a sensor after a charge elsewhere.
 
     Which controller took the charge of a mutation that only a broker tells of is not known, so on
-    each of them there may be fewer tokens than the log tells.
+    each of them there may be fewer tokens than the log tells, as long as such a sensor lives.
     """
     if not amounts.num_rows:
         return amounts
-    rows = amounts.select(["broker_id", "quota_user", "quota_client_id", "logged_admitted"])
+    names = ["broker_id", "quota_user", "quota_client_id", "recorded_at_ms", "logged_admitted"]
     gap = amounts["bucket_gap"].to_numpy().copy()
-    charges: dict[tuple[str, str], int] = {}
+    charged: dict[tuple[str, str], tuple[int, int]] = {}  # the last charge's row and time
     seen: dict[tuple[int, str, str], int] = {}
-    for i, (broker_id, user, client_id, is_admitted) in enumerate(
-        zip(*(c.to_pylist() for c in rows.columns), strict=True)
+    for i, (broker_id, user, client_id, at_ms, is_admitted) in enumerate(
+        zip(*(amounts[name].to_pylist() for name in names), strict=True)
     ):
         if gap[i] == OTHER_BUCKET:
-            charges[user, client_id] = charges.get((user, client_id), 0) + is_admitted
+            if is_admitted:
+                charged[user, client_id] = i, at_ms
             continue
-        known = charges.get((user, client_id), 0)
-        if known > seen.get((broker_id, user, client_id), 0):
-            gap[i] = CHARGES_MISSING
-        seen[broker_id, user, client_id] = known
+        row, charged_ms = charged.get((user, client_id), (-1, 0))
+        if row > seen.get((broker_id, user, client_id), -1):
+            gap[i] = CHARGES_MISSING if at_ms - charged_ms <= EXPIRED_AFTER_MS else gap[i]
+        seen[broker_id, user, client_id] = i
     column = amounts.schema.get_field_index("bucket_gap")
     return amounts.set_column(column, AMOUNTS.field(column), pa.array(gap))
 

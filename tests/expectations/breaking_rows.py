@@ -321,6 +321,7 @@ BREAKS: dict[str, dict[str, Break]] = {
         "one_row_per_topic": _twice(topic="twice"),
         "topic_is_not_blank": _each("topic", *_BLANK),
         "partitions_positive": _each("partitions", 0),
+        "partitions_handed_on_positive": _each("partitions_handed_on", 0),
     },
     "findings": {
         "one_row_per_finding": _twice(finding_id="f-twice"),

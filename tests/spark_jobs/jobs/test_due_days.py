@@ -7,6 +7,7 @@ import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -215,6 +216,37 @@ def test_a_day_is_due_when_the_day_before_was_audited_after_it(
     _, tuesday = two_days
     put_carried(None, state_digest(tuesday), tuesday)
     assert due(tmp_path / "a", tmp_path / "w") == {TUESDAY: "2026-11-16 was audited after it"}
+
+
+def mutation(at: dt.time, partitions: int) -> dict[str, Any]:
+    """Return a request of Monday that created a topic."""
+    at_ms = int(dt.datetime.combine(MONDAY, at, dt.UTC).timestamp() * 1000)
+    times = dict.fromkeys(("log_time_ms", "recorded_earliest_ms", "recorded_latest_ms"), at_ms)
+    topics = [{"topic": "orders", "partitions": partitions, "error_code": 0}]
+    told = {"api_name": "CREATE_TOPICS", "mutations": topics}
+    return row("requests", recorded_estimate_us=at_ms * 1000, **told, **times)
+
+
+def test_the_digest_has_the_mutations_that_are_read_again_and_the_bucket_before(
+    tmp_path: Path,
+) -> None:
+    scope = RunScope(tmp_path, "default", MONDAY)
+
+    def digest(noon: int, evening: int, tokens: float) -> str:
+        bucket = {"tokens_min": tokens, "tokens_max": tokens, "last_update_ms": 9}
+        resumed = row("quota_state")["resumes_from"] | {
+            "at_ms": mutation(dt.time(23, 49), 1)["log_time_ms"],
+            "bucket": bucket | {"debt_slack_ms": 1.0, "debt_bound": 2.0},
+        }
+        told = row("quota_state", quota_type="controller_mutation_rate", resumes_from=resumed)
+        write_rows(scope, "quota_state", [told])
+        lines = [mutation(dt.time(12), noon), mutation(dt.time(23, 55), evening)]
+        write_rows(scope, "requests", lines)
+        return state_digest(scope)
+
+    first = digest(1, 1, -3.0)
+    assert digest(2, 1, -3.0) == first
+    assert len({first, digest(1, 2, -3.0), digest(1, 1, -4.0)}) == 3
 
 
 def test_the_states_have_one_digest_in_whatever_order_they_were_written(tmp_path: Path) -> None:

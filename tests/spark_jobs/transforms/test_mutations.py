@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.partition_inventory import PartitionInventory
-from spark_jobs.transforms.mutations import MUTATION_COLUMNS, expand_mutations
+from spark_jobs.transforms.mutations import MUTATION_COLUMNS, expand_mutations, mutation_lines
+from spark_jobs.transforms.sensor_replay import EXPIRED_AFTER_MS
 from tests.spark_jobs.transforms.request_rows import quota, requests, resolutions
 from tests.tables_builder import NOON_MS
 
@@ -35,12 +36,11 @@ def expand(
 ) -> list[dict[str, Any]]:
     table = pa.Table.from_batches([requests(*rows)]).select(list(MUTATION_COLUMNS))
     held = inventory if inventory is not None else PartitionInventory()
+    lines = mutation_lines(
+        table, controller_listeners=frozenset({"CONTROLLER"}), uses_zookeeper=uses_zookeeper
+    )
     return expand_mutations(
-        table,
-        held,
-        resolutions(*quotas),
-        controller_listeners=frozenset({"CONTROLLER"}),
-        uses_zookeeper=uses_zookeeper,
+        lines, held, resolutions(*quotas), uses_zookeeper=uses_zookeeper
     ).to_pylist()
 
 
@@ -128,6 +128,16 @@ def test_a_refusal_that_only_a_broker_tells_of_was_charged_to_nobody() -> None:
     assert [a["bucket_gap"] for a in found] == [OTHER_BUCKET, SAME_BUCKET]
 
 
+def test_a_charge_of_another_controller_is_forgotten_when_no_such_sensor_is_left() -> None:
+    told = mutation("CREATE_TOPICS", ("a", 3, 0), is_forwarded=False, broker_id=2, at_ms=0)
+
+    def gap(at_ms: int) -> int:
+        return expand(told, mutation("CREATE_TOPICS", ("b", 3, 0), at_ms=at_ms))[-1]["bucket_gap"]
+
+    assert gap(EXPIRED_AFTER_MS) == CHARGES_MISSING
+    assert gap(EXPIRED_AFTER_MS + 1) == SAME_BUCKET
+
+
 def test_a_topic_of_the_brokers_default_partitions_is_not_known_any_more() -> None:
     inventory = PartitionInventory({"a": 3})
     expand(mutation("CREATE_TOPICS", ("a", None, 0)), inventory=inventory)
@@ -165,5 +175,6 @@ def test_an_older_version_is_permissive() -> None:
 
 def test_no_mutation_is_no_amount() -> None:
     table = pa.Table.from_batches([requests({})]).select(list(MUTATION_COLUMNS))
-    found = expand_mutations(table, PartitionInventory(), resolutions(quota(3.0, **MUTATIONS)))
+    assert mutation_lines(table) == []
+    found = expand_mutations([], PartitionInventory(), resolutions(quota(3.0, **MUTATIONS)))
     assert found.num_rows == 0
