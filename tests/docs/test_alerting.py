@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import subprocess
@@ -13,8 +14,11 @@ from typing import Any
 import pytest
 
 from spark_jobs.airflow_home import airflow_environment
+from spark_jobs.report.news import news_of
+from spark_jobs.report.news_text import news_text
 from spark_jobs.submit import ASSETS
 from spark_jobs.submitted_step import asset_uri
+from spark_jobs.warehouse import RunScope
 from tests.docs.pages import ROOT, blocks
 from tests.tables_builder import row, scope_in, write_rows
 
@@ -77,19 +81,30 @@ def test_the_dag_waits_for_the_asset_that_our_audit_renews(alert: Any) -> None:
     assert (asset.name, asset.uri) == (name, asset_uri(folder))
 
 
-def test_it_says_what_is_critical_and_nothing_else(alert: Any, tmp_path: Path) -> None:
-    scope = scope_in(tmp_path)
-    found = [
-        row("findings", finding_id="a", severity="critical", explanation="Not enforced."),
-        row("findings", finding_id="b", severity="warning", explanation="A little late."),
-    ]
-    write_rows(scope, "findings", found)
-    extra = {"warehouse": str(tmp_path), "cluster": scope.cluster, "day": scope.day.isoformat()}
-    events = {"quota_report": [SimpleNamespace(extra=extra)]}
-    ask = alert.task_dict["critical_findings"].python_callable
-    assert ask(triggering_asset_events=events) == [f"{scope.cluster} {scope.day}: Not enforced."]
+def test_it_tells_of_what_is_critical_once(alert: Any, tmp_path: Path) -> None:
+    first = scope_in(tmp_path)
+    second = RunScope(tmp_path, first.cluster, first.day + dt.timedelta(days=1))
+    for scope in (first, second):
+        write_rows(scope, "findings", [row("findings", severity="critical")])
+    ask = alert.task_dict["critical_news"].python_callable
+    (message,) = ask(triggering_asset_events=published(first))
+    assert message == news_text(news_of(first))
+    assert ask(triggering_asset_events=published(second)) == []
     assert ask(triggering_asset_events={}) == []
-    assert alert.task_dict["mail"].upstream_task_ids == {"critical_findings"}
+    assert alert.task_dict["mail"].upstream_task_ids == {"critical_news"}
+
+
+def test_it_does_not_tell_of_a_warning(alert: Any, tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_rows(scope, "findings", [row("findings", severity="warning")])
+    ask = alert.task_dict["critical_news"].python_callable
+    assert ask(triggering_asset_events=published(scope)) == []
+
+
+def published(scope: RunScope) -> dict[str, list[SimpleNamespace]]:
+    """Return the event of the asset that a published audit renews."""
+    extra = {"warehouse": str(scope.warehouse), "cluster": scope.cluster, "day": str(scope.day)}
+    return {"quota_report": [SimpleNamespace(extra=extra)]}
 
 
 def test_names_in_a_sentence_are_harmless_in_the_mail(alert: Any) -> None:
@@ -97,4 +112,4 @@ def test_names_in_a_sentence_are_harmless_in_the_mail(alert: Any) -> None:
 
     ti = SimpleNamespace(xcom_pull=lambda _: ["client '<script>'"])
     mail = Environment().from_string(alert.task_dict["mail"].html_content).render(ti=ti)
-    assert mail == "<ul><li>client &#39;&lt;script&gt;&#39;</li></ul>"
+    assert mail == "<pre>client &#39;&lt;script&gt;&#39;</pre>"
