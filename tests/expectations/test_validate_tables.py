@@ -94,7 +94,8 @@ def test_a_missing_column_is_a_broken_check_and_comes_first(scope: RunScope) -> 
         validate_tables(scope, "replayed")
     head, first, *_ = str(caught.value).splitlines()
     assert head.startswith("Data quality is unknown (stage replayed")
-    assert first == "- topic_inventory, rule columns_of_the_contract: missing column partitions"
+    missing = "missing column partitions_handed_on"
+    assert first == f"- topic_inventory, rule columns_of_the_contract: {missing}"
     assert written(scope, "replayed")["outcome"] == "broken"
 
 
