@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import typer
@@ -14,6 +15,7 @@ from spark_jobs.jobs.archive import choose_cluster, ignored_files, list_archive
 from spark_jobs.jobs.check_archive import check_archive
 from spark_jobs.jobs.ingest_options import IngestOptions
 
+_FILE_WIDTH = 100
 NOTHING_TO_AUDIT = 3
 """Exit code where nothing of an archive can be audited as it is."""
 
@@ -33,6 +35,8 @@ def print_check(
     if is_json:
         typer.echo(json.dumps(as_json(check)))
     else:
-        for line in page_lines(check, shutil.get_terminal_size((100, 50)).columns):
+        # A file is the same whoever wrote it, and from whichever window.
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _FILE_WIDTH
+        for line in page_lines(check, width):
             typer.echo(line)
     return 0 if check.can_be_audited else NOTHING_TO_AUDIT

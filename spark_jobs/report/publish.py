@@ -54,5 +54,5 @@ def metrics_path(warehouse: Path, cluster: str) -> Path:
 def _write_metrics(scope: RunScope, metrics: str) -> None:
     """Write a day's metrics beside its report; the last day's to where Prometheus is told of."""
     write_whole(scope.output_dir("reports") / METRICS_NAME, metrics)
-    if scope.day == days_of(scope.warehouse, scope.cluster, "findings")[-1]:
+    if scope.day >= max(days_of(scope.warehouse, scope.cluster, "findings"), default=scope.day):
         write_whole(metrics_path(scope.warehouse, scope.cluster), metrics)

@@ -104,6 +104,11 @@ def test_the_last_day_is_where_prometheus_is_told_of(tmp_path: Path) -> None:
     assert own != of_last
 
 
+def test_a_day_without_tables_has_its_metrics_too(tmp_path: Path) -> None:
+    publish_report(empty_day(tmp_path))
+    assert metrics_path(tmp_path, "default").is_file()
+
+
 def test_an_audit_publishes_its_findings_for_programs(tmp_path: Path) -> None:
     scope = write_day(scope_in(tmp_path))
     write_rows(scope, "findings", [row("findings")])
