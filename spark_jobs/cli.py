@@ -6,7 +6,7 @@ import datetime as dt
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -44,13 +44,11 @@ from spark_jobs.cli_options import (
     Snapshot,
     Timezone,
     Warehouse,
+    ingest_options,
 )
 from spark_jobs.cli_proposals import list_proposals
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse import RunScope
-
-if TYPE_CHECKING:
-    from spark_jobs.jobs.ingest_options import IngestOptions
 
 app = typer.Typer(
     name="quota-audit",
@@ -96,7 +94,7 @@ def run(
     """Audit an archive from end to end: ingest, replay, judge, validate, recommend, report."""
     from spark_jobs.jobs.run_audit import run_audit
 
-    options = _ingest_options(
+    options = ingest_options(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
         ignore_server_properties,
     )  # fmt: skip
@@ -124,7 +122,7 @@ def ingest(
     from spark_jobs.jobs.spark_session import spark_session
     from spark_jobs.jobs.table_versions import new_run
 
-    options = _ingest_options(
+    options = ingest_options(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
         ignore_server_properties,
     )  # fmt: skip
@@ -301,7 +299,7 @@ def score(
             "--warehouse scores what was audited before: leave out --broker-version, "
             "--ignore-server-logs and --bound-factor, or leave out --warehouse."
         )
-    options = _ingest_options(timezone, broker_version, None, None, None, ignore_server_logs, False)
+    options = ingest_options(timezone, broker_version, None, None, None, ignore_server_logs, False)
     request = ScoreRequest(
         capture=capture,
         options=options,
@@ -340,7 +338,7 @@ def what_if(
     if list_policies:
         print_policies()
         return
-    options = _ingest_options(timezone, broker_version, None, None, snapshot, False, False)
+    options = ingest_options(timezone, broker_version, None, None, snapshot, False, False)
     request = WhatifRequest(
         archive=archive,
         warehouse=warehouse and warehouse.absolute(),
@@ -365,28 +363,6 @@ app.command("diff")(diff)
 app.command("explain")(explain)
 app.command("apply")(apply_changes)
 app.command("rollback")(roll_back)
-
-
-def _ingest_options(
-    timezone: str,
-    broker_version: str | None,
-    listener: list[str] | None,
-    prefix: str | None,
-    snapshot: list[Path] | None,
-    ignore_server_logs: bool,
-    ignore_server_properties: bool,
-) -> IngestOptions:
-    from spark_jobs.jobs.ingest_options import IngestOptions
-
-    return IngestOptions.of(
-        timezone=timezone,
-        broker_version=broker_version,
-        listeners=listener or [],
-        prefix=prefix,
-        snapshots=tuple(snapshot or ()),
-        use_server_logs=not ignore_server_logs,
-        use_server_properties=not ignore_server_properties,
-    )
 
 
 def main() -> None:

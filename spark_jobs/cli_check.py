@@ -17,6 +17,7 @@ from spark_jobs.cli_options import (
     Prefix,
     Snapshot,
     Timezone,
+    ingest_options,
 )
 
 
@@ -44,18 +45,12 @@ def check_archive(
 
     Writes nothing and starts no Spark. Exits with 3 where nothing can be audited.
     """
-    from spark_jobs.jobs.ingest_options import IngestOptions
     from spark_jobs.jobs.print_check import print_check
 
-    options = IngestOptions.of(
-        timezone=timezone,
-        broker_version=broker_version,
-        listeners=listener or [],
-        prefix=prefix,
-        snapshots=tuple(snapshot or ()),
-        use_server_logs=not ignore_server_logs,
-        use_server_properties=not ignore_server_properties,
-    )
+    options = ingest_options(
+        timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
+        ignore_server_properties,
+    )  # fmt: skip
     code = print_check(archive, cluster, options, reads_all=reads_all, is_json=as_json)
     if code:
         raise typer.Exit(code)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from spark_jobs.places import place, usable_place
+
+if TYPE_CHECKING:
+    from spark_jobs.jobs.ingest_options import IngestOptions
 
 
 def _warehouse_option(said: str) -> Any:
@@ -214,3 +217,26 @@ Change = Annotated[
         metavar="ID",
     ),
 ]
+
+
+def ingest_options(
+    timezone: str,
+    broker_version: str | None,
+    listener: list[str] | None,
+    prefix: str | None,
+    snapshot: list[Path] | None,
+    ignore_server_logs: bool,
+    ignore_server_properties: bool,
+) -> IngestOptions:
+    """Return what the options of every command that reads an archive say."""
+    from spark_jobs.jobs.ingest_options import IngestOptions
+
+    return IngestOptions.of(
+        timezone=timezone,
+        broker_version=broker_version,
+        listeners=listener or [],
+        prefix=prefix,
+        snapshots=tuple(snapshot or ()),
+        use_server_logs=not ignore_server_logs,
+        use_server_properties=not ignore_server_properties,
+    )

@@ -9,7 +9,7 @@ import msgspec
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.follow.acknowledgement import Acknowledgement
-from spark_jobs.follow.entries_file import document_of, entry_line, text_of
+from spark_jobs.follow.entries_file import document_of, entry_of, text_of
 from spark_jobs.follow.problem import Level
 from spark_jobs.tables import SEVERITIES
 
@@ -74,11 +74,7 @@ def _document(text: str, name: str) -> Any:
 
 
 def _entry(entries: Any, place: int, name: str) -> Acknowledgement:
-    where = f"{name}, line {entry_line(entries, place)}"
-    try:
-        found = msgspec.convert(entries[place], _Entry, builtin_types=(dt.date,))
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{where}: {error}. {_HOW}") from error
+    where, found = entry_of(entries, place, name, _Entry, _HOW)
     if found.severity not in SEVERITIES:
         raise BadInputError(
             f"{where}: severity is {found.severity!r}, expected one of {', '.join(SEVERITIES)}."

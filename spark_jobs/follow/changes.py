@@ -52,10 +52,14 @@ class Change:
     """An acknowledgement in force that does not hold: the problem is worse than what was known."""
 
     @property
+    def is_there(self) -> bool:
+        """Return whether the day has it."""
+        return self.status in (Status.NEW, Status.WORSE, Status.STILL)
+
+    @property
     def is_open(self) -> bool:
         """Return whether it is there and nobody has acknowledged it as it is."""
-        is_there = self.status in (Status.NEW, Status.WORSE, Status.STILL)
-        return is_there and self.acknowledged is None
+        return self.is_there and self.acknowledged is None
 
     @property
     def is_news(self) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from spark_jobs.errors import BadInputError
+
+Entry = TypeVar("Entry")
 
 
 def document_of(text: str, name: str, list_name: str, how: str) -> Any:
@@ -27,10 +31,16 @@ def document_of(text: str, name: str, list_name: str, how: str) -> Any:
     return document
 
 
-def entry_line(entries: Any, place: int) -> int:
-    """Return the number of the line at which an entry of the list begins."""
-    line: int = entries.lc.item(place)[0]
-    return line + 1
+def entry_of(entries: Any, place: int, name: str, kind: type[Entry], how: str) -> tuple[str, Entry]:
+    """Return where an entry of the list stands in the file ``name``, and the entry.
+
+    Raises BadInputError that says where and why it is none; ``how`` ends its sentence.
+    """
+    where = f"{name}, line {entries.lc.item(place)[0] + 1}"
+    try:
+        return where, msgspec.convert(entries[place], kind, builtin_types=(dt.date,))
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{where}: {error}. {how}") from error
 
 
 def text_of(document: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.follow.entries_file import document_of, entry_line
+from spark_jobs.follow.entries_file import document_of, entry_of
 from spark_jobs.follow.owners import Owner, OwnerRule, Owners, Part
 
 LIST = "owners"
@@ -39,11 +39,7 @@ def read_owners(text: str, name: str) -> Owners:
 
 
 def _rule(entries: Any, place: int, name: str) -> OwnerRule:
-    where = f"{name}, line {entry_line(entries, place)}"
-    try:
-        found = msgspec.convert(entries[place], _Entry, builtin_types=(dt.date,))
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{where}: {error}. {_HOW}") from error
+    where, found = entry_of(entries, place, name, _Entry, _HOW)
     try:
         pattern = re.compile(found.match)
     except re.error as error:

@@ -8,7 +8,7 @@ from spark_jobs.follow.changes import Status
 from spark_jobs.pages.audits import PublishedAudit
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.page import Place, render
-from spark_jobs.report.change_words import change_in_words, gone_in_words
+from spark_jobs.report.change_words import changes_in_words, gone_in_words
 from spark_jobs.report.findings import findings_of
 from spark_jobs.report.news import news_of
 from spark_jobs.report.news_text import news_in_a_line, problem_name
@@ -31,7 +31,7 @@ def audit_page(place: Place, warehouse: Path, audit: PublishedAudit) -> str:
         audit=audit,
         found=audit.outcome,
         findings=findings[:FINDINGS_MAX],
-        course={one.finding_id: change_in_words(news, one.finding_id) for one in findings},
+        course=changes_in_words(news),
         since=news_in_a_line(news),
         errors=news.errors,
         gone=[(problem_name(one), gone_in_words(one)) for one in news.of(Status.GONE)],

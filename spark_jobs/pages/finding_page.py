@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from spark_jobs.pages import finding_words as words
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.wrong_decisions import wrong_decisions
-from spark_jobs.report.change_words import change_in_words
+from spark_jobs.report.change_words import changes_in_words
 from spark_jobs.report.findings import Finding, finding_of
 from spark_jobs.report.news import news_of
 from spark_jobs.report.published_rows import read_rows
@@ -59,7 +59,7 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
         around_ms=(finding.from_ms - margin_ms, finding.until_ms + margin_ms),
         decisions=decisions,
         decisions_total=total,
-        course=change_in_words(news, finding_id),
+        course=changes_in_words(news).get(finding_id),
         errors=news.errors,
         known_until=scope.day + dt.timedelta(days=KNOWN_DAYS),
         words=words,

@@ -9,7 +9,7 @@ from pathlib import Path
 from spark_jobs.errors import BadInputError
 from spark_jobs.follow.acknowledgement import Acknowledgement
 from spark_jobs.follow.acknowledgement_file import with_acknowledgement
-from spark_jobs.follow.changes import Change, Status
+from spark_jobs.follow.changes import Change
 from spark_jobs.places import is_in_bucket
 from spark_jobs.report.followed import (
     acknowledged_path,
@@ -62,7 +62,7 @@ def acknowledge_finding(
 
 
 def _named(changes: list[Change], finding: str, scope: RunScope) -> Change:
-    there = [c for c in changes if c.status not in (Status.GONE, Status.UNSEEN)]
+    there = [change for change in changes if change.is_there]
     found = [
         change
         for change in there

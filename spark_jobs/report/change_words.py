@@ -12,14 +12,18 @@ _WHO_LENGTH_MAX = 80
 _REASON_LENGTH_MAX = 200
 
 
-def change_in_words(news: News, finding_id: str) -> str:
-    """Return what is to say of a finding of the day, in a line; "" where that is nothing.
+def changes_in_words(news: News) -> dict[str, str]:
+    """Return what is to say of each finding of the day, in a line; "" where that is nothing.
 
     On the first audited day all is new, and nothing is said of that.
     """
-    change = news.by_finding().get(finding_id)
-    if change is None:
-        return ""
+    return {
+        finding_id: _change_in_words(change, news)
+        for finding_id, change in news.by_finding().items()
+    }
+
+
+def _change_in_words(change: Change, news: News) -> str:
     owner = news.owner(change)
     parts = [
         _course(change) if news.before is not None else "",

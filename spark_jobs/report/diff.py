@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from spark_jobs.follow.changes import Change, DayFindings, changes_of
-from spark_jobs.follow.problem import WorseWhen, problems_of
+from spark_jobs.follow.changes import Change, DayFindings
+from spark_jobs.follow.problem import problems_of
 from spark_jobs.report.decision_counts import VerdictCounts, count_decisions, verdict_counts
+from spark_jobs.report.followed import changes_on
 from spark_jobs.report.published_rows import read_rows
 from spark_jobs.report.sensors import SENSOR_COLUMNS, Sensor
 from spark_jobs.report.throttles import throttled_by_second
@@ -78,21 +79,17 @@ class Diff:
 
 def diff_of(before: RunScope, after: RunScope, settings: FollowSettings | None = None) -> Diff:
     """Return what differs between two audits, each as its run has it."""
-    settings = settings or FollowSettings()
-    worse_when = WorseWhen(settings.worse_ratio, settings.worse_decisions)
-    sides = [_side(scope) for scope in (before, after)]
-    days = _findings(before, after)
     changed: dict[tuple[str, str], int] | None = None
     examples: list[ChangedDecision] = []
     if _lines(before) == _lines(after):
         changed = {}
         for one in _changed_decisions(before, after):
-            said = tuple(_verdict(side) for side in (one.before, one.after))
-            kind = (said[0], said[1])
+            kind = _verdict(one.before), _verdict(one.after)
             changed[kind] = changed.get(kind, 0) + 1
             if len(examples) < EXAMPLES_MAX:
                 examples.append(one)
-    return Diff(sides[0], sides[1], changes_of(days, (), worse_when), changed, examples)
+    problems = changes_on(_findings(before, after), (), settings)
+    return Diff(_side(before), _side(after), problems, changed, examples)
 
 
 def _verdict(said: Mapping[str, Any] | None) -> str:

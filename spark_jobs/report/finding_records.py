@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from spark_jobs.follow.acknowledgement import Acknowledgement
-from spark_jobs.follow.changes import Change, Status
+from spark_jobs.follow.changes import Change
 from spark_jobs.follow.owners import Owner
 from spark_jobs.report.human_numbers import iso
 from spark_jobs.report.news import News
@@ -113,7 +113,7 @@ def _line(record: FindingRecord) -> str:
 
 def _records(rows: dict[str, dict[str, Any]], news: News) -> Iterator[FindingRecord]:
     for change in news.changes:
-        if change.status in (Status.GONE, Status.UNSEEN):
+        if not change.is_there:
             yield _record(change, news, _gone(change))
             continue
         for finding_id in change.problem.finding_ids:

@@ -44,8 +44,7 @@ class News:
     @property
     def acknowledged(self) -> list[Change]:
         """Return what is there and acknowledged as bad as it is."""
-        there = (Status.NEW, Status.WORSE, Status.STILL)
-        return [c for c in self.changes if c.acknowledged is not None and c.status in there]
+        return [c for c in self.changes if c.acknowledged is not None and c.is_there]
 
     @property
     def is_bad_data(self) -> bool:
@@ -54,11 +53,10 @@ class News:
 
     def by_finding(self) -> dict[str, Change]:
         """Return the change that each finding of the day belongs to, by the finding's id."""
-        there = (Status.NEW, Status.WORSE, Status.STILL)
         return {
             finding: change
             for change in self.changes
-            if change.status in there
+            if change.is_there
             for finding in change.problem.finding_ids
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.report.audit_facts import AuditFacts
-from spark_jobs.report.change_words import change_in_words, gone_in_words
+from spark_jobs.report.change_words import changes_in_words, gone_in_words
 from spark_jobs.report.first_page import first_page
 from spark_jobs.report.headline import headline
 from spark_jobs.report.news_text import problem_name
@@ -33,7 +33,7 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
         written_files=written_files(facts.scope),
         rows_max=settings.table_rows_max,
         bound_in_words=bound_in_words,
-        change_in_words=change_in_words,
+        course=changes_in_words(facts.news),
         gone_in_words=gone_in_words,
         problem_name=problem_name,
     )
