@@ -29,6 +29,7 @@ from spark_jobs.request_log.request_line import (
     NO_RESPONSE,
     ClientInformation,
     RequestLine,
+    request_begin,
 )
 from spark_jobs.request_log.text_line import BEGIN as TEXT_BEGIN
 
@@ -167,7 +168,7 @@ class RequestLines:
         return hmac.digest(self._key, b"line\0" + text, "sha256")[:8].hex().encode()
 
     def _request(self, text: bytes, found: LoggedRequest) -> bytes:
-        start = text.find(MARKER) + len(MARKER)
+        start = request_begin(text)
         if found.line.requestHeader.requestApiKey not in API_NAMES:
             self.bodies_left_out += 1
         if text.startswith(TEXT_BEGIN, start):

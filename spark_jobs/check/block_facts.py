@@ -94,7 +94,7 @@ def _take_text(look: FileLook, data: bytes, timezone: dt.tzinfo) -> None:
         for blanks in (b" ", b"  "):
             look.levels[level] += text.count(level.encode() + blanks + _MARKER)
     for name, begin in (("JSON", b"{"), ("text", b"RequestHeader(")):
-        look.formats[name] += text.count(_MARKER + begin)
+        look.formats[name] += text.count(_MARKER + begin) + text.count(_MARKER + b" " + begin)
     look.levels, look.formats = +look.levels, +look.formats
     for pattern in (_JSON_PROTOCOL, _TEXT_PROTOCOL):
         look.protocols |= {

@@ -31,7 +31,7 @@ from spark_jobs.request_log.line_walk import DEPTH_MAX, NO_TEXT, STACK_COLUMNS, 
 
 # Of line_layout.py, line_scan.py, line_fields.py and line_walk.py, which _read_lines inlines:
 # numba's cache looks at this file alone.
-KERNEL_DIGEST = "4c5a416c8d98"
+KERNEL_DIGEST = "b3753e3a9a9b"
 
 Int32s = npt.NDArray[np.int32]
 

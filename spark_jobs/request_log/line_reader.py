@@ -10,7 +10,12 @@ import msgspec
 from msgspec import UNSET
 
 from spark_jobs.request_log.api_fields import ApiFields, api_fields
-from spark_jobs.request_log.request_line import MARKER, RequestLine, decode_request_line
+from spark_jobs.request_log.request_line import (
+    MARKER,
+    RequestLine,
+    decode_request_line,
+    request_begin,
+)
 from spark_jobs.request_log.text_line import BEGIN as TEXT_BEGIN
 from spark_jobs.request_log.text_line import CutLineError, NoResponseLoggedError
 from spark_jobs.request_log.text_message import TextMessageError
@@ -68,10 +73,9 @@ def _fits_its_columns(found: LoggedRequest) -> bool:
 
 
 def _read(text: bytes) -> LoggedRequest | Reason | None:
-    start = text.find(MARKER)
+    start = request_begin(text)
     if start < 0:
         return None
-    start += len(MARKER)
     if text.find(MARKER, start) >= 0:
         return Reason.INTERLEAVED
     if not text.startswith(_JSON_BEGIN, start) or text.startswith(_OLDER_BEGINS, start):

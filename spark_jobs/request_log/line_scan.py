@@ -206,6 +206,8 @@ def json_begin(data: Bytes, p: int) -> int:
             return -1
         if data[p] == C and is_at(data, p, MARKER):
             p += len(MARKER)
+            if data[p] == BLANK:
+                p += 1
             return p if data[p] == OPEN else -1
         p += 1
     return -1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,7 +35,7 @@ TIMING_SLACK_MS = 2.5
 ADMITTED, REFUSED = 0, 89
 """Kafka: ``Errors.NONE``, ``Errors.THROTTLING_QUOTA_EXCEEDED``; other errors decide no quota."""
 
-_MARKER = b"Completed request:{"
+_JSON_BEGIN = re.compile(rb"Completed request: ?(?=\{)")
 _OF_INTEREST = tuple(
     b'"%s"' % name.encode() for name in ("PRODUCE", "ALTER_CLIENT_QUOTAS", *MUTATED_TOPICS)
 )
@@ -147,18 +148,18 @@ def read_outcomes(
     clock = LineClock(timezone)
     for text in lines:
         is_text = TEXT_MARKER in text
-        start = text.find(_MARKER)
-        if not is_text and (start < 0 or not any(name in text for name in _OF_INTEREST)):
+        begin = None if is_text else _JSON_BEGIN.search(text)
+        if not is_text and (begin is None or not any(name in text for name in _OF_INTEREST)):
             continue
         stamp = STAMP.search(text)
         at_ms = clock.epoch_ms(stamp[1]) if stamp else None
         if at_ms is None:
             continue
-        if is_text:
+        if begin is None:
             _take_text(text, broker_id, at_ms, into)
             continue
         try:
-            line = _decode_line(text[start + len(_MARKER) - 1 : text.rfind(b"}") + 1])
+            line = _decode_line(text[begin.end() : text.rfind(b"}") + 1])
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
         _take(line, broker_id, at_ms, into)

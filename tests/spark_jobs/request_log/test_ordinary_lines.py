@@ -152,6 +152,7 @@ SWAPS = [
     (rb'"requestApiKey":\d+', b'"requestApiKey":-5'),
     (rb'"requestApiKey":\d+', b'"requestApiKey":20'),
     (rb"DEBUG", b"DEBUG [data-plane-kafka-request-handler-0]"), (rb"DEBUG", b"D" * 300),
+    (rb"request:\{", b"request: {"), (rb"request:\{", b"request:  {"),
     (rb"DEBUG", b"Completed request: DEBUG"), (rb"\(kafka.request.logger\)$", b"{}"),
     (rb"\(kafka.request.logger\)$", b"(x) Completed request:{"), (rb"$", b"\r"), (rb"$", b"}"),
     (rb"^\[2026-11-21 ", b"[2026-11-21T"), (rb"^\[", b""), (rb",(\d\d\d)\]", b",<1>123]"),
@@ -255,6 +256,13 @@ def test_the_repeated_and_the_skipped_hour_are_read_as_line_by_line(
     lines = [log_line(message(), stamp) for stamp in stamps]
     cuts = data.draw(st.lists(st.integers(0, 14), max_size=3))
     assert_same(b"\n".join(lines), cuts, LogOptions(zone, None, {}))
+
+
+def test_a_blank_behind_the_marker_changes_nothing() -> None:
+    spaced = GOOD.replace(b"request:{", b"request: {")
+    assert spaced != GOOD
+    assert left(spaced + b"\n") == []
+    assert assert_same(spaced + b"\n").requests.equals(assert_same(GOOD + b"\n").requests)
 
 
 def test_brokers_are_told_by_their_listeners_as_line_by_line() -> None:

@@ -57,6 +57,13 @@ def topics(*results: tuple[str, int]) -> dict[str, Any]:
     return {"topics": [{"name": name, "errorCode": code} for name, code in results]}
 
 
+def test_a_blank_behind_the_marker_changes_nothing() -> None:
+    produce = line("PRODUCE", {}, {})
+    assert outcomes(produce).produces
+    spaced = produce.replace(b"request:{", b"request: {")
+    assert outcomes(spaced).produces == outcomes(produce).produces
+
+
 def test_a_produce_may_have_been_recorded_from_its_handler_to_its_completed_response() -> None:
     logged = outcomes(line("PRODUCE", {}, {"throttleTimeMs": 3}, throttleTimeMs=3))
     (key,), (produce,) = logged.produces.keys(), logged.produces.values()
