@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from spark_jobs.airflow_home import airflow_environment, prepare_home
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+# How long an example takes depends on the machine and what else it does, and is no rule.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 # In a process of pytest-xdist the main module is no file, which pyspark takes for its doctests.
 vars(sys.modules["__main__"]).setdefault("__file__", str(ROOT / "tests" / "conftest.py"))
@@ -49,7 +54,7 @@ def spark() -> Iterator[SparkSession]:
     """Two workers, two shuffle partitions: small enough to be quick, enough to lose an order."""
     from spark_jobs.jobs.spark_session import spark_session
 
-    settings = SparkSettings(
+    spark_settings = SparkSettings(
         master="local[2]",
         driver_memory="1g",
         shuffle_partitions=2,
@@ -57,7 +62,7 @@ def spark() -> Iterator[SparkSession]:
     )
     # Its last words come when pytest has closed the streams that Airflow's logging writes to.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    with spark_session("tests", settings) as session:
+    with spark_session("tests", spark_settings) as session:
         yield session
 
 

@@ -107,9 +107,7 @@ def various() -> list[tuple[Log, Audited]]:
     return [(log, audited(log)) for log in logs]
 
 
-@settings(
-    max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(traffic=traffics())
 def test_every_throttle_is_explained_at_a_time_its_line_admits(traffic: Traffic) -> None:
     log = logged(traffic)
@@ -122,9 +120,7 @@ def test_every_throttle_is_explained_at_a_time_its_line_admits(traffic: Traffic)
     assert (result.recorded_at_ms <= log.events.latest_ms).all()
 
 
-@settings(
-    max_examples=15, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=15, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(traffic=traffics())
 def test_the_order_is_one_that_the_lines_admit(traffic: Traffic) -> None:
     log = logged(traffic)

@@ -170,7 +170,7 @@ def in_force_with(others: list[QuotaValue], changes: list[QuotaAlteration]) -> l
 
 @each_target
 @given(st.data())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_every_alteration_is_in_the_text_or_refused_and_the_rollback_is_the_inverse(
     target: str, data: st.DataObject
 ) -> None:

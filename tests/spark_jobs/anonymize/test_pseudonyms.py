@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spark_jobs.anonymize import pseudonyms as room
@@ -26,7 +26,6 @@ def utf8_bytes(text: str) -> int:
     return len(text.encode("utf-8"))
 
 
-@settings(deadline=None)
 @given(NAMES, NAMES)
 def test_different_names_have_different_pseudonyms(one: str, other: str) -> None:
     names = Pseudonyms(KEY)
@@ -35,7 +34,6 @@ def test_different_names_have_different_pseudonyms(one: str, other: str) -> None
     assert names.address(one) != names.address(other)
 
 
-@settings(deadline=None)
 @given(NAMES)
 def test_a_pseudonym_has_as_many_bytes_as_its_name(name: str) -> None:
     names = Pseudonyms(KEY)
@@ -43,13 +41,11 @@ def test_a_pseudonym_has_as_many_bytes_as_its_name(name: str) -> None:
         assert utf8_bytes(pseudonym) == utf8_bytes(name)
 
 
-@settings(deadline=None)
 @given(NAMES)
 def test_the_same_key_gives_the_same_pseudonym(name: str) -> None:
     assert Pseudonyms(KEY).name(name, TOPIC) == Pseudonyms(KEY).name(name, Kind.GROUP)
 
 
-@settings(deadline=None)
 @given(st.text(LETTERS, min_size=6, max_size=40))
 def test_another_key_gives_another_pseudonym(name: str) -> None:
     first, second = Pseudonyms(KEY).name(name, TOPIC), Pseudonyms(KEY[::-1]).name(name, TOPIC)
@@ -70,7 +66,6 @@ def test_all_short_names_have_pseudonyms_of_their_own(
     assert {name for name in everything & kept if found[name] != name} == set()
 
 
-@settings(deadline=None)
 @given(st.lists(NAMES, unique=True, max_size=20))
 def test_no_name_becomes_one_that_kafka_gives_a_meaning(several: list[str]) -> None:
     names = Pseudonyms(KEY)
@@ -83,7 +78,6 @@ def test_names_with_a_meaning_stay(name: str) -> None:
     assert Pseudonyms(KEY).name(name, TOPIC) == name
 
 
-@settings(deadline=None)
 @given(NAMES)
 def test_what_parts_a_name_stays_at_its_place(name: str) -> None:
     pseudonym = Pseudonyms(KEY).name(name, TOPIC)

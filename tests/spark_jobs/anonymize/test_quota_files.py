@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
@@ -98,7 +98,6 @@ def test_a_copied_journal_has_the_same_changes_on_the_same_lines() -> None:
         assert word not in copy
 
 
-@settings(deadline=None)
 @given(st.text("ab-'\" \\$é日", min_size=1, max_size=8))
 def test_a_journals_names_may_hold_what_a_shell_reads(name: str) -> None:
     quoted = "'" + name.replace("'", "'\\''") + "'"

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
@@ -88,7 +88,6 @@ def test_a_user_has_the_pseudonym_that_it_has_in_requests() -> None:
     assert quote(NAMES.name("CN=alice,O=My Org", Kind.PRINCIPAL), safe="") in line
 
 
-@settings(deadline=None)
 @given(
     st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=20),
     st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20),

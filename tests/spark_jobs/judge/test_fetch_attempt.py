@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.judge.fetch_attempt import (
@@ -151,7 +151,6 @@ def test_the_widest_record_interval_of_the_window_widens_the_slack() -> None:
 
 
 @given(st.lists(st.floats(1.0, 4e6), min_size=1, max_size=12), st.floats(0.0, 4e5))
-@settings(deadline=None)
 def test_tries_of_growing_data_are_never_accused(sizes: list[float], more: float) -> None:
     growing = sorted(sizes)
     rows = fetches(*((size, True) for size in growing), (growing[-1] + more, False))

@@ -53,7 +53,7 @@ def test_a_broker_that_does_as_configured_needs_no_hypothesis() -> None:
     assert explained(honest, FORMER, DEFAULT_USER) == []
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(
     st.floats(0.3, 3.0).filter(lambda f: abs(f - 1) > 0.03),
     st.integers(0, 10_000),

@@ -137,7 +137,7 @@ READERS = {
 
 @pytest.mark.parametrize("window", WINDOWS, ids=lambda window: str(window.profile))
 @given(**READERS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_nobody_is_accused(
     window: Window, seed: int, backlog: int, per_s: int, off_ms: int
 ) -> None:
@@ -147,7 +147,7 @@ def test_nobody_is_accused(
 
 
 @given(seed=st.integers(0, 2**32), off_ms=st.sampled_from([3, 8, 40]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_try_that_is_throttled_twice_as_long_is_found_and_no_other(
     seed: int, off_ms: int
 ) -> None:

@@ -111,7 +111,7 @@ RECORDS = st.lists(st.tuples(GAPS, st.integers(0, 3), st.integers(0, 3)), min_si
 
 @pytest.mark.parametrize("profile", PROFILES)
 @given(records=RECORDS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_without_a_doubt_all_admissible_times_give_one_window(
     profile: RateProfile, records: list[tuple[int, int, int]]
 ) -> None:

@@ -325,7 +325,7 @@ ANY_CLIENT = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(logs(), st.lists(DECISIONS, max_size=12), ANY_CLIENT, st.none() | st.integers(0, 600))
 def test_whatever_happens(
     log: dict[str, list[LoggedRequest]],
@@ -363,7 +363,7 @@ def _check_order(key: str, log: list[LoggedRequest], sendings: tuple[Sending, ..
         assert len(overlapping) <= in_flight
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(logs(), st.integers(1_000, 50_000), st.integers(1_000, 50_000))
 def test_a_broker_quota_loses_nothing_and_serves_everything_in_the_end(
     log: dict[str, list[LoggedRequest]], produced: int, fetched: int

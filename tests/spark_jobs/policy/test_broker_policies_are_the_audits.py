@@ -94,7 +94,7 @@ def same(decisions: list[Decision], throttles: list[int], rates: list[float]) ->
     np.testing.assert_array_equal([decision.measured for decision in decisions], rates)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=ROWS, profile=PROFILES, samples=SAMPLES, window_s=WINDOWS_S)
 def test_produces_are_throttled_as_replay_rate_throttles(
     rows: list[Row], profile: RateProfile, samples: int, window_s: int
@@ -109,7 +109,7 @@ def test_produces_are_throttled_as_replay_rate_throttles(
     same(decisions, *kernel_throttles(rows, RECORD, [0] * len(rows), NO_THROTTLE_MAX, states))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=ROWS, profile=PROFILES, samples=SAMPLES, window_s=WINDOWS_S)
 def test_fetches_are_throttled_and_taken_back_as_replay_rate_does(
     rows: list[Row], profile: RateProfile, samples: int, window_s: int
@@ -129,7 +129,7 @@ def test_fetches_are_throttled_and_taken_back_as_replay_rate_does(
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=ROWS, profile=PROFILES, samples=SAMPLES, window_s=WINDOWS_S)
 def test_request_time_is_throttled_as_replay_rate_throttles(
     rows: list[Row], profile: RateProfile, samples: int, window_s: int
@@ -162,7 +162,7 @@ def replayed(policy: MutationQuota, rows: list[MutationRow]) -> list[Decision]:
     return decisions
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     rows=mutation_rows(st.one_of(PARTITIONS, PARTITIONS, st.just(math.nan))),
     samples=SAMPLES,
@@ -198,7 +198,7 @@ def test_mutations_are_decided_as_replay_token_bucket_decides(
     np.testing.assert_array_equal(known, expected.is_state_known)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=mutation_rows(PARTITIONS))
 def test_the_documents_token_bucket_is_the_brokers_where_int32_has_room(
     rows: list[MutationRow],

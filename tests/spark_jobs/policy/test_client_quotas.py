@@ -41,7 +41,7 @@ change = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(change, max_size=12), st.sampled_from(RULES))
 def test_after_each_change_the_sensor_and_bound_are_the_timelines(
     changes: list[object], rule: LevelRule

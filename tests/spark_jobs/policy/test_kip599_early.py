@@ -227,7 +227,7 @@ def test_a_bad_configuration_is_refused_with_the_rule(
     assert rule in refused.value.rule
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(0, 40_000), st.integers(0, 300)), max_size=20))
 def test_the_told_throttle_is_never_too_short_nor_a_millisecond_too_long(
     steps: list[tuple[int, int]],

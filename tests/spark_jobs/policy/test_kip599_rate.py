@@ -117,7 +117,7 @@ def test_after_unknown_partitions_an_admission_is_uncertain_and_a_refusal_is_not
     assert policy.decide(create(1, at_s=101)).findings == ()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 120_000), st.integers(0, 300)), max_size=30))
 def test_it_admits_exactly_while_the_grids_total_is_within_the_quota(
     steps: list[tuple[int, int]],

@@ -89,7 +89,7 @@ def test_without_a_quota_in_force_nothing_is_spread() -> None:
     assert measured(policy.decide(create(1, at_s=99, user="bob"))) == [7.0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 130), st.integers(0, 500)), max_size=12))
 def test_without_overshoot_tokens_are_the_room_that_is_left_in_the_grid(steps: list[Step]) -> None:
     bucket = Kip599TokenBucket.configured(EXAMPLE)
@@ -105,7 +105,7 @@ def test_without_overshoot_tokens_are_the_room_that_is_left_in_the_grid(steps: l
         assert one.measured == pytest.approx(Q * S - other.measured * S)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 900), st.lists(st.integers(0, 99), max_size=10))
 def test_after_one_overshoot_both_decide_alike_until_its_sample_leaves(
     burst: int, later_s: list[int]

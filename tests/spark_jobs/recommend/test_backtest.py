@@ -16,7 +16,7 @@ from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
 from tests.tables_builder import NOON_MS, Row, row, table_of
 
 # The first example compiles the kernel, which takes seconds: no deadline.
-rule_settings = settings(deadline=None, max_examples=25)
+rule_settings = settings(max_examples=25)
 profiles = st.sampled_from(list(RateProfile))
 bounds = st.sampled_from([100.0, 1_000.0, 7_777.0])
 # Gaps below, at and above a sample, a window of 11 and the end of everything remembered.

@@ -198,7 +198,7 @@ def sensor_rows(name: str, recorded: list[tuple[int, float]]) -> list[Row]:
 
 
 @given(st.tuples(requests, requests, requests), st.booleans())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_each_merge_applied_alone_and_all_together_throttle_nobody_in_the_replay(
     recorded: tuple[list, ...], is_set: bool
 ) -> None:
@@ -216,7 +216,7 @@ def test_each_merge_applied_alone_and_all_together_throttle_nobody_in_the_replay
 
 
 @given(st.tuples(requests, requests))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_merged_traffic_is_what_one_bucket_would_have_recorded(recorded: tuple[list, ...]) -> None:
     bound = 1e9
     apart = [

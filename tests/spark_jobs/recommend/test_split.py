@@ -227,7 +227,7 @@ rates = st.sampled_from([2_000.0, 30_000.0, 120_000.0])
 
 
 @given(etl=rates, app=rates, bound=st.sampled_from([10_000.0, 50_000.0]))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_both_parts_of_a_bucket_are_the_whole_of_it(etl: float, app: float, bound: float) -> None:
     data = ds.dataset(table_of("decisions", crowd(etl, app, bound)))
     (parts,) = parts_of(data, {KEY: ("etl",)})
@@ -240,7 +240,7 @@ def test_both_parts_of_a_bucket_are_the_whole_of_it(etl: float, app: float, boun
 
 
 @given(etl=st.integers(30, 200), app=st.integers(1, 60))
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 def test_a_split_leaves_the_neighbours_hardly_throttled_and_sums_up_to_what_is_left(
     etl: int, app: int
 ) -> None:

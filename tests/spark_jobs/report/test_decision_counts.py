@@ -43,7 +43,7 @@ def test_the_use_of_a_quota_is_taken_against_the_bound_of_the_moment(tmp_path: P
     assert (use.bound_min, use.bound_max, use.rate_max) == (100.0, 1000.0, 300.0)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     values=st.lists(
         st.tuples(st.sampled_from(["a", "b", None]), st.integers(-5, 5)), min_size=1, max_size=300

@@ -6,7 +6,7 @@ import json
 import pkgutil
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs import report
@@ -33,13 +33,11 @@ def test_the_examples_in_the_docstrings_hold(name: str) -> None:
     assert failed == 0, f"{failed} of {tried} examples of {name} fail"
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_no_name_reaches_the_page_with_a_character_nobody_sees(name: str) -> None:
     assert visible(name).isprintable()
 
 
-@settings(deadline=None)
 @given(st.text(), st.integers(10, 200))
 def test_a_shortened_name_keeps_its_length_and_both_ends(name: str, length_max: int) -> None:
     short = shortened(name, length_max)
@@ -55,13 +53,11 @@ def test_a_code_nobody_described_is_readable() -> None:
     assert in_words("some_new_reason", REASONS) == "some new reason"
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
 def test_a_share_says_none_or_all_only_where_it_is_so(part: int, rest: int) -> None:
     assert share(part, part + rest) not in ("0 %", "100 %", "0.0 %", "100.0 %")
 
 
-@settings(deadline=None)
 @given(st.floats(1.0, 1e15))
 def test_a_byte_rate_is_a_number_people_can_read(value: float) -> None:
     divisor, _ = byte_step(value)

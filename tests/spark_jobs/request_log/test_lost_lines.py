@@ -79,7 +79,7 @@ def test_the_only_connection_of_a_client_is_the_one_that_carried_what_is_missing
 
 
 @pytest.mark.parametrize("per_connection", [False, True], ids=["Java", "counter per connection"])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(instances=st.integers(1, 5), hosts=st.integers(1, 3), seed=st.integers(0, 1000))
 def test_what_many_instances_of_one_client_id_lost_is_found_and_nothing_else(
     *, per_connection: bool, instances: int, hosts: int, seed: int
@@ -104,7 +104,7 @@ def test_what_many_instances_of_one_client_id_lost_is_found_and_nothing_else(
     assert len(lost) - 3 * instances <= missing(gaps) <= len(lost)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000))
 def test_every_lost_request_was_recorded_within_its_gap(seed: int) -> None:
     sent = Sent()

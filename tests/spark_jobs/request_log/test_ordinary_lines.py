@@ -197,7 +197,7 @@ LINES = bent_lines() | st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(LINES, max_size=12), st.lists(st.integers(0, 12), max_size=3), st.booleans())
 def test_whatever_the_lines_are_they_are_read_as_line_by_line(
     lines: list[bytes], cuts: list[int], ends: bool

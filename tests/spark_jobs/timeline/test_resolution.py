@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.tables import DEFAULT, QUOTA_LEVELS
@@ -217,7 +217,6 @@ def walk(
     return enabled != EnabledLevels.NONE, *tags, *held
 
 
-@settings(deadline=None)
 @given(exact_events(), st.integers(0, 61), st.sampled_from(["alice", "eve"]), st.booleans())
 def test_what_resolves_at_a_time_is_what_a_walk_over_the_events_finds(
     events: list[QuotaEvent], at_ms: int, user: str, forgets: bool

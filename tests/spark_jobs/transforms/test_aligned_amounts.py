@@ -83,7 +83,7 @@ def sensors(draw: st.DrawFn) -> list[Row]:
 
 
 @given(sensors(), st.sets(st.integers(1, 48), max_size=6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_nothing_is_lost_and_sensors_stay_contiguous(rows: list[Row], cuts: set[int]) -> None:
     batches = aligned(rows, cuts)
     assert all(batch.schema.equals(ALIGNED_AMOUNTS) for batch in batches)
@@ -101,7 +101,7 @@ def test_nothing_is_lost_and_sensors_stay_contiguous(rows: list[Row], cuts: set[
 
 
 @given(sensors(), st.sets(st.integers(1, 48), max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_where_batches_are_cut_changes_nothing(rows: list[Row], cuts: set[int]) -> None:
     assert rows_of(aligned(rows, cuts)) == rows_of(aligned(rows))
 

@@ -44,7 +44,7 @@ def full_bucket() -> Bucket:
 
 
 @given(TOPICS, CUTS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_sensors_rows_come_out_once_in_their_order_wherever_batches_were_cut(
     topics: list[int], cuts: set[int]
 ) -> None:
@@ -72,7 +72,7 @@ ASKED = st.tuples(
 
 
 @given(st.lists(ASKED, min_size=1, max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
     asked: list[tuple[Any, ...]],
 ) -> None:

@@ -106,7 +106,7 @@ def clients_reading_on(draw: st.DrawFn) -> tuple[list[Row], list[int]]:
 
 
 @given(clients_reading_on())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_clients_that_read_on_are_never_accused(logged: tuple[list[Row], list[int]]) -> None:
     rows, sensors = logged
     if not rows:
@@ -122,7 +122,7 @@ def test_clients_that_read_on_are_never_accused(logged: tuple[list[Row], list[in
     sizes=st.lists(SIZES, min_size=1, max_size=5).map(sorted),
     more=st.floats(1.0, 4e6),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_last_try_above_what_was_handed_out_is_accused_and_was_that(
     sizes: list[float], more: float
 ) -> None:

@@ -101,7 +101,7 @@ def cuts(draw: st.DrawFn, rows: list[Row]) -> int:
 
 
 @given(st.data(), logs(), LATE, PIECES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_wherever_a_log_of_produces_is_cut_it_is_decided_as_one(
     data: st.DataObject, log: list[Row], late_ms: list[int], pieces: set[int]
 ) -> None:
@@ -111,7 +111,7 @@ def test_wherever_a_log_of_produces_is_cut_it_is_decided_as_one(
 
 
 @given(st.data(), reads(), LATE, PIECES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_wherever_a_log_of_fetches_is_cut_it_is_decided_as_one(
     data: st.DataObject, log: list[Row], late_ms: list[int], pieces: set[int]
 ) -> None:

@@ -108,7 +108,7 @@ def assert_decided_as_one(rows: list[Row], cut: int) -> None:
 # A stretch ends where the bucket is full again, or after so many requests.
 @pytest.mark.parametrize("requests_max", [2000, 2])
 @given(st.data(), logs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_wherever_a_log_of_mutations_is_cut_it_is_decided_as_one(
     requests_max: int, data: st.DataObject, rows: list[Row]
 ) -> None:

@@ -48,7 +48,7 @@ def ended(lane: RateLane) -> pa.Table:
 
 
 @given(logs(), st.sets(st.integers(1, 60), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_where_produces_are_cut_changes_nothing(rows: list[Row], cuts: set[int]) -> None:
     whole, parts = opened(), opened()
     assert by_sensor(decided(parts, rows, cuts)) == by_sensor(decided(whole, rows))
@@ -57,14 +57,14 @@ def test_where_produces_are_cut_changes_nothing(rows: list[Row], cuts: set[int])
 
 
 @given(reads(), st.sets(st.integers(1, 60), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_where_fetches_are_cut_changes_nothing(rows: list[Row], cuts: set[int]) -> None:
     found = by_sensor(decided(opened(FETCHES), rows, cuts))
     assert found == by_sensor(decided(opened(FETCHES), rows))
 
 
 @given(logs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_row_is_decided_once_and_in_a_place_of_its_own(rows: list[Row]) -> None:
     found = decided(opened(), rows)
     assert sorted(r["source_line"] for r in found) == [r["source_line"] for r in rows]
@@ -73,7 +73,7 @@ def test_every_row_is_decided_once_and_in_a_place_of_its_own(rows: list[Row]) ->
 
 
 @given(logs())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_as_estimated_every_rate_is_what_the_readable_rule_says(rows: list[Row]) -> None:
     rates: dict[tuple[str, int], Rate] = {}
     found = {r["source_line"]: r for r in decided(opened(AsEstimated()), rows)}

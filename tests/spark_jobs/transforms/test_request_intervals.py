@@ -44,7 +44,7 @@ from tests.tables_builder import NOON_MS
     rows_min=st.sampled_from([3, 2_048]),
     chance=st.randoms(use_true_random=False),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_what_a_broker_throttles_is_inside_the_interval(
     sent: list[tuple[Any, ...]],
     share: float,
@@ -68,7 +68,7 @@ def test_what_a_broker_throttles_is_inside_the_interval(
 
 
 @given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_rows_come_out_once_each_in_order_with_two_columns_more(
     sent: list[tuple[Any, ...]], cuts: set[int]
 ) -> None:
@@ -82,14 +82,14 @@ def test_rows_come_out_once_each_in_order_with_two_columns_more(
 
 
 @given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_where_batches_are_cut_changes_nothing(sent: list[tuple[Any, ...]], cuts: set[int]) -> None:
     rows = rows_logged(sent, 5.0)
     assert intervals(rows, sorted(cuts)) == intervals(rows)
 
 
 @given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_rows_that_are_settled_early_have_the_same_interval(
     sent: list[tuple[Any, ...]], cuts: set[int]
 ) -> None:
@@ -101,7 +101,7 @@ def test_rows_that_are_settled_early_have_the_same_interval(
 
 
 @given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_rows_that_overlap_come_out_together(sent: list[tuple[Any, ...]], cuts: set[int]) -> None:
     with gathering(3, 16_384):
         sensor = RequestIntervals(nothing_recorded())

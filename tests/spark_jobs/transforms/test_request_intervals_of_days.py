@@ -51,7 +51,7 @@ def intervals_of_two_days(
     profile=st.sampled_from([RateProfile.RATE_3_3, RateProfile.RATE_3_8]),
     chance=st.randoms(use_true_random=False),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_a_broker_throttles_after_midnight_is_inside_what_is_handed_on(
     before: list[tuple[Any, ...]],
     after: list[tuple[Any, ...]],

@@ -83,7 +83,7 @@ def sorted_amounts(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @given(sorted_amounts())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_every_decision_is_what_the_readable_rule_says(rows: list[dict[str, Any]]) -> None:
     rates: dict[tuple[int, str], Rate] = {}
     for row, decided in zip(rows, decisions(replay(rows)), strict=True):
@@ -98,7 +98,7 @@ def test_every_decision_is_what_the_readable_rule_says(rows: list[dict[str, Any]
 
 
 @given(sorted_amounts(), st.lists(st.integers(0, 120), max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_where_batches_are_cut_changes_nothing(rows: list[dict[str, Any]], cuts: list[int]) -> None:
     cut, whole = replay(rows, [min(c, len(rows)) for c in cuts]), replay(rows)
     assert decisions(cut) == decisions(whole)
@@ -106,7 +106,7 @@ def test_where_batches_are_cut_changes_nothing(rows: list[dict[str, Any]], cuts:
 
 
 @given(sequences, st.integers(0, 40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_day_that_takes_over_the_states_goes_on_as_if_never_cut(
     sequence: list[tuple[int, int]], cut: int
 ) -> None:

@@ -172,7 +172,7 @@ def shared_rows(draw: st.DrawFn) -> Row:
 
 
 @given(st.lists(shared_rows(), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_who_is_accused_differs_from_the_replay_to_the_side_named(rows: list[Row]) -> None:
     found = settled(*rows)
     for before, row in zip(rows, found, strict=True):

@@ -100,7 +100,7 @@ def test_a_name_reaches_the_tool_as_it_is_and_runs_nothing(fake_tool: Path, name
 
 
 @given(names, names)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_any_name_reaches_the_tool_as_it_is(fake_tool: Path, user: str, client_id: str) -> None:
     # The fake tool's own records end in a line break: names keep theirs inside a record.
     script = apply_script(alteration(f"{user}.", f"{client_id}."))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pygohcl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.alter.render import render
@@ -48,7 +48,6 @@ def test_every_resource_is_as_the_providers_schema_wants_it(which: str) -> None:
 
 
 @given(names)
-@settings(deadline=None)
 def test_any_name_is_read_back_as_it_is(name: str) -> None:
     composed = unicodedata.normalize("NFC", name)
     assert pygohcl.loads(f"a = {quoted(name)}") == {"a": composed}
