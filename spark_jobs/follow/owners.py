@@ -52,6 +52,11 @@ class Owners:
                 return rule.owner
         return None
 
+    def team_of(self, user: str | None, client_id: str | None, day: dt.date) -> str | None:
+        """Return the name of the team whose client it is; None: nobody's."""
+        owner = self.of(user or "", client_id or "", day)
+        return None if owner is None else owner.team
+
     def teams(self) -> tuple[Owner, ...]:
         """Return all owners, each once, in the order of the file."""
         return tuple(dict.fromkeys(rule.owner for rule in self.rules))

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from spark_jobs.report.change_results import ChangeResult, change_results_of
 from spark_jobs.report.decision_counts import (
+    DecisionCount,
     SensorUse,
     VerdictCounts,
     count_decisions,
@@ -27,11 +28,15 @@ from spark_jobs.warehouse import RunScope
 
 @dataclass(frozen=True, slots=True)
 class AuditFacts:
-    """One run's facts; ``span_ms`` is the log's first and last request in epoch ms."""
+    """One run's facts; ``span_ms`` is the log's first and last request in epoch ms.
+
+    ``team``: those of one owner's clients only; None: of all.
+    """
 
     scope: RunScope
     brokers: tuple[Broker, ...]
     span_ms: tuple[int, int] | None
+    counted: tuple[DecisionCount, ...]
     verdicts: VerdictCounts
     findings: tuple[Finding, ...]
     uses: dict[Sensor, SensorUse]
@@ -43,6 +48,7 @@ class AuditFacts:
     agreement: Agreement
     news: News
     applied: tuple[ChangeResult, ...] = ()
+    team: str | None = None
 
     def broker(self, broker_id: int) -> Broker | None:
         """Return the broker with this id, if it is known."""
@@ -71,6 +77,7 @@ def gather(scope: RunScope) -> AuditFacts:
         scope=scope,
         brokers=brokers,
         span_ms=span_of(brokers),
+        counted=tuple(counted),
         verdicts=verdict_counts(counted),
         findings=findings_of(scope),
         uses=uses,

@@ -15,7 +15,8 @@ NOT_AS_PREDICTED = "not_as_predicted"
 class ChangeResult:
     """One applied change; ``is_kept`` says that throttling is no more than predicted."""
 
-    entity: str
+    quota_user: str | None
+    quota_client_id: str | None
     quota_type: str
     applied_ms: int
     value_before: float | None
@@ -27,6 +28,11 @@ class ChangeResult:
     explanation: str
 
     @property
+    def entity(self) -> str:
+        """Return whose quota it is, as people say it."""
+        return entity_name(self.quota_user, self.quota_client_id)
+
+    @property
     def is_kept(self) -> bool:
         """Return whether it did what was predicted, or nobody came to see."""
         return self.result != NOT_AS_PREDICTED
@@ -35,10 +41,9 @@ class ChangeResult:
 def change_results_of(scope: RunScope) -> tuple[ChangeResult, ...]:
     """Return the applied changes, those that did not as predicted first, then the newest first."""
     rows = read_table(scope, "change_results").to_pylist()
-    names = set(ChangeResult.__dataclass_fields__) - {"entity", "explanation"}
+    names = set(ChangeResult.__dataclass_fields__) - {"explanation"}
     found = [
         ChangeResult(
-            entity=entity_name(row["quota_user"], row["quota_client_id"]),
             explanation=visible(row["explanation"]),
             **{name: row[name] for name in names},
         )

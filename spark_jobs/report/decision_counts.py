@@ -89,7 +89,7 @@ def count_decisions(scope: RunScope) -> list[DecisionCount]:
     return [] if counted is None else counted.to_pylist()
 
 
-def verdict_counts(counted: list[DecisionCount]) -> VerdictCounts:
+def verdict_counts(counted: Iterable[DecisionCount]) -> VerdictCounts:
     """Return the verdicts of ``counted`` (what :func:`count_decisions` returns)."""
     by_verdict: Counter[str] = Counter()
     by_reason: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def verdict_counts(counted: list[DecisionCount]) -> VerdictCounts:
     return VerdictCounts(dict(sorted(by_verdict.items())), dict(reasons))
 
 
-def sensor_uses(counted: list[DecisionCount]) -> dict[Sensor, SensorUse]:
+def sensor_uses(counted: Iterable[DecisionCount]) -> dict[Sensor, SensorUse]:
     """Return what each sensor of ``counted`` saw, sensors in order of their key."""
     by_sensor: dict[Sensor, list[dict[str, Any]]] = {}
     for row in counted:

@@ -9,6 +9,7 @@ from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.audit_outcome import outcome_of, outcome_path, outcome_text
 from spark_jobs.report.finding_records import FINDINGS_NAME, finding_lines
 from spark_jobs.report.metrics import METRICS_NAME, metrics_text
+from spark_jobs.report.owner_pages import owner_pages, stale_pages
 from spark_jobs.report.page import render
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse import RunScope, days_of
@@ -33,13 +34,19 @@ def report_path(scope: RunScope) -> Path:
 def publish_report(
     scope: RunScope, settings: ReportSettings | None = None, dag_run_id: str | None = None
 ) -> Published:
-    """Write the page and the outcome of an audited day; return where they are."""
+    """Write the pages and the outcome of an audited day; return where they are."""
     facts = gather(scope)
-    page = render(facts, settings or ReportSettings())
+    settings = settings or ReportSettings()
+    page = render(facts, settings)
     outcome = outcome_text(outcome_of(facts, dag_run_id))
     folder = scope.output_dir("reports")
     write_whole(folder / FINDINGS_NAME, finding_lines(scope, facts.news))
     _write_metrics(scope, metrics_text(facts))
+    written = set()
+    for name, text in owner_pages(facts, settings):
+        written.add(write_whole(folder / name, text).name)
+    for name in list(stale_pages(scope, written)):
+        (folder / name).unlink()
     return Published(
         report=write_whole(report_path(scope), page),
         outcome=write_whole(outcome_path(scope), outcome),

@@ -32,8 +32,14 @@ class EntityTimeline:
     """Every value one entity's quota had during the log, in order of time."""
 
     quota_type: str
-    entity: str
+    quota_user: str | None
+    quota_client_id: str | None
     held: tuple[HeldBound, ...]
+
+    @property
+    def entity(self) -> str:
+        """Return whose quota it is, as people say it."""
+        return entity_name(self.quota_user, self.quota_client_id)
 
 
 def quota_timelines(scope: RunScope, span_ms: tuple[int, int]) -> tuple[EntityTimeline, ...]:
@@ -44,8 +50,10 @@ def quota_timelines(scope: RunScope, span_ms: tuple[int, int]) -> tuple[EntityTi
     rows = read_rows(scope, "quota_changes", TABLES["quota_changes"].names, begun & not_over)
     ordered = sorted(rows.to_pylist(), key=_order)
     return tuple(
-        EntityTimeline(quota_type, name, tuple(_held(row, span_ms) for row in group))
-        for (quota_type, name, *_), group in groupby(ordered, key=_entity)
+        EntityTimeline(
+            quota_type, user or None, client_id or None, tuple(_held(row, span_ms) for row in group)
+        )
+        for (quota_type, _, user, client_id), group in groupby(ordered, key=_entity)
     )
 
 
