@@ -8,10 +8,12 @@ from spark_jobs.follow.changes import Status
 from spark_jobs.pages.audits import PublishedAudit
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.page import Place, render
+from spark_jobs.pages.whose import team_of
 from spark_jobs.report.change_words import changes_in_words, gone_in_words
 from spark_jobs.report.findings import findings_of
 from spark_jobs.report.news import news_of
 from spark_jobs.report.news_text import news_in_a_line, problem_name
+from spark_jobs.report.owner_pages import is_owner_page
 
 FINDINGS_MAX = 200
 CLIENTS_MAX = 10
@@ -38,5 +40,7 @@ def audit_page(place: Place, warehouse: Path, audit: PublishedAudit) -> str:
         findings_left=max(len(findings) - FINDINGS_MAX, 0),
         throttled=throttled[:CLIENTS_MAX],
         throttled_left=max(len(throttled) - CLIENTS_MAX, 0),
-        downloads=[name for name in audit.files if name not in PAGES],
+        owner_pages=[name for name in audit.files if is_owner_page(name)],
+        downloads=[n for n in audit.files if n not in PAGES and not is_owner_page(n)],
+        team_of=team_of(scope),
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from spark_jobs.pages.entities import EntityUse, entities_of
 from spark_jobs.pages.page import Place, render
+from spark_jobs.pages.whose import team_of
+from spark_jobs.report.owner_facts import TeamOf
 from spark_jobs.tables import QUOTA_TYPES
 from spark_jobs.warehouse import RunScope
 
@@ -14,7 +16,7 @@ ROWS_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class EntitiesQuery:
-    """What is looked for: a text in the names, a quota type ("" = any), and which part of it."""
+    """What is looked for: a text in the names or the owner, a quota type ("" = any), which part."""
 
     text: str = ""
     quota_type: str = ""
@@ -23,7 +25,8 @@ class EntitiesQuery:
 
 def entities_page(place: Place, scope: RunScope, query: EntitiesQuery) -> str:
     """Return the list of the day's clients that ``query`` asks for."""
-    found = [one for one in entities_of(scope) if _is_asked_for(one, query)]
+    teams = team_of(scope)
+    found = [one for one in entities_of(scope) if _is_asked_for(one, query, teams)]
     pages = max(-(-len(found) // ROWS_MAX), 1)
     page = min(max(query.page, 1), pages)
     return render(
@@ -35,11 +38,13 @@ def entities_page(place: Place, scope: RunScope, query: EntitiesQuery) -> str:
         page=page,
         pages=pages,
         quota_types=QUOTA_TYPES,
+        team_of=teams,
     )
 
 
-def _is_asked_for(one: EntityUse, query: EntitiesQuery) -> bool:
+def _is_asked_for(one: EntityUse, query: EntitiesQuery, teams: TeamOf) -> bool:
     if query.quota_type and one.quota_type != query.quota_type:
         return False
     text = query.text.casefold()
-    return text in one.quota_user.casefold() or text in one.quota_client_id.casefold()
+    team = teams(one.quota_user, one.quota_client_id) or ""
+    return any(text in name.casefold() for name in (one.quota_user, one.quota_client_id, team))

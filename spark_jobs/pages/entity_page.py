@@ -24,6 +24,7 @@ from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.quota_marks import QuotaMark, quota_marks
 from spark_jobs.pages.sample_windows import RANGE_MAX_MS, sample_starts_of
 from spark_jobs.pages.throttled_requests import throttled_requests
+from spark_jobs.pages.whose import team_of
 from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.human_numbers import unit_of
 from spark_jobs.report.visible_text import shortened
@@ -99,6 +100,7 @@ def entity_page(place: Place, scope: RunScope, name: str, query: EntityQuery) ->
         rows_in_all=sum(len(series.start_ms) for series in view.shown),
         panels_max=PANELS_MAX,
         verdicts=VERDICTS,
+        team_of=team_of(scope),
     )
 
 

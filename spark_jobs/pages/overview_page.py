@@ -10,6 +10,8 @@ from typing import Any
 
 from spark_jobs.pages.audits import PublishedAudit, published_audits
 from spark_jobs.pages.page import Place, render
+from spark_jobs.report.audit_outcome import AuditOutcome
+from spark_jobs.report.human_numbers import count
 
 DAYS_MAX = 31
 CHART_CLUSTERS_MAX = 8
@@ -39,7 +41,19 @@ def overview_page(place: Place, warehouse: Path, dag_id: str) -> str:
         chart=throttle_chart(rows, days) if any(audit.outcome for audit in shown) else None,
         warehouse=warehouse,
         dag_id=dag_id,
+        news_in_words=news_in_words,
     )
+
+
+def news_in_words(found: AuditOutcome) -> str:
+    """Return how many problems are new, worse or gone since the audited day before.
+
+    >>> from types import SimpleNamespace
+    >>> news_in_words(SimpleNamespace(new=2, worse=0, gone=1))
+    '2 new, 1 gone'
+    """
+    numbers = {"new": found.new, "worse": found.worse, "gone": found.gone}
+    return ", ".join(f"{count(number)} {name}" for name, number in numbers.items() if number)
 
 
 def throttle_chart(rows: list[ClusterRow], days: tuple[dt.date, ...]) -> dict[str, Any]:

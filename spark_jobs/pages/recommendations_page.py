@@ -10,6 +10,7 @@ from itertools import groupby
 
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.page import Place, render
+from spark_jobs.pages.whose import team_of
 from spark_jobs.report.change_results import change_results_of
 from spark_jobs.report.proposals import Proposal, proposals_of, written_files
 from spark_jobs.report.published_rows import read_rows
@@ -96,6 +97,7 @@ def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int =
     return render(
         "recommendations_page.html.j2",
         dataclasses.replace(place, tab="recommendations"),
+        team_of=team_of(scope),
         # Once is enough: not again on every page of the list.
         results=change_results_of(scope) if page == 1 and not q else (),
         total=len(everything),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from spark_jobs.follow.owners import Owners
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.decision_counts import verdict_counts
 from spark_jobs.report.sensor_agreement import Agreement
@@ -37,10 +39,14 @@ class TeamSummary:
 
 def team_of(facts: AuditFacts) -> TeamOf:
     """Return who owns clients on the day of ``facts``."""
-    owners = facts.news.owners
+    return teams_on(facts.news.owners, facts.scope.day)
+
+
+def teams_on(owners: Owners | None, day: dt.date) -> TeamOf:
+    """Return who owns clients on a day; nobody where ``owners`` is None."""
     if owners is None:
         return lambda _user, _client_id: None
-    return lambda user, client_id: owners.team_of(user, client_id, facts.scope.day)
+    return lambda user, client_id: owners.team_of(user, client_id, day)
 
 
 def team_summaries(facts: AuditFacts) -> tuple[TeamSummary, ...]:

@@ -8,7 +8,6 @@ from hashlib import blake2b
 
 from spark_jobs.follow.changes import Status
 from spark_jobs.report.audit_facts import AuditFacts
-from spark_jobs.report.change_words import shown
 from spark_jobs.report.findings import by_severity
 from spark_jobs.report.owner_facts import TeamSummary, team_summaries
 from spark_jobs.report.page import render
@@ -32,6 +31,11 @@ def page_name(team: str) -> str:
     return "-".join(filter(None, ("owner", slug, _digest(team)))) + ".html"
 
 
+def is_owner_page(name: str) -> bool:
+    """Return whether a file's name is that of an owner's report, or of the list of owners."""
+    return name == OWNERS_NAME or _PAGE.fullmatch(name) is not None
+
+
 def owner_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[str, str]]:
     """Yield name and text of each owner's report, last that of the list.
 
@@ -48,8 +52,7 @@ def owner_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[s
 def stale_pages(scope: RunScope, written: set[str]) -> Iterator[str]:
     """Yield the names of earlier owners' reports of a day that were not ``written`` again."""
     for path in scope.output_dir("reports").iterdir():
-        is_ours = _PAGE.fullmatch(path.name) or path.name == OWNERS_NAME
-        if is_ours and path.name not in written:
+        if is_owner_page(path.name) and path.name not in written:
             yield path.name
 
 
@@ -62,7 +65,6 @@ def _list_of(
         summaries=[s for s in summaries if s.team is not None],
         unowned=[entity_name(user, client_id) for user, client_id in unowned],
         page_name=page_name,
-        shown=shown,
         by_severity=by_severity,
         told=(Status.NEW, Status.WORSE),
         rows_max=settings.table_rows_max,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.report.audit_facts import AuditFacts
-from spark_jobs.report.change_words import changes_in_words, gone_in_words, shown
+from spark_jobs.report.change_words import changes_in_words, gone_in_words
 from spark_jobs.report.first_page import first_page
 from spark_jobs.report.headline import headline
 from spark_jobs.report.news_text import problem_name
@@ -42,7 +42,6 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
         gone_in_words=gone_in_words,
         problem_name=problem_name,
         team_of=team_of(facts),
-        shown=shown,
     )
 
 

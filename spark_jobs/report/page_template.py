@@ -9,6 +9,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Te
 
 from spark_jobs.report import human_numbers as numbers
 from spark_jobs.report import wording
+from spark_jobs.report.change_words import shown
 from spark_jobs.report.visible_text import shortened, visible
 
 
@@ -38,6 +39,7 @@ def _environment() -> Environment:
         "iso": numbers.iso,
         "share": numbers.share,
         "shortened": shortened,
+        "shown": shown,
         "significant": numbers.significant,
         "time": numbers.time_of_day,
         "value": numbers.rate,
