@@ -17,6 +17,10 @@ import numpy.typing as npt
 
 RESPONSE_LAG_US = 3000
 """The delay is computed so long before the response counts as complete, or less."""
+LATE_LINE_MS = 60
+"""A process may stop for so long (garbage collection, a busy machine) before a response is complete
+or its line logged: then a throttle was computed, or a mutation recorded, earlier than that says.
+"""
 LINE_STEP_US = 999
 LINE_LAG_US = 1000
 
@@ -54,11 +58,14 @@ class MutationThrottles(NamedTuple):
 
     throttle_min_ms: Int64s
     throttle_max_ms: Int64s
+    late_min_ms: Int64s  # and where a line is as much as LATE_LINE_MS late
+    late_max_ms: Int64s
     is_known: Bools
     slack_ms: Int64s  # by how much the row's own debt may end earlier or later than replayed
 
 
-AGREE, INDETERMINATE, UNDER_THROTTLED, OVER_THROTTLED, NOT_JUDGED = range(5)
+AGREE, REQUEST_QUOTA, LATE_LINE, UNDER_THROTTLED, OVER_THROTTLED, NOT_JUDGED = range(6)
+"""What a throttle is; REQUEST_QUOTA and LATE_LINE: what it may be the work of."""
 
 
 def response_interval_ms(
@@ -84,12 +91,18 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
     ends_ms = (rows.recorded_at_ms + rows.replayed_ms)[at]
     own_slack_ms = full_bucket_interval_ms(rows)
     slack_ms = own_slack_ms[at]
-    least = np.maximum(ends_ms - slack_ms - rows.response_latest_ms, 0)
-    most = np.maximum(ends_ms + slack_ms - rows.response_earliest_ms, 0)
+    least = ends_ms - slack_ms - rows.response_latest_ms
+    most = ends_ms + slack_ms - rows.response_earliest_ms
     unknown = np.isnan(rows.bound) | ~rows.is_state_known
+
+    def due(throttle_ms: Int64s) -> Int64s:
+        return np.where(has_violation, np.maximum(throttle_ms, 0), 0)
+
     return MutationThrottles(
-        np.where(has_violation, least, 0),
-        np.where(has_violation, most, 0),
+        due(least),
+        due(most),
+        due(least - LATE_LINE_MS),
+        due(most + LATE_LINE_MS),
         ~_of_any_topic(unknown, rows.request),
         own_slack_ms,
     )
@@ -98,23 +111,28 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
 def judge_mutation_throttles(
     rows: MutationThrottleRows, said: MutationThrottles, tolerance_ms: int
 ) -> npt.NDArray[np.int8]:
-    """Return AGREE, INDETERMINATE, UNDER_THROTTLED, OVER_THROTTLED or NOT_JUDGED per row.
+    """Return a code per row: AGREE, what it may be, UNDER_THROTTLED, OVER_THROTTLED, NOT_JUDGED.
 
     ``said`` is what :func:`mutation_throttles` says of ``rows``. A refusal that the replay does not
     expect is judged as an admission, not here: NOT_JUDGED, as is what has no quota or an unknown
-    state. Above the interval, a request quota may be the cause.
+    state. Above the interval, a request quota may be the cause; near it, a line that is late.
     """
     refused = ~rows.admitted
     unexpected = _of_any_topic(refused & (rows.replayed_ms <= 0), rows.request)
     over = rows.logged_ms > said.throttle_max_ms + tolerance_ms
+    under = rows.logged_ms < said.throttle_min_ms - tolerance_ms
+    is_late = (rows.logged_ms <= said.late_max_ms + tolerance_ms) & (
+        rows.logged_ms >= said.late_min_ms - tolerance_ms
+    )
     return np.select(
         [
             ~said.is_known | unexpected,
-            rows.logged_ms < said.throttle_min_ms - tolerance_ms,
             over & rows.has_request_bound,
+            (over | under) & is_late,
+            under,
             over,
         ],
-        [NOT_JUDGED, UNDER_THROTTLED, INDETERMINATE, OVER_THROTTLED],
+        [NOT_JUDGED, REQUEST_QUOTA, LATE_LINE, UNDER_THROTTLED, OVER_THROTTLED],
         AGREE,
     ).astype(np.int8)
 

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.judge.fetch_attempt import ODD_ATTEMPTS, Attempt
-from spark_jobs.judge.mutation_throttle import INDETERMINATE, OVER_THROTTLED, UNDER_THROTTLED
+from spark_jobs.judge.mutation_throttle import (
+    LATE_LINE,
+    LATE_LINE_MS,
+    OVER_THROTTLED,
+    REQUEST_QUOTA,
+    UNDER_THROTTLED,
+)
 
 SIZE_NOT_LOGGED = "size_not_logged"
 PARTITIONS_UNKNOWN = "partitions_unknown"
@@ -165,7 +171,8 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
     """Return the verdicts of controller-mutation decisions (admitted or refused per topic)."""
     agrees = rows.logged_admitted == rows.replayed_admitted
     # Tokens refill at the bound per second: the record time's interval moves them this much.
-    moved_tokens = rows.bound * (rows.interval_ms + tolerances.throttle_ms) / 1000.0
+    moved_ms = rows.interval_ms + tolerances.throttle_ms + LATE_LINE_MS
+    moved_tokens = rows.bound * moved_ms / 1000.0
     return first_that_applies(
         len(rows.bound),
         (np.isnan(rows.bound), "no_quota", None),
@@ -202,8 +209,9 @@ def with_throttles(verdicts: Verdicts, throttles: np.ndarray, request: np.ndarra
     judged = is_last & ~np.isin(request, doubted)
     verdict[judged & (throttles == UNDER_THROTTLED)] = "under_throttled"
     verdict[judged & (throttles == OVER_THROTTLED)] = "over_throttled"
-    open_rows = judged & (throttles == INDETERMINATE)
-    verdict[open_rows], reason[open_rows] = "indeterminate", REQUEST_QUOTA_INTERVAL
+    for code, why in ((REQUEST_QUOTA, REQUEST_QUOTA_INTERVAL), (LATE_LINE, SAMPLE_TIMING)):
+        open_rows = judged & (throttles == code)
+        verdict[open_rows], reason[open_rows] = "indeterminate", why
     return Verdicts(verdict, reason)
 
 

@@ -21,8 +21,8 @@ COLUMNS = (
 )  # fmt: skip
 """What a score reads of the ``decisions`` table."""
 
-FIRST_QUOTA_SLACK_MS = 1000
-"""How long a first quota may take to reach every broker; until then no decision is due."""
+FIRST_QUOTA_SLACK_MS = 5000
+"""So long a first quota may take to every broker, on a busy machine; no decision is due before."""
 
 SensorKey = tuple[int, str, str, str]
 """(broker id, quota type, quota user, quota client-id)"""

@@ -15,17 +15,17 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
-from spark_jobs.tables import WRONG_VERDICTS
+from spark_jobs.jobs.score_capture import ScoreRequest, read_capture, score_capture
+from spark_jobs.score.agreement import FIRST_QUOTA_SLACK_MS, compare
+from spark_jobs.tables import QUOTA_TYPES, WRONG_VERDICTS
 from spark_jobs.warehouse import RunScope, days_of, read_table
 from tests.oracle.capture import capture
 
 SCENARIOS = Path(__file__).parent / "scenarios" / "live"
-BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
 SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 TOLD = (
     "source_line", "log_time_ms", "recorded_at_ms", "amount", "logged_throttle_time_ms",
-    "replayed_throttle_time_ms", "verdict", "is_proven",
+    "replayed_throttle_time_ms", "logged_admitted", "tokens", "verdict", "reason", "is_proven",
 )  # fmt: skip
 SHOWN = (
     "produce_decisions", "decision_agreement", "throttled", "throttle_within_1ms",
@@ -59,9 +59,9 @@ class LiveAudit:
         ]
 
     def accused(self, neighbours: int = 6) -> str:
-        """Return every bandwidth decision that is called wrong, among those around it."""
+        """Return every decision that is called wrong, among those around it."""
         lines = []
-        rows = [r for t in BANDWIDTH_TYPES for r in self.decisions(t)]
+        rows = [r for t in QUOTA_TYPES for r in self.decisions(t)]
         rows.sort(key=lambda r: (*(r[name] for name in SENSOR), r["sensor_epoch"], r["sensor_seq"]))
         for i, row in enumerate(rows):
             if row["verdict"] not in WRONG_VERDICTS:
@@ -71,6 +71,20 @@ class LiveAudit:
                 told = ", ".join(f"{name} {each[name]}" for name in TOLD)
                 lines.append(f"{'>' if each is row else ' '} {told}")
         return "\n".join(lines)
+
+    def uncovered(self) -> str:
+        """Return what was logged under a quota and has not one decision."""
+        logged = read_capture(find_archive(self.capture, "default"), "UTC")
+        logged.take_known_quotas(self.rows("quota_events"))
+        rows_of = compare(self.rows("decisions"), logged).rows_of
+        due = logged.due_decisions(FIRST_QUOTA_SLACK_MS)
+        first = f"first quotas: {logged.first_quota_ms}"
+        found = [
+            f"{rows_of[key]} decisions on {key}: {logged.produces.get(key) or 'a mutation'}"
+            for key in due
+            if rows_of[key] != 1
+        ]
+        return "\n".join([first, *found])
 
     def sentence(self) -> str:
         """Return the figures in one line."""

@@ -9,9 +9,11 @@ import pytest
 
 from spark_jobs.judge.mutation_throttle import (
     AGREE,
-    INDETERMINATE,
+    LATE_LINE,
+    LATE_LINE_MS,
     NOT_JUDGED,
     OVER_THROTTLED,
+    REQUEST_QUOTA,
     UNDER_THROTTLED,
     MutationThrottleRows,
     full_bucket_interval_ms,
@@ -81,7 +83,16 @@ def test_what_is_left_of_the_debt_is_said_less_the_wait_for_the_response() -> No
 
 @pytest.mark.parametrize(
     ("excess_ms", "expected"),
-    [(5, AGREE), (6, OVER_THROTTLED), (-5, AGREE), (-6, UNDER_THROTTLED)],
+    [
+        (5, AGREE),
+        (6, LATE_LINE),
+        (5 + LATE_LINE_MS, LATE_LINE),
+        (6 + LATE_LINE_MS, OVER_THROTTLED),
+        (-5, AGREE),
+        (-6, LATE_LINE),
+        (-5 - LATE_LINE_MS, LATE_LINE),
+        (-6 - LATE_LINE_MS, UNDER_THROTTLED),
+    ],
 )
 def test_a_throttle_that_ends_at_another_time_than_the_debt_is_wrong(
     excess_ms: int, expected: int
@@ -98,6 +109,25 @@ def test_only_the_record_time_of_a_full_bucket_leaves_the_end_open() -> None:
     wide = mutation_throttles(rows)
     assert wide.throttle_min_ms.tolist() == [0, 7930, 4930]
     assert wide.throttle_max_ms.tolist() == [0, 8010, 5010]
+
+
+@pytest.mark.parametrize(
+    ("answered_after_ms", "logged_ms", "expected"),
+    [
+        # The debt of the first ends after 9 s; the second is answered around that, by its line.
+        (8990, 0, LATE_LINE),
+        (8930, 0, UNDER_THROTTLED),
+        (9020, 30, LATE_LINE),
+        (9050, 30, OVER_THROTTLED),
+        (9050, 0, AGREE),
+    ],
+)
+def test_a_line_that_is_late_may_be_on_the_other_side_of_the_debts_end(
+    answered_after_ms: int, logged_ms: int, expected: int
+) -> None:
+    mutations = [(1, 0, 200.0, True), (2, 10, 5.0, False)]
+    rows = requests(mutations, {2: logged_ms}, answered_after_ms=answered_after_ms - 10)
+    assert judged(rows).tolist() == [AGREE, expected]
 
 
 def test_an_admitted_strict_mutation_is_not_throttled_even_where_it_leaves_a_debt() -> None:
@@ -121,7 +151,7 @@ def test_a_longer_throttle_may_be_the_request_quota_of_the_same_client() -> None
     rows = requests(REFUSED, {2: 8500, 3: 4970})
     with_request = replace(rows, has_request_bound=np.ones(3, bool))
     found = judged(with_request)
-    assert found.tolist() == [AGREE, INDETERMINATE, AGREE]
+    assert found.tolist() == [AGREE, REQUEST_QUOTA, AGREE]
 
 
 def test_a_refusal_that_nothing_asked_for_is_a_matter_of_admission() -> None:

@@ -9,19 +9,26 @@ from hypothesis import strategies as st
 
 from spark_jobs.judge.mutation_throttle import (
     AGREE,
-    INDETERMINATE,
+    LATE_LINE,
     NOT_JUDGED,
     OVER_THROTTLED,
+    REQUEST_QUOTA,
     UNDER_THROTTLED,
 )
-from spark_jobs.judge.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts, with_throttles
+from spark_jobs.judge.verdicts import (
+    REQUEST_QUOTA_INTERVAL,
+    SAMPLE_TIMING,
+    Verdicts,
+    with_throttles,
+)
 
 Verdict = tuple[str, str | None]
 RIGHT: Verdict = ("agree", None)
 CODES = {
     UNDER_THROTTLED: ("under_throttled", None),
     OVER_THROTTLED: ("over_throttled", None),
-    INDETERMINATE: ("indeterminate", REQUEST_QUOTA_INTERVAL),
+    REQUEST_QUOTA: ("indeterminate", REQUEST_QUOTA_INTERVAL),
+    LATE_LINE: ("indeterminate", SAMPLE_TIMING),
     AGREE: RIGHT,
     NOT_JUDGED: RIGHT,
 }

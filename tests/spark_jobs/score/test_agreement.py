@@ -35,7 +35,7 @@ def mutation(n: int, topic: str, **more: Any) -> dict[str, Any]:
 
 def logged(*throttles_ms: int, mutations: dict[str, bool] | None = None) -> LoggedOutcomes:
     """Produces 0, 1, … of alice with these throttles, and topics of request 0."""
-    outcomes = LoggedOutcomes(first_quota_ms={"producer_byte_rate": -5000.0})
+    outcomes = LoggedOutcomes(first_quota_ms={"producer_byte_rate": -60_000.0})
     for n, throttle_ms in enumerate(throttles_ms):
         at_ms = 1000.0 * n
         outcomes.produces[1, "c", n, None] = LoggedProduce(
