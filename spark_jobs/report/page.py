@@ -7,7 +7,7 @@ from spark_jobs.report.change_words import changes_in_words, gone_in_words
 from spark_jobs.report.first_page import first_page
 from spark_jobs.report.headline import headline
 from spark_jobs.report.news_text import problem_name
-from spark_jobs.report.owner_facts import is_of_team, team_of
+from spark_jobs.report.owner_facts import is_of_team, teams_on
 from spark_jobs.report.page_pictures import bound_in_words, pictured_sensors, sensor_pictures
 from spark_jobs.report.page_template import page_template
 from spark_jobs.report.proposals import written_files
@@ -41,7 +41,8 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
         course=changes_in_words(facts.news),
         gone_in_words=gone_in_words,
         problem_name=problem_name,
-        team_of=team_of(facts),
+        # In a report of one owner it need not stand beside each name.
+        team_of=teams_on(facts.news.owners if is_of_all else None, facts.scope.day),
     )
 
 

@@ -20,6 +20,7 @@ from spark_jobs.jobs.archive import find_archive
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.judge_decisions import judge_decisions
+from spark_jobs.jobs.publish_report import publish_run
 from spark_jobs.jobs.recommend_quotas import read_settings, recommend_quotas
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
@@ -179,6 +180,20 @@ def test_no_name_is_left_in_any_byte_of_the_copy(both: Both) -> None:
         # A word of Kafka's own line, and what a client of the captures is called.
         said = text.replace(b"Quota violated for sensor (", b"")
         assert {name for name in names if name.encode() in said} == set(), path
+
+
+def test_what_is_published_of_the_copy_is_under_pseudonyms(both: Both) -> None:
+    names = {name for name in names_of(both.archive) if len(name.encode()) >= 4}
+
+    def named(scope: RunScope) -> set[str]:
+        publish_run(scope)
+        published = texts_of(scope.output_dir("reports"))
+        assert {"report.html", "findings.jsonl", "metrics.prom"} <= set(published)
+        words = set(re.findall(r"[\w.-]+", "\n".join(map(bytes.decode, published.values()))))
+        return names & words - {"sensor"}  # a client of the captures is called as sensors are
+
+    assert len(named(both.archive)) >= 3
+    assert named(both.copy) == set()
 
 
 def test_no_text_of_any_message_is_left_but_words_of_kafkas_own(both: Both) -> None:
