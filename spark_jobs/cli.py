@@ -14,6 +14,7 @@ from spark_jobs.cli_anonymize import anonymize
 from spark_jobs.cli_archive import list_days, list_due
 from spark_jobs.cli_changes import apply_changes, roll_back
 from spark_jobs.cli_check import check_archive
+from spark_jobs.cli_crosscheck import crosscheck
 from spark_jobs.cli_ending import ending
 from spark_jobs.cli_explain import explain
 from spark_jobs.cli_findings import acknowledge, diff, news
@@ -28,6 +29,7 @@ from spark_jobs.cli_options import (
     IgnoreServerLogs,
     Listener,
     ListPolicies,
+    MetricsArchive,
     OnlyDue,
     OptionalArchive,
     OptionalDay,
@@ -153,14 +155,21 @@ def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> 
 
 
 @app.command()
-def judge(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+def judge(
+    warehouse: Warehouse,
+    day: Day,
+    cluster: ClusterName = "default",
+    archive: MetricsArchive = None,
+) -> None:
     """Gather wrong decisions into findings that a person can act on."""
+    from spark_jobs.jobs.archive import list_archive
     from spark_jobs.jobs.judge_decisions import judge_decisions
     from spark_jobs.jobs.spark_session import spark_session
 
     with ExitStack() as stack:
         session = partial(stack.enter_context, spark_session("judge"))
-        typer.echo(judge_decisions(session, _draft(warehouse, cluster, day)))
+        metrics = list_archive(archive, cluster).metrics if archive else ()
+        typer.echo(judge_decisions(session, _draft(warehouse, cluster, day), metrics=metrics))
 
 
 @app.command()
@@ -360,6 +369,7 @@ app.command("proposals")(list_proposals)
 app.command("news")(news)
 app.command("acknowledge")(acknowledge)
 app.command("diff")(diff)
+app.command("crosscheck")(crosscheck)
 app.command("explain")(explain)
 app.command("apply")(apply_changes)
 app.command("rollback")(roll_back)

@@ -102,6 +102,15 @@ OptionalArchive = Annotated[
         metavar="ARCHIVE",
     ),
 ]
+MetricsArchive = Annotated[
+    Path | None,
+    typer.Option(
+        "--archive",
+        parser=usable_place,
+        help="Archive whose broker-metrics*.json are compared with the decisions [default: none].",
+        metavar="ARCHIVE",
+    ),
+]
 OptionalWarehouse = Annotated[
     Path | None,
     _warehouse_option("Read tables from here, and keep them [default: keep nothing]."),

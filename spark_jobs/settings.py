@@ -177,6 +177,30 @@ class FollowSettings(BaseSettings):
         return path and path.absolute()
 
 
+class CrosscheckSettings(BaseSettings):
+    """When a broker's metric disagrees with its log; read from ``QUOTA_AUDIT_CROSSCHECK_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_CROSSCHECK_", frozen=True)
+
+    # JSON: label instance of a metric → broker id, where no other label tells it.
+    instances: dict[str, int] = Field(default_factory=dict)
+    # Values that differ by this share agree.
+    tolerance: float = Field(default=0.05, ge=0.0)
+    # The same in ms, for throttle times.
+    throttle_slack_ms: float = Field(default=5.0, ge=0.0)
+    # The broker was read so long before or after the sample's time.
+    around_ms: int = Field(default=2000, ge=0)
+    # Samples of /query_range, on whole seconds, may be older by this.
+    scrape_interval_ms: int = Field(default=60_000, ge=0)
+    # So many samples in a row disagree before it is a finding, or as many in all, if
+    min_samples: int = Field(default=3, ge=1)
+    # they are this share of those compared.
+    min_share: float = Field(default=0.02, gt=0.0, le=1.0)
+    # The brokers' metrics.num.samples and metrics.sample.window.ms, which throttle-time goes by.
+    throttle_samples: int = Field(default=2, ge=1)
+    throttle_window_ms: int = Field(default=30_000, ge=1)
+
+
 class ValidateSettings(BaseSettings):
     """How tables are validated; read from ``QUOTA_AUDIT_VALIDATE_*``."""
 

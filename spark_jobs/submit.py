@@ -76,6 +76,8 @@ def step_command(task_id: str, audit: DailyAudit, launcher: Sequence[str] = ()) 
     command = [*(launcher or default_launcher()), *STEPS[task_id]]
     if task_id == "ingest_requests":
         return [*command, audit.archive, *audit.scope_arguments(), *audit.ingest_arguments()]
+    if task_id == "judge_decisions":
+        return [*command, "--archive", audit.archive, *audit.scope_arguments()]
     return [*command, *audit.scope_arguments()]
 
 

@@ -625,6 +625,7 @@ FINDING_KINDS = (
     "state_lost",
     "throttle_ignored",
     "lines_missing",
+    "disagrees_with_metrics",
 )
 HYPOTHESES = (
     "configured_quota",

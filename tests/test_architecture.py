@@ -100,6 +100,10 @@ ROOMS = {
         },
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    "spark_jobs/crosscheck": (
+        {"spark_jobs.errors", "spark_jobs.judge", "spark_jobs.quota"},
+        HEAVY | CLOCKS_AND_CHANCE,
+    ),
     "spark_jobs/follow": (
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.judge"},
         HEAVY | CLOCKS_AND_CHANCE,

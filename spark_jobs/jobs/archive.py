@@ -18,6 +18,7 @@ SERVER_LOG = "server.log"
 VERSION = "kafka-version.txt"
 _PROPERTIES, _JOURNAL = "server.properties", "quota_changes.txt"
 _SNAPSHOT = "quota-snapshot"
+_METRICS = re.compile(r"^broker-metrics.*\.json(\.gz|\.zst)?$")
 _BROKER = re.compile(r"^broker=([0-9]+)$")
 _BROKER_ID_MAX = (1 << 31) - 1
 _CLUSTER = re.compile(r"^cluster=(.+)$")
@@ -48,6 +49,7 @@ class Archive:
     properties: Mapping[int, Path]
     snapshots: tuple[Path, ...]
     journals: tuple[Path, ...]
+    metrics: tuple[Path, ...]
     kafka_version: str | None
 
 
@@ -99,6 +101,7 @@ def list_archive(archive: Path, cluster: str) -> Archive:
         },
         snapshots=tuple(p for p in files if p.name.startswith(_SNAPSHOT)),
         journals=tuple(p for p in files if p.name == _JOURNAL),
+        metrics=tuple(p for p in files if _METRICS.match(p.name)),
         kafka_version=read_small_text(version).strip() if version else None,
     )
 
@@ -158,6 +161,7 @@ def _is_read(name: str) -> bool:
         _is_log(Path(name), REQUEST_LOG)
         or _is_log(Path(name), SERVER_LOG)
         or (name in {_PROPERTIES, VERSION, _JOURNAL} or name.startswith(_SNAPSHOT))
+        or _METRICS.match(name) is not None
     )
 
 

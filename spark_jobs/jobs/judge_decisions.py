@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from spark_jobs.jobs.crosscheck_metrics import crosscheck_metrics
 from spark_jobs.jobs.explain_stretches import explain_stretches
 from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.publish_table import read_partition
@@ -15,18 +17,22 @@ from spark_jobs.jobs.roll_up_rates import roll_up_rates
 from spark_jobs.judge.findings import SensorSecond, find
 from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
-from spark_jobs.settings import JudgeSettings
+from spark_jobs.settings import CrosscheckSettings, JudgeSettings
 from spark_jobs.tables import FINDINGS, WRONG_VERDICTS
 from spark_jobs.transforms.sensor_seconds import SENSOR, seconds_of_suspects
 from spark_jobs.warehouse import RunScope, open_table, read_table
 
 
 def judge_decisions(
-    session: Callable[[], SparkSession], scope: RunScope, settings: JudgeSettings | None = None
+    session: Callable[[], SparkSession],
+    scope: RunScope,
+    settings: JudgeSettings | None = None,
+    metrics: Sequence[Path] = (),
 ) -> str:
     """Write ``findings`` and ``rate_rollups`` of a day and return what was found in a sentence.
 
     ``session`` returns a Spark session; it is not asked for one where no decision is suspect.
+    ``metrics`` are exports of the brokers' own metrics, see :func:`crosscheck_metrics`.
     """
     settings = settings or JudgeSettings()
     seconds = _suspect_seconds(session(), scope) if _has_suspects(scope) else []
@@ -38,6 +44,12 @@ def judge_decisions(
         min_decisions=settings.finding_min_decisions,
         stretches=explain_stretches(scope, settings),
     )
+    compared = ""
+    if metrics:
+        checked = crosscheck_metrics(scope, metrics, CrosscheckSettings())
+        findings += checked.findings
+        agreeing = checked.compared - checked.disagreeing
+        compared = f", {agreeing:,} of {checked.compared:,} samples of metrics agree"
     rows = pa.Table.from_pylist(findings, schema=FINDINGS)
     write_local(rows, "findings", scope)
     roll_up_rates(scope)
@@ -45,7 +57,7 @@ def judge_decisions(
         s: sum(f["severity"] == s for f in findings) for s in ("critical", "warning", "info")
     }
     counts = ", ".join(f"{n} {severity}" for severity, n in by_severity.items())
-    return f"findings: {len(findings)} ({counts})"
+    return f"findings: {len(findings)} ({counts}){compared}"
 
 
 def _has_suspects(scope: RunScope) -> bool:

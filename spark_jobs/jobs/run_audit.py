@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def run_audit(
                 report = ingest_requests(spark, part, warehouse, one_day, options, new_run())
                 progress.console.print(report.sentence(), highlight=False, markup=False)
                 for scope in report.scopes:
-                    _run_steps(_steps(spark, scope), scope, progress)
+                    _run_steps(_steps(spark, scope, part.metrics), scope, progress)
                     scopes.append(replace(scope, run=None))
     for scope in scopes:
         print_summary(scope)
@@ -101,13 +101,13 @@ def _due_one_by_one(
         yield replace(archive, request_logs=first.logs), first.day
 
 
-def _steps(spark: SparkSession, scope: RunScope) -> list[Step]:
+def _steps(spark: SparkSession, scope: RunScope, metrics: Sequence[Path]) -> list[Step]:
     return [
         ("validate_ingested", lambda: validate_stage(scope, "ingested", spark)),
         ("resolve_quotas", lambda: resolve_quotas(scope)),
         ("replay_quotas", lambda: replay_quotas(spark, scope)),
         ("validate_replayed", lambda: validate_stage(scope, "replayed", spark)),
-        ("judge_decisions", lambda: judge_decisions(lambda: spark, scope)),
+        ("judge_decisions", lambda: judge_decisions(lambda: spark, scope, metrics=metrics)),
         ("recommend_quotas", lambda: recommend_quotas(scope)),
         ("validate_judged", lambda: validate_stage(scope, "judged", spark)),
         ("publish_report", lambda: publish_run(scope)),

@@ -75,6 +75,11 @@ WHAT_TO_DO = {
         "Nobody is accused. Look for rotated files that are missing from the archive, and for "
         "brokers whose log is not in it; then audit the day again."
     ),
+    "disagrees_with_metrics": (
+        "Nobody is accused: the log does not show what the broker counted, so what else is said of "
+        "this client may be wrong too. Complete the archive, or correct the clock or time zone; "
+        "then audit the day again (docs/crosscheck.md)."
+    ),
 }
 """By ``tables.FINDING_KINDS``."""
 

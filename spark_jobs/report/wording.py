@@ -21,6 +21,7 @@ FINDING_KINDS = VERDICTS | {
     "state_lost": "counted anew",
     "throttle_ignored": "told, but not waited for",
     "lines_missing": "not checked: lines are missing",
+    "disagrees_with_metrics": "the broker's metrics differ from its log",
 }
 
 REASONS = {

@@ -2,7 +2,8 @@
 
 ``python tests/oracle/capture.py --kafka-version 4.1.0 --scenario FILE --out DIR``, from the
 repository's root. ``DIR`` then holds per node ``broker=<id>/`` with ``kafka-request.log.gz``,
-``server.log.gz`` and ``server.properties``, and ``kafka-version.txt`` and ``scenario.txt``.
+``server.log.gz`` and ``server.properties``, and ``kafka-version.txt`` and ``scenario.txt``. Where
+the scenario says ``lab.metrics``, ``broker-metrics.json.gz`` is an export as of Prometheus.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from tests.oracle.broker_files import server_properties
 from tests.oracle.cluster_plan import check_layout
 from tests.oracle.driver import drive
 from tests.oracle.lab import RunningCluster, plan_cluster, running_cluster
+from tests.oracle.metrics_export import prometheus_export
+from tests.oracle.node_process import METRICS
 from tests.oracle.scenario import Scenario, parse_scenario
 
 LOGS = ("kafka-request.log", "server.log")
@@ -84,6 +87,10 @@ def write_capture(
         for log in LOGS:
             source = process.logs / log
             _compress(source, folder / f"{log}.gz", (begins or {}).get(source, 0))
+    if cluster.plan.metrics_every_ms:
+        read = {p.node.node_id: (p.logs / METRICS).read_text() for p in cluster.nodes}
+        export = gzip.compress(prometheus_export(read).encode(), mtime=0)
+        (out_dir / "broker-metrics.json.gz").write_bytes(export)
 
 
 def log_ends(cluster: RunningCluster) -> dict[Path, int]:

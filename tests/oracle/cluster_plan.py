@@ -47,7 +47,8 @@ class ClusterPlan:
     """A cluster that is not running yet.
 
     ``settings`` are of every node's ``server.properties``; ``quota_log_level`` is what the brokers'
-    quota managers write into ``server.log``: DEBUG, INFO or OFF.
+    quota managers write into ``server.log``: DEBUG, INFO or OFF. Every ``metrics_every_ms`` the
+    brokers' own metrics of quotas are read, never where it is 0: reading them moves samples.
     """
 
     kafka_version: str
@@ -56,6 +57,7 @@ class ClusterPlan:
     zookeeper_port: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
     quota_log_level: str = "DEBUG"
+    metrics_every_ms: int = 0
 
     @property
     def brokers(self) -> tuple[Node, ...]:

@@ -24,6 +24,7 @@ _FORMAT_SECONDS = 60
 _ZOOKEEPER_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _ZOOKEEPER_BOUND = "binding to port"
 _SERVER_LOG_LEVEL = "lab.server.log"
+_METRICS_EVERY_MS = "lab.metrics"
 
 # Below the ports that systems give to outgoing connections (32768 and up on Linux), so that no
 # client takes a port between our choice and the broker's bind.
@@ -53,6 +54,7 @@ def plan_cluster(kafka_version: str, wanted: Cluster) -> ClusterPlan:
     ports = iter(free_ports(_PORTS_MAX))
     settings = dict(wanted.settings)
     level = settings.pop(_SERVER_LOG_LEVEL, "DEBUG")
+    metrics_every_ms = int(settings.pop(_METRICS_EVERY_MS, "0"))
     return ClusterPlan(
         kafka_version=kafka_version,
         layout=wanted.layout,
@@ -60,6 +62,7 @@ def plan_cluster(kafka_version: str, wanted: Cluster) -> ClusterPlan:
         zookeeper_port=next(ports) if wanted.layout == ZOOKEEPER else 0,
         settings=settings,
         quota_log_level=level,
+        metrics_every_ms=metrics_every_ms,
     )
 
 

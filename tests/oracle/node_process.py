@@ -14,6 +14,7 @@ from tests.oracle.lab_process import JavaProcess, java_process
 from tests.oracle.logging_file import logging_file
 
 SERVER_SOURCE = Path(__file__).parent / "java" / "Server.java"
+METRICS = "metrics.tsv"
 START_SECONDS = 120
 _KAFKA_MAIN = "kafka.Kafka"
 _STARTED = "Kafka Server started"
@@ -34,6 +35,7 @@ def server_arguments(
         "-Duser.timezone=UTC",
         f"-Dlab.logs={logs}",
         f"-Dlab.quota.level={plan.quota_log_level}",
+        *_metrics_options(plan, logs),
         logging_file(plan.kafka_version).jvm_option,
         "-cp",
         f"{libs}{os.sep}*",
@@ -41,6 +43,12 @@ def server_arguments(
         main_class,
         str(properties),
     ]
+
+
+def _metrics_options(plan: ClusterPlan, logs: Path) -> list[str]:
+    if not plan.metrics_every_ms:
+        return []
+    return [f"-Dlab.metrics={logs / METRICS}", f"-Dlab.metrics.every={plan.metrics_every_ms}"]
 
 
 @dataclass(slots=True)

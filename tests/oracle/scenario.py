@@ -17,9 +17,10 @@ is ``user=`` or ``client-id=`` with a name or ``<default>``; the value ``-`` rem
 ``mutate`` creates topics; after every third such request it adds two partitions to, or deletes, an
 earlier topic, in turn. Without ``cluster`` node 1 is broker and controller and node 2 a broker; its
 settings are of ``server.properties``, but ``lab.server.log`` is the level of the quota managers'
-lines in ``server.log`` (DEBUG, INFO or OFF). ``restart`` stops a node as an operator does and
-starts it again; ``failover`` stops the quorum's leader for good. Empty lines and lines that start
-with ``#`` say nothing.
+lines in ``server.log`` (DEBUG, INFO or OFF), and ``lab.metrics`` after how many milliseconds the
+brokers' metrics of quotas are read again. ``restart`` stops a node as an operator does and starts
+it again; ``failover`` stops the quorum's leader for good. Empty lines and lines that start with
+``#`` say nothing.
 """
 
 from __future__ import annotations

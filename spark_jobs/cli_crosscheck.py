@@ -1,0 +1,55 @@
+"""The command ``quota-audit crosscheck``: brokers' own metrics beside an audited day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_jobs.cli_options import AsJson, ClusterName, Warehouse
+
+
+def crosscheck(
+    export: Annotated[
+        list[Path],
+        typer.Argument(
+            help="What Prometheus answered to a query of kafka_server_quota_byte_rate or "
+            "…_throttle_time over a range of time: .json, .json.gz or .json.zst.",
+            metavar="EXPORT…",
+        ),
+    ],
+    warehouse: Warehouse,
+    cluster: ClusterName = "default",
+    day: Annotated[
+        dt.datetime | None,
+        typer.Option(
+            "--day",
+            formats=["%Y-%m-%d"],
+            help="Audited UTC day [default: the last one].",
+            metavar="YYYY-MM-DD",
+        ),
+    ] = None,
+    broker: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker",
+            help="Broker's id of a label instance, where no other label tells it. Repeatable.",
+            metavar="ID=HOST:PORT",
+        ),
+    ] = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 1 where metrics and log disagree.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare byte rates and throttle times that brokers measured with those of an audited day."""
+    from spark_jobs.jobs.print_crosscheck import instance_brokers, print_crosscheck
+
+    instances = instance_brokers(broker or [])
+    found = print_crosscheck(
+        export, warehouse.absolute(), cluster, day and day.date(), instances, as_json=as_json
+    )
+    if exit_code and found.findings:
+        raise typer.Exit(1)

@@ -1,0 +1,223 @@
+"""Brokers' own metrics beside the decisions of an audited day."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from spark_jobs.crosscheck.comparison import Comparison, Tolerances, compare
+from spark_jobs.crosscheck.disagreement import finding_row, is_disagreement
+from spark_jobs.crosscheck.expected import Expectation, throttle_history
+from spark_jobs.crosscheck.likely_cause import likely_cause
+from spark_jobs.crosscheck.quota_metrics import BYTE_RATE, QuotaSeries
+from spark_jobs.crosscheck.sensor_history import CarriedState, SampleRule, SensorHistory
+from spark_jobs.crosscheck.unknown import BrokerLog, unknown_periods
+from spark_jobs.jobs.metric_exports import read_exports
+from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.report.log_span import Broker, brokers_of
+from spark_jobs.report.published_rows import count_rows, read_batches, read_rows
+from spark_jobs.report.sensors import SENSOR_COLUMNS
+from spark_jobs.settings import CrosscheckSettings
+from spark_jobs.warehouse import RunScope, read_table
+
+_COLUMNS = [
+    "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound", "is_unrecorded",
+    "logged_throttle_time_ms", "verdict",
+]  # fmt: skip
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Crosscheck:
+    """What was compared, the rows of ``findings`` it leads to, and what was left out, and why.
+
+    ``other_series`` are neither a rate of bytes nor a throttle time.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    findings: tuple[dict[str, Any], ...]
+    left_out: Mapping[str, int]
+    other_series: int
+
+    @property
+    def compared(self) -> int:
+        """Return how many samples were compared."""
+        return sum(one.compared for one in self.comparisons)
+
+    @property
+    def disagreeing(self) -> int:
+        """Return how many of them disagree."""
+        return sum(one.disagreeing for one in self.comparisons)
+
+
+def crosscheck_metrics(
+    scope: RunScope,
+    exports: Sequence[Path],
+    settings: CrosscheckSettings,
+    instances: Mapping[str, int] | None = None,
+) -> Crosscheck:
+    """Return what comes out of exports beside the day's decisions; ``instances`` win over settings.
+
+    Raises BadInputError where an export cannot be read or understood.
+    """
+    brokers = {broker.broker_id: broker for broker in brokers_of(scope)}
+    named = {**settings.instances, **(instances or {})}
+    series, others = read_exports(exports, named, brokers)
+    by_sensor, left_out = _by_sensor(scope, series, brokers)
+    comparisons, findings = [], []
+    for key, own in by_sensor.items():
+        sensor = _SensorOfDay.of(scope, key, brokers[key.broker_id])
+        for one in own:
+            compared, row = _checked(scope, sensor, one, settings)
+            comparisons.append(compared)
+            left_out.update(compared.left_out)
+            findings += [] if row is None else [row]
+    return Crosscheck(tuple(comparisons), tuple(findings), dict(left_out), others)
+
+
+@dataclass(frozen=True, slots=True)
+class _SensorOfDay:
+    """A sensor's decisions of the day, and which of its throttles the replay confirms."""
+
+    key: SensorKey
+    history: SensorHistory
+    is_confirmed: np.ndarray
+    log: BrokerLog
+
+    @classmethod
+    def of(cls, scope: RunScope, key: SensorKey, broker: Broker) -> _SensorOfDay:
+        rows = read_rows(scope, "decisions", _COLUMNS, _is_sensor(key))
+        rows = rows.sort_by([("sensor_epoch", "ascending"), ("sensor_seq", "ascending")])
+        columns = {name: rows[name].to_numpy() for name in _COLUMNS if name != "verdict"}
+        epoch, seq = columns["sensor_epoch"].astype(np.int64), columns["sensor_seq"]
+        carried = _carried(scope, key, int(epoch[0])) if seq[0] > 0 else None
+        assert broker.rate_profile is not None, broker
+        profile = RateProfile(broker.rate_profile)
+        history = SensorHistory(
+            rule=SampleRule(profile, broker.samples, broker.window_ms),
+            at_ms=columns["recorded_at_ms"],
+            amount=columns["amount"].astype(np.float64),
+            bound=columns["bound"].astype(np.float64),
+            is_unrecorded=columns["is_unrecorded"].astype(bool),
+            throttle_ms=columns["logged_throttle_time_ms"].astype(np.int64),
+            epoch=epoch,
+            carried=carried,
+        )
+        agrees = pc.equal(rows["verdict"], "agree").to_numpy().astype(bool)
+        return cls(key, history, agrees, _log_of(scope, broker))
+
+
+def _checked(
+    scope: RunScope, sensor: _SensorOfDay, series: QuotaSeries, settings: CrosscheckSettings
+) -> tuple[Comparison, dict[str, Any] | None]:
+    samples = series.samples
+    margin_ms = settings.around_ms + settings.scrape_interval_ms * samples.is_resampled
+    decisions, is_rate = sensor.history, series.metric == BYTE_RATE
+    if is_rate:
+        taken_back = decisions.is_unrecorded & (decisions.throttle_ms > 0)
+        history = decisions
+        unsure = "amount_not_logged", np.isnan(decisions.amount) & ~taken_back
+    else:
+        rule = SampleRule(
+            decisions.rule.profile, settings.throttle_samples, settings.throttle_window_ms
+        )
+        history = throttle_history(decisions, rule)
+        unsure = "throttle_uncertain", ~sensor.is_confirmed[decisions.throttle_ms > 0]
+    first_ms = int(decisions.at_ms[0]) if decisions.carried is None or not is_rate else None
+    unknown = unknown_periods(_day(scope), sensor.log, history, first_ms, unsure, margin_ms)
+    tolerances = Tolerances(
+        settings.tolerance,
+        settings.around_ms,
+        settings.scrape_interval_ms,
+        settings.throttle_slack_ms,
+    )
+    expectation = Expectation(series.metric, history)
+    compared = compare(sensor.key, expectation, samples, unknown, tolerances)
+    if not is_disagreement(compared, settings.min_samples, settings.min_share):
+        return compared, None
+    cause = likely_cause(compared, expectation, tolerances)
+    return compared, finding_row(compared, cause, scope.cluster, _lost(scope, sensor.key))
+
+
+def _by_sensor(
+    scope: RunScope, series: Iterable[QuotaSeries], brokers: Mapping[int, Broker]
+) -> tuple[dict[SensorKey, list[QuotaSeries]], Counter[str]]:
+    """Return the series of each sensor that has decisions, and how many samples have none."""
+    batches = read_batches(scope, "decisions", SENSOR_COLUMNS)
+    counted = count_rows(batches, SENSOR_COLUMNS, [])
+    keys = [] if counted is None else counted.select(list(SENSOR_COLUMNS)).to_pylist()
+    sensors = [SensorKey(**key) for key in keys]
+    found: dict[SensorKey, list[QuotaSeries]] = defaultdict(list)
+    left_out: Counter[str] = Counter()
+    for one in series:
+        key = next((sensor for sensor in sensors if one.is_of(sensor)), None)
+        broker = brokers.get(one.broker_id)
+        if broker is None or broker.first_ms is None:
+            left_out["no_log"] += len(one.samples.at_ms)
+        elif key is None:
+            left_out["no_decisions"] += len(one.samples.at_ms)
+        else:
+            found[key].append(one)
+    return dict(sorted(found.items(), key=lambda item: str(item[0]))), left_out
+
+
+def _log_of(scope: RunScope, broker: Broker) -> BrokerLog:
+    assert broker.first_ms is not None, broker
+    assert broker.last_ms is not None, broker
+    starts = read_table(scope, "broker_starts", ["broker_id", "started_ms", "source"]).to_pylist()
+    own = [row for row in starts if row["broker_id"] == broker.broker_id]
+    return BrokerLog(
+        broker.first_ms,
+        broker.last_ms,
+        tuple((row["started_ms"], row["source"] == "server_log") for row in own),
+    )
+
+
+def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedState | None:
+    """Return the sensor as the day before left it."""
+    where = _is_sensor(key) & (pc.field("sensor_epoch") == epoch)
+    rows = read_rows(scope.day_before, "quota_state", ["sample_index", "samples"], where)
+    for row in rows.to_pylist():
+        held = [(s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"]]
+        return CarriedState(row["sample_index"], held)
+    return None
+
+
+def _lost(scope: RunScope, key: SensorKey) -> int:
+    """Return how many requests of the sensor's clients are missing that its broker may have had."""
+    rows = read_table(scope, "log_gaps", ["user", "client_id", "missing", "cause", "places"])
+    return sum(_missing(rows.to_pylist(), key))
+
+
+def _missing(gaps: Iterable[Mapping[str, Any]], key: SensorKey) -> Iterator[int]:
+    for gap in gaps:
+        is_own = key.quota_user in ("", gap["user"]) and key.quota_client_id in (
+            "",
+            gap["client_id"],
+        )
+        is_there = any(place["broker_id"] == key.broker_id for place in gap["places"])
+        if is_own and is_there and gap["cause"] == "lost_lines":
+            yield gap["missing"]
+
+
+def _is_sensor(key: SensorKey) -> pc.Expression:
+    return (
+        (pc.field("broker_id") == key.broker_id)
+        & (pc.field("quota_type") == key.quota_type)
+        & (pc.field("quota_user") == key.quota_user)
+        & (pc.field("quota_client_id") == key.quota_client_id)
+    )
+
+
+def _day(scope: RunScope) -> tuple[int, int]:
+    begin = dt.datetime.combine(scope.day, dt.time.min, dt.UTC)
+    begin_ms = int(begin.timestamp()) * 1000
+    return begin_ms, begin_ms + _DAY_MS
