@@ -192,12 +192,13 @@ class CrosscheckSettings(BaseSettings):
     around_ms: int = Field(default=2000, ge=0)
     # Samples of /query_range, on whole seconds, may be older by this.
     scrape_interval_ms: int = Field(default=60_000, ge=0)
-    # So many samples in a row disagree before it is a finding, or as many in all, if
+    # So many samples in a row that disagree are a finding.
     min_samples: int = Field(default=3, ge=1)
-    # they are this share of those compared.
+    # As many that are not in a row are one from this share of those compared on.
     min_share: float = Field(default=0.02, gt=0.0, le=1.0)
-    # The brokers' metrics.num.samples and metrics.sample.window.ms, which throttle-time goes by.
+    # The brokers' metrics.num.samples, of which throttle-time is the mean.
     throttle_samples: int = Field(default=2, ge=1)
+    # The brokers' metrics.sample.window.ms.
     throttle_window_ms: int = Field(default=30_000, ge=1)
 
 

@@ -61,7 +61,7 @@ def test_an_asset_s_event_says_where_the_audit_s_tables_are() -> None:
         ("resolve_quotas", ["resolve"]),
         ("replay_quotas", ["replay"]),
         ("validate_replayed", ["validate", "replayed"]),
-        ("judge_decisions", ["judge"]),
+        ("judge_decisions", ["judge", "--archive", "/logs"]),
         ("recommend_quotas", ["recommend"]),
         ("validate_judged", ["validate", "judged"]),
         ("publish_report", ["publish"]),
