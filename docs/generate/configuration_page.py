@@ -107,6 +107,7 @@ def _kind(annotation: Any) -> str:
         "pathlib.Path | None": "path",
         "pathlib._local.Path | None": "path",
         "dict[str, float]": "table of numbers",
+        "dict[str, int]": "table of whole numbers",
         "tuple[str, ...]": "list of texts",
     }
     if text.startswith("typing.Literal"):
