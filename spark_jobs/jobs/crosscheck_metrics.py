@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.crosscheck.comparison import Comparison, Tolerances, compare
@@ -33,6 +36,8 @@ _COLUMNS = [
     "logged_throttle_time_ms", "verdict",
 ]  # fmt: skip
 _DAY_MS = 86_400_000
+# So many decisions are in memory at a time, or those of one sensor.
+_ROWS_AT_A_TIME = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +76,22 @@ def crosscheck_metrics(
     brokers = {broker.broker_id: broker for broker in brokers_of(scope)}
     named = {**settings.instances, **(instances or {})}
     series, others = read_exports(exports, named, brokers)
-    by_sensor, left_out = _by_sensor(scope, series, brokers)
+    decisions = _decisions_by_sensor(scope)
+    by_sensor, left_out = _by_sensor(series, decisions, brokers)
+    logs = _logs_of(scope, brokers.values())
+    gaps = read_table(scope, "log_gaps", ["user", "client_id", "missing", "cause", "places"])
+    lost = [gap for gap in gaps.to_pylist() if gap["cause"] == "lost_lines"]
     comparisons, findings = [], []
-    for key, own in by_sensor.items():
-        sensor = _SensorOfDay.of(scope, key, brokers[key.broker_id])
-        for one in own:
-            compared, row = _checked(scope, sensor, one, settings)
+    for key, rows in _rows_of(scope, {key: decisions[key] for key in by_sensor}):
+        sensor = _SensorOfDay.of(scope, key, rows, brokers[key.broker_id], logs[key.broker_id])
+        for one in by_sensor[key]:
+            compared, expectation = _compared(scope, sensor, one, settings)
             comparisons.append(compared)
             left_out.update(compared.left_out)
-            findings += [] if row is None else [row]
+            if is_disagreement(compared, settings.min_samples, settings.min_share):
+                cause = likely_cause(compared, expectation, _tolerances(settings))
+                missing = sum(_missing(lost, key))
+                findings.append(finding_row(compared, cause, scope.cluster, missing))
     return Crosscheck(tuple(comparisons), tuple(findings), dict(left_out), others)
 
 
@@ -93,8 +105,9 @@ class _SensorOfDay:
     log: BrokerLog
 
     @classmethod
-    def of(cls, scope: RunScope, key: SensorKey, broker: Broker) -> _SensorOfDay:
-        rows = read_rows(scope, "decisions", _COLUMNS, _is_sensor(key))
+    def of(
+        cls, scope: RunScope, key: SensorKey, rows: pa.Table, broker: Broker, log: BrokerLog
+    ) -> _SensorOfDay:
         rows = rows.sort_by([("sensor_epoch", "ascending"), ("sensor_seq", "ascending")])
         columns = {name: rows[name].to_numpy() for name in _COLUMNS if name != "verdict"}
         epoch, seq = columns["sensor_epoch"].astype(np.int64), columns["sensor_seq"]
@@ -112,12 +125,12 @@ class _SensorOfDay:
             carried=carried,
         )
         agrees = pc.equal(rows["verdict"], "agree").to_numpy().astype(bool)
-        return cls(key, history, agrees, _log_of(scope, broker))
+        return cls(key, history, agrees, log)
 
 
-def _checked(
+def _compared(
     scope: RunScope, sensor: _SensorOfDay, series: QuotaSeries, settings: CrosscheckSettings
-) -> tuple[Comparison, dict[str, Any] | None]:
+) -> tuple[Comparison, Expectation]:
     samples = series.samples
     margin_ms = settings.around_ms + settings.scrape_interval_ms * samples.is_resampled
     decisions, is_rate = sensor.history, series.metric == BYTE_RATE
@@ -133,52 +146,88 @@ def _checked(
         unsure = "throttle_uncertain", ~sensor.is_confirmed[decisions.throttle_ms > 0]
     first_ms = int(decisions.at_ms[0]) if decisions.carried is None or not is_rate else None
     unknown = unknown_periods(_day(scope), sensor.log, history, first_ms, unsure, margin_ms)
-    tolerances = Tolerances(
+    expectation = Expectation(series.metric, history)
+    compared = compare(sensor.key, expectation, samples, unknown, _tolerances(settings))
+    return compared, expectation
+
+
+def _tolerances(settings: CrosscheckSettings) -> Tolerances:
+    return Tolerances(
         settings.tolerance,
         settings.around_ms,
         settings.scrape_interval_ms,
         settings.throttle_slack_ms,
     )
-    expectation = Expectation(series.metric, history)
-    compared = compare(sensor.key, expectation, samples, unknown, tolerances)
-    if not is_disagreement(compared, settings.min_samples, settings.min_share):
-        return compared, None
-    cause = likely_cause(compared, expectation, tolerances)
-    return compared, finding_row(compared, cause, scope.cluster, _lost(scope, sensor.key))
+
+
+def _decisions_by_sensor(scope: RunScope) -> dict[SensorKey, int]:
+    counted = count_rows(read_batches(scope, "decisions", SENSOR_COLUMNS), SENSOR_COLUMNS, [])
+    rows = [] if counted is None else counted.to_pylist()
+    return {SensorKey(**{name: row[name] for name in SENSOR_COLUMNS}): row["rows"] for row in rows}
 
 
 def _by_sensor(
-    scope: RunScope, series: Iterable[QuotaSeries], brokers: Mapping[int, Broker]
+    series: Iterable[QuotaSeries],
+    sensors: Iterable[SensorKey],
+    brokers: Mapping[int, Broker],
 ) -> tuple[dict[SensorKey, list[QuotaSeries]], Counter[str]]:
     """Return the series of each sensor that has decisions, and how many samples have none."""
-    batches = read_batches(scope, "decisions", SENSOR_COLUMNS)
-    counted = count_rows(batches, SENSOR_COLUMNS, [])
-    keys = [] if counted is None else counted.select(list(SENSOR_COLUMNS)).to_pylist()
-    sensors = [SensorKey(**key) for key in keys]
+    near: dict[tuple[int, str], list[SensorKey]] = defaultdict(list)
+    for key in sensors:
+        near[key.broker_id, key.quota_type].append(key)
     found: dict[SensorKey, list[QuotaSeries]] = defaultdict(list)
     left_out: Counter[str] = Counter()
     for one in series:
-        key = next((sensor for sensor in sensors if one.is_of(sensor)), None)
+        own = next((k for k in near[one.broker_id, one.quota_type] if one.is_of(k)), None)
         broker = brokers.get(one.broker_id)
         if broker is None or broker.first_ms is None:
             left_out["no_log"] += len(one.samples.at_ms)
-        elif key is None:
+        elif own is None:
             left_out["no_decisions"] += len(one.samples.at_ms)
         else:
-            found[key].append(one)
-    return dict(sorted(found.items(), key=lambda item: str(item[0]))), left_out
+            found[own].append(one)
+    return dict(found), left_out
 
 
-def _log_of(scope: RunScope, broker: Broker) -> BrokerLog:
-    assert broker.first_ms is not None, broker
-    assert broker.last_ms is not None, broker
+def _rows_of(
+    scope: RunScope, sensors: Mapping[SensorKey, int]
+) -> Iterator[tuple[SensorKey, pa.Table]]:
+    """Yield the decisions of each sensor; those of several are read at a time, not of all."""
+    together: list[SensorKey] = []
+    for key in sorted(sensors, key=str):
+        if together and sum(map(sensors.__getitem__, together)) + sensors[key] > _ROWS_AT_A_TIME:
+            yield from _read_together(scope, together)
+            together = []
+        together.append(key)
+    if together:
+        yield from _read_together(scope, together)
+
+
+def _read_together(
+    scope: RunScope, sensors: Sequence[SensorKey]
+) -> Iterator[tuple[SensorKey, pa.Table]]:
+    where = reduce(operator.or_, map(_is_sensor, sensors))
+    rows = read_rows(scope, "decisions", [*SENSOR_COLUMNS, *_COLUMNS], where)
+    for key in sensors:
+        yield key, rows.filter(_is_sensor(key))
+
+
+def _logs_of(scope: RunScope, brokers: Iterable[Broker]) -> dict[int, BrokerLog]:
+    """Return what the log of each broker that has one covers."""
     starts = read_table(scope, "broker_starts", ["broker_id", "started_ms", "source"]).to_pylist()
-    own = [row for row in starts if row["broker_id"] == broker.broker_id]
-    return BrokerLog(
-        broker.first_ms,
-        broker.last_ms,
-        tuple((row["started_ms"], row["source"] == "server_log") for row in own),
-    )
+    return {
+        broker.broker_id: BrokerLog(
+            broker.first_ms,
+            broker.last_ms,
+            tuple(
+                (row["started_ms"], row["source"] == "server_log")
+                for row in starts
+                if row["broker_id"] == broker.broker_id
+            ),
+        )
+        for broker in brokers
+        if broker.first_ms is not None and broker.last_ms is not None
+    }
 
 
 def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedState | None:
@@ -191,20 +240,15 @@ def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedState | None
     return None
 
 
-def _lost(scope: RunScope, key: SensorKey) -> int:
-    """Return how many requests of the sensor's clients are missing that its broker may have had."""
-    rows = read_table(scope, "log_gaps", ["user", "client_id", "missing", "cause", "places"])
-    return sum(_missing(rows.to_pylist(), key))
-
-
 def _missing(gaps: Iterable[Mapping[str, Any]], key: SensorKey) -> Iterator[int]:
+    """Yield how many requests of the sensor's clients its broker may have had in each gap."""
     for gap in gaps:
         is_own = key.quota_user in ("", gap["user"]) and key.quota_client_id in (
             "",
             gap["client_id"],
         )
         is_there = any(place["broker_id"] == key.broker_id for place in gap["places"])
-        if is_own and is_there and gap["cause"] == "lost_lines":
+        if is_own and is_there:
             yield gap["missing"]
 
 
