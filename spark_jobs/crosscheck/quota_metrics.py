@@ -80,7 +80,8 @@ def quota_series(
             others += 1
         else:
             quota_type, metric = named
-            user, client_id = _label(one, _USER_LABELS), _label(one, _CLIENT_LABELS)
+            user = _label(one, _USER_LABELS) or _resource(one)[1]
+            client_id = _label(one, _CLIENT_LABELS)
             broker_id = _broker_of(one, where, instances, known)
             found.append(
                 QuotaSeries(
@@ -105,12 +106,18 @@ def _named(series: MetricSeries) -> tuple[str, str] | None:
         return None
     resource, attribute = matched[1].lower(), matched[2].lower()
     if resource == "quota":
-        resource = _label(series, _RESOURCE_LABELS).lower()
+        resource = _resource(series)[0].lower()
     metric = _ATTRIBUTES.get(attribute)
     if metric is None or resource in _OTHERS:
         return "", ""
     quota_type = _QUOTA_TYPES.get(resource)
     return None if quota_type is None else (quota_type, metric)
+
+
+def _resource(series: MetricSeries) -> tuple[str, str]:
+    """Return the quota's kind, and the user that the exporter's rules for Kafka 2 leave in it."""
+    resource, _, user = _label(series, _RESOURCE_LABELS).partition(", user=")
+    return resource, user
 
 
 def _broker_of(

@@ -26,6 +26,8 @@ def named(*given: MetricSeries, instances: dict[str, int] | None = None) -> list
         # The exporter's examples for Kafka, in the cases of the label that are in use.
         series(QUOTA, resource="Fetch", user="bob", clientId="etl", broker="2"),
         series(QUOTA, type="Fetch", user="bob", client_id="etl", broker="2"),
+        # Of kafka-2_0_0.yml the rule for client-ids matches first.
+        series(QUOTA, resource="Fetch, user=bob", clientId="etl", broker="2"),
         # Its default naming, with and without lowercaseOutputName.
         series("kafka_server_fetch_byte_rate", user="bob", client_id="etl", broker_id="2"),
         series("kafka_server_Fetch_byte_rate", user="bob", client__id="etl", kafka_id="2"),
