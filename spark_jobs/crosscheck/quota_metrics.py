@@ -16,13 +16,10 @@ BYTE_RATE, THROTTLE_TIME = "byte-rate", "throttle-time"
 """Attributes of the MBeans ``kafka.server:type=Produce|Fetch,user=…,client-id=…``."""
 
 _QUOTA_TYPES = {"produce": "producer_byte_rate", "fetch": "consumer_byte_rate"}
-_OTHERS = {"request", "controllermutation"}
 _ATTRIBUTES = {"byte_rate": BYTE_RATE, "throttle_time": THROTTLE_TIME}
 # kafka_server_quota_byte_rate{resource="Produce"} by the exporter's examples for Kafka,
 # kafka_server_produce_byte_rate by its default naming.
-_NAME = re.compile(
-    r"kafka[_.]server[_.](quota|produce|fetch|request|controllermutation)[_.](\w+)", re.IGNORECASE
-)
+_NAME = re.compile(r"kafka_server_(quota|produce|fetch)_(byte_rate|throttle_time)", re.IGNORECASE)
 _RESOURCE_LABELS = ("resource", "type")
 _USER_LABELS = ("user",)
 _CLIENT_LABELS = ("clientId", "client_id", "clientid", "client-id")
@@ -71,13 +68,11 @@ def quota_series(
     where a series does not tell its broker.
     """
     known = sorted(set(brokers))
-    found, others, names = [], 0, Counter[str]()
+    found, others = [], Counter[str]()
     for one in series:
         named = _named(one)
         if named is None:
-            names[one.name or "(no __name__)"] += 1
-        elif named == ("", ""):
-            others += 1
+            others[one.name or "(no __name__)"] += 1
         else:
             quota_type, metric = named
             user = _label(one, _USER_LABELS) or _resource(one)[1]
@@ -88,29 +83,26 @@ def quota_series(
                     broker_id, quota_type, _unquoted(user), _unquoted(client_id), metric, one
                 )
             )
-    if not found and names:
+    if others and not found:
         raise BadInputError(
             f"{where} has no metric of a produce or fetch quota; found "
-            f"{', '.join(name for name, _ in names.most_common(_NAMES_SHOWN))}. Expected "
+            f"{', '.join(name for name, _ in others.most_common(_NAMES_SHOWN))}. Expected "
             "kafka_server_quota_byte_rate and kafka_server_quota_throttle_time with the label "
             "resource (Produce, Fetch), or kafka_server_produce_byte_rate, "
-            "kafka_server_fetch_throttle_time and the like."
+            "kafka_server_fetch_throttle_time and the like: docs/crosscheck.md has the rules for "
+            "the JMX exporter."
         )
-    return found, others + names.total()
+    return found, others.total()
 
 
 def _named(series: MetricSeries) -> tuple[str, str] | None:
-    """Return quota type and attribute, two empty texts for another quota metric, None for none."""
+    """Return quota type and attribute; None where it is no rate or throttle time of bytes."""
     matched = _NAME.fullmatch(series.name)
     if matched is None:
         return None
-    resource, attribute = matched[1].lower(), matched[2].lower()
-    if resource == "quota":
-        resource = _resource(series)[0].lower()
-    metric = _ATTRIBUTES.get(attribute)
-    if metric is None or resource in _OTHERS:
-        return "", ""
-    quota_type = _QUOTA_TYPES.get(resource)
+    kind = matched[1].lower()
+    resource = _resource(series)[0].lower() if kind == "quota" else kind
+    quota_type, metric = _QUOTA_TYPES.get(resource), _ATTRIBUTES[matched[2].lower()]
     return None if quota_type is None else (quota_type, metric)
 
 

@@ -81,6 +81,12 @@ def test_other_metrics_of_quotas_are_counted_and_left_out() -> None:
     assert (len(found), others) == (1, 4)
 
 
+def test_names_that_have_the_client_in_them_are_refused_with_where_the_rules_are() -> None:
+    """As kafka-kraft-3_0_0.yml makes them: a broader rule comes first in it."""
+    with pytest.raises(BadInputError, match=r"client_id_etl_byte_rate\. .*docs/crosscheck\.md"):
+        named(series("kafka_server_produce_user_alice_client_id_etl_byte_rate", broker="1"))
+
+
 def test_an_export_without_a_metric_of_quotas_is_refused_with_what_it_has() -> None:
     with pytest.raises(BadInputError) as refused:
         named(series("up", instance="a"), series("node_load1"))
