@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 
@@ -18,6 +19,9 @@ BROKER, CONTROLLER = "broker", "controller"
 
 _BROKER_IDS = (1, 2)
 _CONTROLLER_IDS = (11, 12, 13)
+SMALL_JVM = ("-Xms96m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Small and calm: the lab shares a machine, and its brokers live for a minute."""
+
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)$")
 
 
@@ -47,8 +51,9 @@ class ClusterPlan:
     """A cluster that is not running yet.
 
     ``settings`` are of every node's ``server.properties``; ``quota_log_level`` is what the brokers'
-    quota managers write into ``server.log``: DEBUG, INFO or OFF. Every ``metrics_every_ms`` the
-    brokers' own metrics of quotas are read, never where it is 0: reading them moves samples.
+    quota managers write into ``server.log``: DEBUG, INFO or OFF. ``logging`` is a logging
+    configuration to use in place of the lab's own. Every ``metrics_every_ms`` the brokers' own
+    metrics of quotas are read, never where it is 0: reading them moves samples.
     """
 
     kafka_version: str
@@ -58,6 +63,8 @@ class ClusterPlan:
     settings: Mapping[str, str] = field(default_factory=dict)
     quota_log_level: str = "DEBUG"
     metrics_every_ms: int = 0
+    logging: Path | None = None
+    jvm: tuple[str, ...] = SMALL_JVM
 
     @property
     def brokers(self) -> tuple[Node, ...]:

@@ -25,16 +25,19 @@ class LoggingFile:
         return f"-D{self.system_property}={self.path.as_uri()}"
 
 
-def logging_file(kafka_version: str) -> LoggingFile:
-    """Return the logging configuration: log4j 2 from Kafka 4 on, log4j 1 (reload4j) before."""
+def logging_file(kafka_version: str, path: Path | None = None) -> LoggingFile:
+    """Return the logging configuration: log4j 2 from Kafka 4 on, log4j 1 (reload4j) before.
+
+    It is ``path``, the lab's own where there is none.
+    """
     if parse_version(kafka_version) >= _FIRST_WITH_LOG4J_2:
         return LoggingFile(
-            path=_FOLDER / "logging" / "log4j2.xml",
+            path=path or _FOLDER / "logging" / "log4j2.xml",
             system_property="log4j2.configurationFile",
             pom=_FOLDER / "maven" / "broker-log4j2.xml",
         )
     return LoggingFile(
-        path=_FOLDER / "logging" / "log4j.properties",
+        path=path or _FOLDER / "logging" / "log4j.properties",
         system_property="log4j.configuration",
         pom=_FOLDER / "maven" / "broker-reload4j.xml",
     )

@@ -21,22 +21,21 @@ _STARTED = "Kafka Server started"
 _STARTED_WITH_ZOOKEEPER = "started (kafka.server.KafkaServer)"
 _LEADS = re.compile(r"Completed transition to Leader\(.*?\bepoch=(\d+)")
 
-# Small and calm: the lab shares a machine, and its brokers live for a minute.
-_SERVER_JVM = ("-Xms96m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
 
 def server_arguments(
     plan: ClusterPlan, logs: Path, libs: Path, main_class: str, properties: Path
 ) -> list[str]:
     """Return the arguments of ``java`` that run a server of the cluster."""
     return [
-        *_SERVER_JVM,
+        *plan.jvm,
         # The request log has no zone; the lab's is always UTC.
         "-Duser.timezone=UTC",
         f"-Dlab.logs={logs}",
+        # What Kafka's own start script sets, and its own logging configuration asks for.
+        f"-Dkafka.logs.dir={logs}",
         f"-Dlab.quota.level={plan.quota_log_level}",
         *_metrics_options(plan, logs),
-        logging_file(plan.kafka_version).jvm_option,
+        logging_file(plan.kafka_version, plan.logging).jvm_option,
         "-cp",
         f"{libs}{os.sep}*",
         str(SERVER_SOURCE),
@@ -76,6 +75,12 @@ class NodeProcess:
     def properties(self) -> Path:
         """Return its whole configuration."""
         return self.home / "server.properties"
+
+    @property
+    def process_id(self) -> int:
+        """Return the id of its process; it must be running."""
+        assert self._java is not None, self.name
+        return self._java.process.pid
 
     @property
     def is_running(self) -> bool:
