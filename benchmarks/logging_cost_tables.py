@@ -43,23 +43,25 @@ def _off_and_on(rows: list[dict[str, Any]], rate: int) -> list[dict[str, Any]]:
     return sorted((row for row in rows if row["rate"] == rate), key=lambda row: row["logged"])
 
 
-def appender_table(ways: dict[str, Any]) -> str:
-    """Return what each appender of one Kafka version loses, and what a log that stalls costs."""
-    rates = [f"{row['rate']:,}/s" for row in ways[_FILE]["stalled"]]
-    head = ["appender", "CPU s per 1000: added", "lost"]
-    for rate in rates:
-        head += [f"stalls, {rate}: lost", "p99 ms"]
-    return _table(head, _appender_rows(ways))
+def appender_table(kept: dict[str, Any]) -> str:
+    """Return what each appender loses, and what a log that stalls costs."""
+    some = next(iter(kept.values()))[_FILE]["stalled"]
+    head = ["Kafka", "appender", "CPU s per 1000: added", "lost"]
+    for row in some:
+        head += [f"stalls, {row['rate']:,}/s: lost", "p99 ms"]
+    return _table(head, _appender_rows(kept))
 
 
-def _appender_rows(ways: dict[str, Any]) -> Iterator[list[str]]:
-    for way, found in ways.items():
-        rate = max(row["rate"] for row in found["steady"])
-        off, on = _off_and_on(found["steady"], rate)
-        cells = [way, f"{on['cpu_s_per_1000'] - off['cpu_s_per_1000']:.3f}", _lost(on)]
-        for row in found["stalled"]:
-            cells += [_lost(row), f"{row['p99_ms']:,.0f}"]
-        yield cells
+def _appender_rows(kept: dict[str, Any]) -> Iterator[list[str]]:
+    for version, ways in kept.items():
+        for way, found in ways.items():
+            rate = max(row["rate"] for row in found["steady"])
+            off, on = _off_and_on(found["steady"], rate)
+            added = on["cpu_s_per_1000"] - off["cpu_s_per_1000"]
+            cells = [version, way, f"{added:.3f}", _lost(on)]
+            for row in found["stalled"]:
+                cells += [_lost(row), f"{row['p99_ms']:,.0f}"]
+            yield cells
 
 
 def _lost(row: dict[str, Any]) -> str:
@@ -75,4 +77,4 @@ def _table(head: Iterable[str], rows: Iterable[list[str]]) -> str:
 if __name__ == "__main__":
     results = json.loads(KEPT.read_text())
     print(cost_table(results))
-    print(appender_table(results["4.1.0"]))
+    print(appender_table(results))

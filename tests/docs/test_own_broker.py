@@ -61,6 +61,7 @@ def _end_broker(clone: Path) -> None:
 @pytest.mark.broker
 @pytest.mark.spark
 @needs_brokers
+@pytest.mark.timeout(1800)
 class TestABrokerOfYourOwn:
     def test_every_command_of_the_page_works(self, followed: tuple[Path, Ran]) -> None:
         _, ran = followed
