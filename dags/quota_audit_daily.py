@@ -9,23 +9,31 @@ triggered with no logical date) yesterday, UTC. The log says which.
 
 **When it is red**: exit code 1 is a failed audit or bad data, 2 an input that cannot be used;
 neither is retried, and nothing is published: what readers see is as it was before the run.
-Clearing and running again is safe: a run publishes its own day and cluster only, in its last task.
+Clearing and running again is safe: a run publishes its own day and cluster only, in one task.
+
+**Alerts**: where settings (`QUOTA_AUDIT_ALERT_…`) say whom to tell, a run ends with one message:
+what is new and bad, or which step failed and why.
 """
 
 from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from airflow.sdk import Asset, CronDataIntervalTimetable, Param, chain, dag, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from spark_jobs.alert_submit import ALERTS, AlertTerms, alert
 from spark_jobs.run_form import PLACE_PATTERN, shared_fields
-from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.submit import ASSETS, PUBLISHES, STEPS, audit_of_run, run_step
+from spark_jobs.settings import AlertSettings, DailyAuditSettings
+from spark_jobs.submit import ASSETS, FAILURE_KEY, PUBLISHES, STEPS, audit_of_context, run_step
 from spark_jobs.submitted_step import asset_uri
 
 SETTINGS = DailyAuditSettings()
+LOG = logging.getLogger("quota_audit").info
+TERMS = AlertTerms(LOG, AirflowFailException, AirflowSkipException, AlertSettings(),
+                   SETTINGS.launcher)  # fmt: skip
 OUTLETS = {PUBLISHES: [Asset(name, asset_uri(folder)) for name, folder in ASSETS.items()]}
 SHARED = shared_fields(SETTINGS)
 PARAMS = {
@@ -42,13 +50,19 @@ PARAMS = {
 
 
 @task(retries=1, retry_delay=timedelta(seconds=30), execution_timeout=timedelta(hours=4))
-def step(task_id, params=None, dag_run=None, data_interval_start=None, outlet_events=None) -> str:
-    """Run one step on the run's day; Airflow fills in what defaults to None."""
-    audit = audit_of_run(params, data_interval_start, dag_run.run_after)
+def step(task_id, **context) -> str:
+    """Run one step on the run's day; Airflow fills in the context."""
+    audit = audit_of_context(context)
     for asset in OUTLETS.get(task_id, []):
-        outlet_events[asset].extra = audit.scope()
-    log = logging.getLogger("quota_audit").info
-    return run_step(task_id, audit, log, AirflowFailException, SETTINGS.launcher)
+        context["outlet_events"][asset].extra = audit.scope()
+    failed = partial(context["ti"].xcom_push, FAILURE_KEY)
+    return run_step(task_id, audit, LOG, AirflowFailException, SETTINGS.launcher, failed)
+
+
+@task(retries=3, retry_delay=timedelta(minutes=1), execution_timeout=timedelta(minutes=15))
+def tell(task_id, **context) -> str:
+    """Send the run's message, if there is something to tell."""
+    return alert(task_id, audit_of_context(context), context, TERMS)
 
 
 @dag(schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"), catchup=False,
@@ -56,7 +70,10 @@ def step(task_id, params=None, dag_run=None, data_interval_start=None, outlet_ev
      doc_md=__doc__, tags=["kafka", "quota"])  # fmt: skip
 def quota_audit_daily() -> None:
     """Chain the steps in their order."""
-    chain(*(step.override(task_id=name, outlets=OUTLETS.get(name, []))(name) for name in STEPS))
+    steps = [step.override(task_id=name, outlets=OUTLETS.get(name, []))(name) for name in STEPS]
+    chain(*steps)
+    if TERMS.settings.channels:
+        steps[-1] >> [tell.override(task_id=n, trigger_rule=r)(n) for n, r in ALERTS.items()]
 
 
 quota_audit_daily()

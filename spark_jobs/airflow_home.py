@@ -36,10 +36,14 @@ def airflow_environment(
 ) -> dict[str, str]:
     """Return the environment of an Airflow that has only this project's DAGs and plugin.
 
-    Every inherited ``AIRFLOW*`` variable is left out: a shell set up for another Airflow must
-    not make a trial run migrate that one's database.
+    Every inherited ``AIRFLOW*`` variable but connections is left out: a shell set up for another
+    Airflow must not make a trial run migrate that one's database.
     """
-    own = {name: value for name, value in inherited.items() if not name.startswith("AIRFLOW")}
+    own = {
+        name: value
+        for name, value in inherited.items()
+        if not name.startswith("AIRFLOW") or name.startswith("AIRFLOW_CONN_")
+    }
     return {
         **own,
         "AIRFLOW_HOME": str(home.absolute()),

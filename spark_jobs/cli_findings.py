@@ -36,10 +36,13 @@ def news(
     lists_all: Annotated[
         bool, typer.Option("--all", help="List everything, not the first ten of each part.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print what is new on a day: findings that are new, worse, gone, still there, acknowledged."""
     from spark_jobs.jobs.print_news import print_news
 
+    if as_json and (owner is not None or by_owner):
+        raise BadInputError("--json tells of all owners' clients: leave out --owner or --by-owner.")
     print_news(
         warehouse.absolute(),
         cluster,
@@ -47,6 +50,7 @@ def news(
         owner=owner,
         by_owner=by_owner,
         lists_all=lists_all,
+        as_json=as_json,
     )
 
 

@@ -240,6 +240,37 @@ class DailyAuditSettings(BaseSettings):
         return path.absolute()
 
 
+class AlertSettings(BaseSettings):
+    """Whom the daily DAG tells of what, and how; read from ``QUOTA_AUDIT_ALERT_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_ALERT_", frozen=True)
+
+    # Addresses to mail to; empty = no mail.
+    mail_to: tuple[str, ...] = ()
+    # Who the mail is from; "" = the connection's from_email.
+    mail_from: str = ""
+    # Connection of the mail server.
+    mail_connection: str = "smtp_default"
+    # Connection of Slack's incoming webhook; "" = nothing to Slack.
+    slack_connection: str = ""
+    # Connection of a web server that takes JSON by POST; "" = nothing to it.
+    webhook_connection: str = ""
+    # How bad what is new or worse must be. A failed run is told in any case.
+    level: Literal["critical", "warning"] = "critical"
+    # Where people reach Airflow, as https://airflow.example.com; "" = messages have no link.
+    base_url: str = Field(default="", pattern=r"^(https?://[^\s\"<>]+)?$")
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Return what messages are sent by: mail, slack, webhook."""
+        chosen = {
+            "mail": self.mail_to,
+            "slack": self.slack_connection,
+            "webhook": self.webhook_connection,
+        }
+        return tuple(name for name, value in chosen.items() if value)
+
+
 class KafkaAdminSettings(BaseSettings):
     """How quotas are read and altered in a cluster; read from ``QUOTA_AUDIT_KAFKA_*``."""
 

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from spark_jobs.run_form import text_of
 from spark_jobs.submitted_step import default_launcher, ingest_arguments, run_submitted
@@ -37,6 +38,9 @@ ASSETS: Mapping[str, str] = MappingProxyType(
 
 PUBLISHES = "publish_report"
 """The task before which readers see nothing of a run."""
+
+FAILURE_KEY = "failure"
+"""Under this key a step that fails leaves its exit code and what it ended with (an XCom)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +119,21 @@ def audit_of_run(
     )
 
 
+def audit_of_context(context: Mapping[str, Any]) -> DailyAudit:
+    """Return what a DAG run audits, from the context that Airflow gives its tasks."""
+    # A run that was triggered with no logical date has no interval.
+    interval_start = context.get("data_interval_start")
+    return audit_of_run(context["params"], interval_start, context["dag_run"].run_after)
+
+
 def run_step(
     task_id: str,
     audit: DailyAudit,
     log: Callable[[str], None],
     final_error: type[Exception],
     launcher: Sequence[str] = (),
+    failed: Callable[[dict[str, Any]], None] | None = None,
 ) -> str:
     """Run a step on its day, as ``run_submitted`` does, and return its last line."""
     command = step_command(task_id, audit, launcher)
-    return run_submitted(task_id, audit.day.isoformat(), command, log, final_error)
+    return run_submitted(task_id, audit.day.isoformat(), command, log, final_error, failed)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from spark_jobs.step_process import run_process
 
 # Exit codes of the command line that another attempt cannot change: the audit or the data
 # failed (1), the input is wrong (2). Everything else (out of memory, killed) is worth a retry.
 FINAL_EXIT_CODES = frozenset({1, 2})
+_ERROR = "error: "
+_LINES_OF_AN_END = 40
 
 
 class StepCrashedError(RuntimeError):
@@ -34,17 +38,27 @@ def run_submitted(
     command: Sequence[str],
     log: Callable[[str], None],
     final_error: type[Exception],
+    failed: Callable[[dict[str, Any]], None] | None = None,
 ) -> str:
     """Run a task's command as a process of its own and return its last line.
 
     Raises ``final_error`` with the last line where another attempt cannot help (exit code 1 or
-    2), StepCrashedError for any other exit code, TerminatedError when told to end.
+    2), StepCrashedError for any other exit code, TerminatedError when told to end. ``failed`` is
+    told before of the ``exit_code``, and as ``reason`` all that the command ended with.
     """
     log(f"step {task_id} of {day} started: {shlex.join(command)}")
-    result = run_process(command, log)
+    last: deque[str] = deque(maxlen=_LINES_OF_AN_END)
+
+    def on_line(line: str) -> None:
+        last.append(line)
+        log(line)
+
+    result = run_process(command, on_line)
     if result.exit_code == 0:
         log(f"step {task_id} finished in {result.seconds:.1f} s")
         return result.last_line
+    if failed is not None:
+        failed({"exit_code": result.exit_code, "reason": _reason(last) or result.last_line})
     log(f"step {task_id} failed with exit code {result.exit_code} in {result.seconds:.1f} s")
     if result.exit_code in FINAL_EXIT_CODES:
         raise final_error(result.last_line or f"step {task_id} failed and said nothing")
@@ -64,6 +78,20 @@ def asset_uri(table: str) -> str:
     'x-quota-audit://warehouse/findings'
     """
     return f"x-quota-audit://warehouse/{table}"
+
+
+def _reason(lines: Iterable[str]) -> str:
+    """Return what was said from the last ``error: `` on: several lines where several rules broke.
+
+    "" where no line begins so.
+    """
+    said: list[str] = []
+    for line in lines:
+        if line.startswith(_ERROR):
+            said = [line.removeprefix(_ERROR)]
+        elif said:
+            said.append(line)
+    return "\n".join(said).strip()
 
 
 def _ending(exit_code: int) -> str:

@@ -108,8 +108,11 @@ ROOMS = {
         {"spark_jobs.tables", "spark_jobs.errors", "spark_jobs.judge"},
         HEAVY | CLOCKS_AND_CHANCE,
     ),
+    # What is told to people, and by which channel; Airflow's notifiers are imported by their names.
+    "spark_jobs/alert": ({"spark_jobs.settings"}, HEAVY | CLOCKS_AND_CHANCE | {"pyarrow"}),
     "spark_jobs/report": (
         {
+            "spark_jobs.alert.message",
             "spark_jobs.tables",
             "spark_jobs.errors",
             "spark_jobs.follow",
@@ -172,6 +175,7 @@ ROOMS = {
     ),
     "dags": (
         {
+            "spark_jobs.alert_submit",
             "spark_jobs.policy.catalogue",
             "spark_jobs.recommend_submit",
             "spark_jobs.run_form",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from docs.generate.alert_schema import alert_schema_text
 from docs.generate.architecture_picture import architecture_picture
 from docs.generate.cli_page import cli_page
 from docs.generate.configuration_page import configuration_page
 from docs.generate.finding_schema import finding_schema_text
 
 PAGES = {
+    "reference/alert.schema.json": alert_schema_text,
     "reference/finding.schema.json": finding_schema_text,
     "architecture.svg": architecture_picture,
     "reference/cli.md": cli_page,

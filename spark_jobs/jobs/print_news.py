@@ -9,6 +9,7 @@ from pathlib import Path
 from spark_jobs.errors import BadInputError
 from spark_jobs.follow.owners import Owner
 from spark_jobs.report.news import News, news_of
+from spark_jobs.report.news_record import news_json
 from spark_jobs.report.news_text import LISTED_MAX, news_text, owner_text
 from spark_jobs.warehouse import RunScope, days_of
 
@@ -21,13 +22,19 @@ def print_news(
     owner: str | None,
     by_owner: bool,
     lists_all: bool,
+    as_json: bool = False,
 ) -> None:
     """Print what is new on ``day`` (None: the last audited one); see :func:`news_text`.
 
     Raises BadInputError where the day was not audited, no such owner is known, or a file of
-    acknowledgements or owners cannot be read.
+    acknowledgements or owners cannot be read. JSON says the last itself: a program asks once, and
+    the day's news matter more.
     """
     news = news_of(audited_day(warehouse, cluster, day))
+    listed_max = len(news.changes) if lists_all else LISTED_MAX
+    if as_json:
+        sys.stdout.write(f"{news_json(news, listed_max)}\n")
+        return
     if news.errors:
         raise BadInputError("\n".join(news.errors))
     if owner is not None:
@@ -36,7 +43,6 @@ def print_news(
         whose: list[Owner | None] = [*(news.owners.teams() if news.owners else ()), None]
         sys.stdout.write("\n".join(owner_text(news, one) for one in whose))
     else:
-        listed_max = len(news.changes) if lists_all else LISTED_MAX
         sys.stdout.write(news_text(news, listed_max))
 
 
