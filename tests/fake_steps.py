@@ -2,6 +2,7 @@
 
 FAKE_STEPS_JOURNAL: file to which each call's arguments are added, a JSON list a line.
 FAKE_STEPS_EXIT: JSON object, first argument → exit code.
+FAKE_STEPS_SAYS: what such a step says last, in place of a sentence of its own.
 FAKE_STEPS_HANG: an argument; a step that is given it never ends by itself, nor does its child.
     Its journal line is "hanging", its own process id and its child's.
 
@@ -59,7 +60,8 @@ def main() -> int:
         hang()
     exit_code = int(json.loads(os.environ.get("FAKE_STEPS_EXIT", "{}")).get(step, 0))
     if exit_code:
-        print(f"error: [fake] {step} ends with {exit_code}", file=sys.stderr)
+        said = os.environ.get("FAKE_STEPS_SAYS", f"error: [fake] {step} ends with {exit_code}")
+        print(said, file=sys.stderr)
     else:
         print(f"{step} went well")
     return exit_code
