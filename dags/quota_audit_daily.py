@@ -10,9 +10,7 @@ triggered with no logical date) yesterday, UTC. The log says which.
 **When it is red**: exit code 1 is a failed audit or bad data, 2 an input that cannot be used;
 neither is retried, and nothing is published: what readers see is as it was before the run.
 Clearing and running again is safe: a run publishes its own day and cluster only, in one task.
-
-**Alerts**: where settings (`QUOTA_AUDIT_ALERT_…`) say whom to tell, a run ends with one message:
-what is new and bad, or which step failed and why.
+Where settings `QUOTA_AUDIT_ALERT_…` name somebody, it ends with one message: what is bad and new.
 """
 
 from __future__ import annotations
@@ -23,8 +21,10 @@ from functools import partial
 
 from airflow.sdk import Asset, CronDataIntervalTimetable, Param, chain, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.lineage import get_hook_lineage_collector
 
 from spark_jobs.alert_submit import ALERTS, AlertTerms, alert
+from spark_jobs.lineage import report_lineage
 from spark_jobs.run_form import PLACE_PATTERN, shared_fields
 from spark_jobs.settings import AlertSettings, DailyAuditSettings
 from spark_jobs.submit import ASSETS, FAILURE_KEY, PUBLISHES, STEPS, audit_of_context, run_step
@@ -51,10 +51,11 @@ PARAMS = {
 
 @task(retries=1, retry_delay=timedelta(seconds=30), execution_timeout=timedelta(hours=4))
 def step(task_id, **context) -> str:
-    """Run one step on the run's day; Airflow fills in the context."""
+    """Run one step on the run's day."""
     audit = audit_of_context(context)
     for asset in OUTLETS.get(task_id, []):
         context["outlet_events"][asset].extra = audit.scope()
+    report_lineage(task_id, audit, get_hook_lineage_collector())
     failed = partial(context["ti"].xcom_push, FAILURE_KEY)
     return run_step(task_id, audit, LOG, AirflowFailException, SETTINGS.launcher, failed)
 

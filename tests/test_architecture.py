@@ -176,6 +176,7 @@ ROOMS = {
     "dags": (
         {
             "spark_jobs.alert_submit",
+            "spark_jobs.lineage",
             "spark_jobs.policy.catalogue",
             "spark_jobs.recommend_submit",
             "spark_jobs.run_form",

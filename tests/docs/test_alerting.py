@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from spark_jobs.airflow_home import airflow_environment
-from spark_jobs.report.news import news_of
-from spark_jobs.report.news_text import news_text
+from spark_jobs.settings import AlertSettings
 from spark_jobs.submit import ASSETS
 from spark_jobs.submitted_step import asset_uri
-from spark_jobs.warehouse import RunScope
 from tests.docs.pages import ROOT, blocks
 from tests.tables_builder import row, scope_in, write_rows
+
+PAGE = ROOT / "docs" / "howto" / "alerting.md"
 
 pytestmark = [
     pytest.mark.airflow,
@@ -35,21 +35,28 @@ from airflow.dag_processing.dagbag import DagBag
 bag = DagBag(dag_folder={dags!r})
 assert bag.import_errors == {{}}, bag.import_errors
 print(json.dumps({{
-    f"{{dag_id}}.{{task.task_id}}": [c.subject for c in task.on_failure_callback]
+    f"{{dag_id}}.{{task.task_id}}": [c.subject for c in task.on_failure_callback or []]
     for dag_id, dag in bag.dags.items() for task in dag.tasks
 }}))
 """
+OWNERS = "owners:\n  - match: alice\n    team: Orders\n    contact: orders@example.com\n"
 
 
 def python_of_the_page() -> tuple[str, str]:
-    page = ROOT / "docs" / "howto" / "alerting.md"
-    policy, dag = (block.text for block in blocks(page) if block.language == "python")
-    return policy, dag
+    dag, policy = (block.text for block in blocks(PAGE) if block.language == "python")
+    return dag, policy
 
 
-def test_the_policy_gives_every_task_of_our_dags_a_notifier(tmp_path: Path) -> None:
+def test_the_page_names_every_setting_of_alerts_with_its_default() -> None:
+    named = re.findall(r"^\| `QUOTA_AUDIT_ALERT_(\w+)` \| (?:`(\w+)`)?", PAGE.read_text(), re.M)
+    assert [name.lower() for name, _ in named] == list(AlertSettings.model_fields)
+    shown = {name.lower(): default for name, default in named if default}
+    assert shown == {name: value for name, value in AlertSettings().model_dump().items() if value}
+
+
+def test_the_policy_gives_the_other_dags_tasks_a_notifier(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "airflow_local_settings.py").write_text(python_of_the_page()[0])
+    (tmp_path / "config" / "airflow_local_settings.py").write_text(python_of_the_page()[1])
     code = LOADED.format(dags=str(ROOT / "dags"))
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -59,57 +66,48 @@ def test_the_policy_gives_every_task_of_our_dags_a_notifier(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stderr[-2000:]
     attached = json.loads(done.stdout.splitlines()[-1])
-    assert len(attached) > 10
     subject = "{{ ti.dag_id }}: {{ ti.task_id }} failed"
-    assert dict.fromkeys(attached, 1) == {n: s.count(subject) for n, s in attached.items()}
+    assert {name: subjects.count(subject) for name, subjects in attached.items()} == {
+        name: 0 if name.startswith("quota_audit_daily.") else 1 for name in attached
+    }
 
 
 @pytest.fixture(scope="module")
-def alert(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def own(airflow_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     from airflow.dag_processing.dagbag import DagBag
 
     folder = tmp_path_factory.mktemp("dags")
-    (folder / "quota_alert.py").write_text(python_of_the_page()[1])
+    (folder / "quota_orders.py").write_text(python_of_the_page()[0])
     bag = DagBag(dag_folder=str(folder))
     assert bag.import_errors == {}
-    return bag.dags["quota_alert"]
+    return bag.dags["quota_orders"]
 
 
-def test_the_dag_waits_for_the_asset_that_our_audit_renews(alert: Any) -> None:
+def test_the_dag_waits_for_the_asset_that_our_audit_renews(own: Any) -> None:
     name, folder = "quota_report", ASSETS["quota_report"]
-    (asset,) = alert.timetable.asset_condition.objects
+    (asset,) = own.timetable.asset_condition.objects
     assert (asset.name, asset.uri) == (name, asset_uri(folder))
 
 
-def test_it_tells_of_what_is_critical_once(alert: Any, tmp_path: Path) -> None:
-    first = scope_in(tmp_path)
-    second = RunScope(tmp_path, first.cluster, first.day + dt.timedelta(days=1))
-    for scope in (first, second):
-        write_rows(scope, "findings", [row("findings", severity="critical")])
-    ask = alert.task_dict["critical_news"].python_callable
-    (message,) = ask(triggering_asset_events=published(first))
-    assert message == news_text(news_of(first))
-    assert ask(triggering_asset_events=published(second)) == []
-    assert ask(triggering_asset_events={}) == []
-    assert alert.task_dict["mail"].upstream_task_ids == {"critical_news"}
-
-
-def test_it_does_not_tell_of_a_warning(alert: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("user", "is_told"), [("alice", True), ("bob", False)])
+def test_it_tells_a_team_of_its_own_clients_only(
+    user: str, is_told: bool, own: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     scope = scope_in(tmp_path)
-    write_rows(scope, "findings", [row("findings", severity="warning")])
-    ask = alert.task_dict["critical_news"].python_callable
-    assert ask(triggering_asset_events=published(scope)) == []
-
-
-def published(scope: RunScope) -> dict[str, list[SimpleNamespace]]:
-    """Return the event of the asset that a published audit renews."""
+    write_rows(scope, "findings", [row("findings", quota_user=user)])
+    (tmp_path / "owners.yaml").write_text(OWNERS)
     extra = {"warehouse": str(scope.warehouse), "cluster": scope.cluster, "day": str(scope.day)}
-    return {"quota_report": [SimpleNamespace(extra=extra)]}
+    events = {"quota_report": [SimpleNamespace(extra=extra)]}
+    told = own.task_dict["message"].python_callable(triggering_asset_events=events)
+    assert [user in text for text in told] == [True] * is_told
+    assert own.task_dict["mail"].upstream_task_ids == {"message"}
 
 
-def test_names_in_a_sentence_are_harmless_in_the_mail(alert: Any) -> None:
+def test_names_in_a_sentence_are_harmless_in_the_mail(own: Any) -> None:
     from jinja2 import Environment
 
     ti = SimpleNamespace(xcom_pull=lambda _: ["client '<script>'"])
-    mail = Environment().from_string(alert.task_dict["mail"].html_content).render(ti=ti)
+    mail = Environment().from_string(own.task_dict["mail"].html_content).render(ti=ti)
     assert mail == "<pre>client &#39;&lt;script&gt;&#39;</pre>"

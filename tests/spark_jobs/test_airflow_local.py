@@ -96,6 +96,13 @@ def test_an_inherited_airflow_is_never_touched(tmp_path: Path) -> None:
     assert env["PATH"] == "/p"
 
 
+def test_connections_of_the_environment_are_those_of_the_trial_run_too(tmp_path: Path) -> None:
+    inherited = {"AIRFLOW_CONN_QUOTA_WEBHOOK": "{}", "AIRFLOW__CORE__FERNET_KEY": "x"}
+    env = airflow_environment(tmp_path, ROOT, inherited)
+    assert env["AIRFLOW_CONN_QUOTA_WEBHOOK"] == "{}"
+    assert "AIRFLOW__CORE__FERNET_KEY" not in env
+
+
 def test_a_folder_without_the_dag_is_named_with_what_to_do(tmp_path: Path) -> None:
     assert find_project(ROOT) == ROOT.absolute()
     with pytest.raises(BadInputError, match=r"has no dags/quota_audit_daily.py: run this in"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -40,3 +41,31 @@ def test_a_version_that_has_to_be_found_out_is_not_passed() -> None:
 
 def test_an_asset_has_one_address_whatever_the_warehouse() -> None:
     assert asset_uri("reports") == "x-quota-audit://warehouse/reports"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (
+            "print('error: old'); print('fine'); print('error: The data is bad.');"
+            "print('- one rule'); print('Details: x'); sys.exit(1)",
+            {"exit_code": 1, "reason": "The data is bad.\n- one rule\nDetails: x"},
+        ),
+        ("print('so far'); sys.exit(3)", {"exit_code": 3, "reason": "so far"}),
+        ("sys.exit(3)", {"exit_code": 3, "reason": ""}),
+    ],
+    ids=["all that the last error says", "no error: its last line", "not a word"],
+)
+def test_whoever_asks_is_told_how_a_step_failed(code: str, told: dict[str, Any]) -> None:
+    ended: list[dict[str, Any]] = []
+    command = [sys.executable, "-S", "-c", f"import sys; {code}"]
+    with pytest.raises((FinalError, StepCrashedError)):
+        run_submitted("replay_quotas", "2026-11-20", command, print, FinalError, ended.append)
+    assert ended == [told]
+
+
+def test_a_step_that_ends_well_has_no_failure() -> None:
+    ended: list[dict[str, Any]] = []
+    command = [sys.executable, "-S", "-c", "print('error: none, really')"]
+    run_submitted("replay_quotas", "2026-11-20", command, print, FinalError, ended.append)
+    assert ended == []

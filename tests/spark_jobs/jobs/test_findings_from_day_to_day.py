@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
+from spark_jobs.cli_findings import news
 from spark_jobs.errors import BadInputError
 from spark_jobs.follow.acknowledgement_file import read_acknowledgements
 from spark_jobs.jobs.print_news import print_news
@@ -70,6 +72,19 @@ def test_a_day_or_an_owner_that_is_not_known_is_named(
     with pytest.raises(BadInputError) as caught:
         print_news(warehouse, CLUSTER, day, owner=owner, by_owner=False, lists_all=False)
     assert said in str(caught.value)
+
+
+def test_news_as_json_are_one_line_and_tell_of_a_file_that_cannot_be_read(warehouse: Path) -> None:
+    (warehouse / FILE).write_text("acknowledged: no list\n")
+    (line,) = printed("news", "--warehouse", str(warehouse), "--json").splitlines()
+    told = json.loads(line)
+    assert told["day"] == str(day_of(DAYS - 1))
+    assert [FILE in error for error in told["errors"]] == [True]
+
+
+def test_news_as_json_are_of_all_owners(warehouse: Path) -> None:
+    with pytest.raises(BadInputError, match="--json tells of all owners' clients: leave out"):
+        news(warehouse, CLUSTER, owner="Orders", as_json=True)
 
 
 def test_a_warehouse_without_an_audit_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+
+from expectations.stages import STAGES
+from spark_jobs.lineage import ARCHIVE, READS, WRITES, report_lineage
+from spark_jobs.submit import ASSETS, PUBLISHES, STEPS, DailyAudit
+from spark_jobs.tables import TABLES
+
+OTHERS = {"whatif", "applied_changes"}
+"""Tables that no step of this DAG writes."""
+
+
+class Collector:
+    """Stands for Airflow's: keeps the addresses of what was read and written."""
+
+    def __init__(self) -> None:
+        self.inputs: list[str] = []
+        self.outputs: list[str] = []
+
+    def add_input_asset(self, context: object, uri: str) -> None:
+        self.inputs.append(uri)
+
+    def add_output_asset(self, context: object, uri: str) -> None:
+        self.outputs.append(uri)
+
+
+def lineage(task_id: str, archive: str = "/logs", warehouse: str = "/wh") -> Collector:
+    found = Collector()
+    audit = DailyAudit(archive, warehouse, "east", dt.date(2026, 11, 20), "UTC", None)
+    report_lineage(task_id, audit, found)
+    return found
+
+
+def test_every_step_reads_and_every_table_is_written_by_one_step() -> None:
+    assert list(READS) == list(STEPS)
+    written = [table for tables in WRITES.values() for table in tables]
+    assert sorted(written) == sorted({*TABLES, ASSETS["quota_report"]} - OTHERS)
+    assert WRITES[PUBLISHES] == (ASSETS["quota_report"],)
+
+
+def test_what_is_read_is_there_before_or_is_the_day_before_s() -> None:
+    there = {ARCHIVE, "quota_state", "topic_inventory", "demand", *OTHERS}
+    for task_id in STEPS:
+        assert set(READS[task_id]) <= there, task_id
+        there |= set(WRITES.get(task_id, ()))
+
+
+@pytest.mark.parametrize("stage", ["ingested", "replayed", "judged"])
+def test_a_validation_reads_what_it_checks(stage: str) -> None:
+    assert sorted(READS[f"validate_{stage}"]) == sorted(STAGES[stage])
+
+
+def test_a_dataset_is_a_folder_s_address_whatever_it_is_called() -> None:
+    found = lineage("ingest_requests", archive="/logs of ours")
+    assert found.inputs == ["file:///logs%20of%20ours"]
+    assert found.outputs[0] == "file:///wh/requests"
+    found = lineage("resolve_quotas", warehouse="s3://bucket/wh")
+    assert found.outputs == ["s3://bucket/wh/quota_changes"]
+
+
+def test_a_validation_writes_nothing_that_others_read() -> None:
+    assert lineage("validate_judged").outputs == []
+
+
+@pytest.mark.airflow
+@pytest.mark.filterwarnings("ignore")
+def test_airflow_s_collector_takes_what_a_step_reports() -> None:
+    from airflow.sdk.lineage import HookLineageCollector, get_hook_lineage_collector
+
+    audit = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "UTC", None)
+    collector = HookLineageCollector()
+    report_lineage("judge_decisions", audit, collector)
+    found = collector.collected_assets
+    assert [one.asset.uri for one in found.outputs] == [
+        "file:///wh/findings", "file:///wh/rate_rollups",
+    ]  # fmt: skip
+    assert len(found.inputs) == len(READS["judge_decisions"])
+    # Nothing reads it here, as the provider is not installed: what is reported is dropped.
+    report_lineage("judge_decisions", audit, get_hook_lineage_collector())
+    assert not get_hook_lineage_collector().has_collected
