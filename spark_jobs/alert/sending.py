@@ -73,10 +73,12 @@ def send(
         number += 1
         log(f"{channel}: sent: {message.subject}")
     if failed:
-        raise NotSentError(
+        said = (
             f"Not sent by {' and '.join(failed)}: check the connection named by the setting "
             "QUOTA_AUDIT_ALERT_…. The audit itself is not affected; clear this task to try again."
         )
+        log(said)
+        raise NotSentError(said)
     return number
 
 
