@@ -23,7 +23,8 @@ ALERTS: Mapping[str, str] = {NEWS: "all_success", FAILURE: "one_failed"}
 """Task id → Airflow's rule of when it runs, by the state of the step that publishes.
 
 Two tasks, so that a failed run stays red: what it ends with is then ``alert_news``, which could not
-run. One task that always runs would end it green.
+run. One task that always runs would end it green. No callbacks of the DAG: those run in the DAG
+processor, where nobody sees them fail and nothing tries them again.
 """
 
 _RANKS: tuple[SeverityName, ...] = get_args(SeverityName)
