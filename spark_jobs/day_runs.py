@@ -45,13 +45,39 @@ def run_tables(folder: Path, run: str) -> dict[str, str] | None:
     return None if found is None else dict(found["tables"])
 
 
-def write_run(folder: Path, run: str, tables: Mapping[str, str], like: str | None = None) -> None:
+def write_run(
+    folder: Path,
+    run: str,
+    tables: Mapping[str, str],
+    like: str | None = None,
+    *,
+    made_by: Mapping[str, Mapping[str, Any]] | None = None,
+    pruned: Mapping[str, str] | None = None,
+) -> None:
     """Say which versions of the tables are those of a run; what else it knows is that of ``like``.
 
-    Of a run that was begun before, what else it knows stays.
+    Of a run that was begun before, what else it knows stays. ``made_by`` says with which version
+    of a schema tables were written, ``pruned`` which were removed because of their age.
     """
     known = _read(folder / _name(run)) or (_read(folder / _name(like)) if like else None) or {}
-    _replace(folder / _name(run), known | {"tables": dict(sorted(tables.items()))})
+    written = known.get("made_by", {}) | (made_by or {})
+    removed = known.get("pruned", {}) | (pruned or {})
+    of_tables = {
+        "tables": dict(sorted(tables.items())),
+        "made_by": {table: written[table] for table in sorted(tables) if table in written},
+        "pruned": {table: removed[table] for table in sorted(removed) if table not in tables},
+    }
+    _replace(folder / _name(run), known | of_tables)
+
+
+def made_by_of(folder: Path, run: str) -> dict[str, dict[str, Any]]:
+    """Return with which version of its schema each table of a run was written, if known."""
+    return dict((_read(folder / _name(run)) or {}).get("made_by", {}))
+
+
+def pruned_of(folder: Path, run: str) -> dict[str, str]:
+    """Return the tables of a run that were removed because of their age, and how many days."""
+    return dict((_read(folder / _name(run)) or {}).get("pruned", {}))
 
 
 def carried_of(folder: Path, run: str) -> dict[str, str | None] | None:

@@ -586,6 +586,16 @@ TABLES: dict[str, pa.Schema] = {
     "applied_changes": APPLIED_CHANGES,
 }
 
+SCHEMA_VERSIONS: dict[str, int] = dict.fromkeys(TABLES, 1) | {
+    "files": 2,
+    "quota_state": 2,
+    "topic_inventory": 2,
+}
+"""Counts the changes of each table's columns, or of what they mean: one more with each change.
+
+What a change needs is in ``spark_jobs/upkeep/migrations.py``, what it was in docs/upgrade.md.
+"""
+
 PARTITIONED_BY_CLUSTER_ONLY = frozenset({"quota_changes"})
 
 QUOTA_TYPES = (

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.arrow_places import on_arrow
+from spark_jobs.arrow_places import on_arrow, parquet_file
 from spark_jobs.day_runs import (
+    RUNS,
     carried_of,
     day_folder,
     days_with_runs,
     draft_of,
+    made_by_of,
+    pruned_of,
     published_run,
     run_tables,
 )
 from spark_jobs.errors import BadInputError
+from spark_jobs.made_by import MadeBy, made_by_of_file, made_by_of_json, other_version
 from spark_jobs.places import is_in_bucket
 from spark_jobs.settings import CLUSTER_PATTERN
-from spark_jobs.tables import TABLES, partition_columns
+from spark_jobs.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 
 APPENDED = frozenset({"applied_changes"})
 """Tables that grow by a file at a time and belong to no run."""
@@ -84,6 +89,17 @@ class RunScope:
         run = self.run or published_run(self.runs)
         return None if run is None else carried_of(self.runs, run)
 
+    def made(self) -> dict[str, MadeBy]:
+        """Return with which version of its schema each table was written, where a run says so."""
+        run = self.run or published_run(self.runs)
+        said = {} if run is None else made_by_of(self.runs, run)
+        return {table: made_by_of_json(one) for table, one in said.items()}
+
+    def pruned(self) -> dict[str, str]:
+        """Return the tables that were removed because of their age, and how many days were kept."""
+        run = self.run or published_run(self.runs)
+        return {} if run is None else pruned_of(self.runs, run)
+
     def partition_dir(self, table: str) -> Path:
         """Return the folder that holds this scope's rows of ``table``; none is there if it is none.
 
@@ -126,23 +142,97 @@ def checked_cluster(name: str) -> str:
     return name
 
 
-def read_table(scope: RunScope, table: str, columns: list[str] | None = None) -> pa.Table:
-    """Return this scope's rows of ``table`` with the contract's schema; no rows if none exist."""
+def read_table(
+    scope: RunScope, table: str, columns: list[str] | None = None, *, of_any_version: bool = False
+) -> pa.Table:
+    """Return this scope's rows of ``table`` with the contract's schema; no rows if none exist.
+
+    See :func:`open_table` for what it raises.
+    """
     schema = TABLES[table]
     wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
-    return open_table(scope, table).to_table(columns=wanted.names).cast(wanted)
+    rows = open_table(scope, table, of_any_version=of_any_version)
+    return rows.to_table(columns=wanted.names).cast(wanted)
 
 
-def open_table(scope: RunScope, table: str) -> ds.Dataset:
-    """Return this scope's rows of ``table`` to be read in portions; no rows if none exist."""
+def open_table(scope: RunScope, table: str, *, of_any_version: bool = False) -> ds.Dataset:
+    """Return this scope's rows of ``table`` to be read in portions; no rows if none exist.
+
+    Raises BadInputError where they were removed because of their age, or have another version of
+    the schema: unless ``of_any_version`` says that columns may be null which they lack.
+    """
     schema = TABLES[table]
     folder = scope.partition_dir(table)
     if not folder.is_dir():
+        check_not_pruned(scope, table)
         return ds.dataset(schema.empty_table())
+    if not of_any_version:
+        check_version(scope, table)
     source, filesystem = on_arrow(folder)
     return ds.dataset(
         source, schema=schema, format="parquet", filesystem=filesystem, exclude_invalid_files=False
     )
+
+
+def made_by(scope: RunScope, table: str) -> MadeBy | None:
+    """Return with which version of its schema this scope's ``table`` was written.
+
+    None where it has no file. The run says it, else the file itself.
+    """
+    return _made_by(scope, table, {} if table in APPENDED else scope.made())
+
+
+def _made_by(scope: RunScope, table: str, said: Mapping[str, MadeBy]) -> MadeBy | None:
+    if table in said:
+        return said[table]
+    first = next(iter(sorted(scope.partition_dir(table).glob("*.parquet"))), None)
+    if first is None:
+        return None
+    with parquet_file(first) as file:
+        return made_by_of_file(file.metadata)
+
+
+def program_of(scope: RunScope) -> str | None:
+    """Return the version of this program that decided a day; None where nobody has said."""
+    made = made_by(scope, "decisions")
+    return None if made is None else made.program
+
+
+def older_tables(scope: RunScope) -> dict[str, MadeBy]:
+    """Return the tables of a day that an older version of this program wrote otherwise."""
+    said = scope.made()
+    found = {table: _made_by(scope, table, said) for table in TABLES}
+    return {
+        table: made
+        for table, made in found.items()
+        if made is not None and made.schema < SCHEMA_VERSIONS[table]
+    }
+
+
+def check_version(scope: RunScope, table: str) -> None:
+    """Raise BadInputError where a table has another version of its schema than this program."""
+    made, expected = made_by(scope, table), SCHEMA_VERSIONS[table]
+    if made is None or made.schema == expected:
+        return
+    what = f"The table {table} of {scope.cluster} {scope.day}"
+    raise BadInputError(other_version(what, made, expected, str(scope.warehouse)))
+
+
+def check_not_pruned(scope: RunScope, table: str) -> None:
+    """Raise BadInputError where a table of the day was removed because of its age."""
+    kept_days = None if table in APPENDED else scope.pruned().get(table)
+    if kept_days is not None:
+        raise BadInputError(
+            f"The table {table} of {scope.cluster} {scope.day} was removed by 'quota-audit prune', "
+            f"which kept {kept_days} days of it. Audit the day again, where its logs are still in "
+            "the archive."
+        )
+
+
+def clusters_of_warehouse(warehouse: Path) -> list[str]:
+    """Return the clusters that a warehouse has tables of, in order."""
+    kinds = (warehouse / kind for kind in (RUNS, *TABLES))
+    return sorted({one.name.partition("=")[2] for kind in kinds for one in kind.glob("cluster=*")})
 
 
 def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date]:

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.made_by import stamped
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
 
@@ -400,7 +401,7 @@ def write_rows(scope: RunScope, table: str, rows: list[Row]) -> Path:
     """Replace this scope's partition of ``table`` by ``rows``; return its folder."""
     folder = scope.partition_dir(table)
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table_of(table, rows), folder / "part-0.parquet")
+    pq.write_table(stamped(table_of(table, rows), table), folder / "part-0.parquet")
     return folder
 
 

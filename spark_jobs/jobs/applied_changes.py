@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.alter.history import RecordedApplication, recorded_applications
 from spark_jobs.errors import BadInputError
+from spark_jobs.made_by import stamped
 from spark_jobs.places import is_in_bucket
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope, days_of, read_table
@@ -35,7 +36,7 @@ def record_application(scope: RunScope, rows: Sequence[Mapping[str, Any]]) -> Pa
     # Readers pass over names with a dot in front.
     staged = folder / f".{target.name}"
     with staged.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
+        pq.write_table(stamped(table, TABLE), file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
     staged.rename(target)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.arrow_places import parquet_file
+from spark_jobs.made_by import check_file
 from spark_jobs.transforms.request_lanes import (
     ANSWER_COLUMNS,
     FETCHES,
@@ -54,6 +55,7 @@ def row_groups(folder: Path) -> dict[int, list[RowGroup]]:
     found: defaultdict[int, list[RowGroup]] = defaultdict(list)
     for path in sorted(folder.glob("*.parquet")):
         file = parquet_file(path)
+        check_file(file.metadata, "requests", path)
         places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
         for index in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(index)

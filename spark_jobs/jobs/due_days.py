@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from spark_jobs.jobs.archive import Archive, LogFile
 from spark_jobs.report.visible_text import visible
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse import RunScope, days_of, older_tables, read_table
 
 _NAMED = 3
 _COLUMNS = ["source_file", "broker_id", "bytes_read", "modified_ns", "day_digest", "days"]
@@ -64,7 +66,8 @@ def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[Due
         days_of_log[log] = set(digests)
     reasons = {day: _reason(change, day in audited) for day, change in changes.items()}
     for day in audited.keys() & set().union(*(days or () for days in days_of_log.values())):
-        if day not in reasons and (reason := _begins_otherwise(warehouse, archive.cluster, day)):
+        own = RunScope(warehouse, archive.cluster, day)
+        if day not in reasons and (reason := _begins_otherwise(own) or _made_by_older(own)):
             reasons[day] = reason
     return [DueDay(day, reasons[day], _logs_of(day, days_of_log)) for day in sorted(reasons)]
 
@@ -80,11 +83,20 @@ def _manifest(warehouse: Path, cluster: str) -> _Manifest:
     """Return the rows of ``files`` by day and file."""
     scopes = [RunScope(warehouse, cluster, day) for day in days_of(warehouse, cluster)]
     return {
-        scope.day: {
-            row["source_file"]: row for row in read_table(scope, "files", _COLUMNS).to_pylist()
-        }
+        scope.day: {row["source_file"]: row for row in _files_of(scope).to_pylist()}
         for scope in scopes
     }
+
+
+def _files_of(scope: RunScope) -> pa.Table:
+    """Return a day's manifest; what an older version did not note is null: not known."""
+    return read_table(scope, "files", _COLUMNS, of_any_version=True)
+
+
+def _made_by_older(scope: RunScope) -> str | None:
+    """Return which tables an older version of this program wrote otherwise; None where none."""
+    older = [f"{t} {made.schema}" for t, made in older_tables(scope).items()]
+    return f"made by an older version: {_files(older)}" if older else None
 
 
 def _known_days(log: LogFile, audited: _Manifest) -> set[dt.date] | None:
@@ -125,9 +137,8 @@ def _compare(
             changes[day].changed.append(name)
 
 
-def _begins_otherwise(warehouse: Path, cluster: str, day: dt.date) -> str | None:
+def _begins_otherwise(own: RunScope) -> str | None:
     """Return why a day's replay did not begin with what the day before, as published, left."""
-    own = RunScope(warehouse, cluster, day)
     before, began = own.day_before.carried(), own.carried()
     if began is None or before is None or began["before"] == before["after"]:
         return None

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.arrow_places import on_arrow
 from spark_jobs.jobs.table_versions import new_version, take_version
+from spark_jobs.made_by import stamped
 from spark_jobs.places import remove_folder
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
@@ -38,7 +39,11 @@ def write_local_parts(
         for number, (rows, in_group) in enumerate(contracts):
             file, filesystem = on_arrow(folder / f"part-{number}.parquet")
             pq.write_table(
-                rows, file, compression="zstd", row_group_size=in_group, filesystem=filesystem
+                stamped(rows, table),
+                file,
+                compression="zstd",
+                row_group_size=in_group,
+                filesystem=filesystem,
             )
         take_version(folder, table, scope)
     except BaseException:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from spark_jobs.arrow_places import parquet_writer
 from spark_jobs.jobs.file_report import Part
 from spark_jobs.jobs.parquet_layout import layout
+from spark_jobs.made_by import file_keys
 from spark_jobs.tables import TABLES
 
 ROW_GROUP_ROWS = 65_536
@@ -81,6 +82,7 @@ class PartWriter:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"part-{uuid.uuid4().hex}.parquet"
             writer = parquet_writer(path, schema, **layout(schema, SEARCHED_BY))
+            writer.add_key_value_metadata(file_keys(key[0]))
             self._writers[key] = _OpenPart(path, writer)
         rows = pa.Table.from_batches(batches, schema)
         self._writers[key].writer.write_table(rows)

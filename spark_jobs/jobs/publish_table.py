@@ -8,8 +8,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.jobs.table_versions import new_version, take_version
+from spark_jobs.made_by import file_keys
 from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, spark_path
+from spark_jobs.warehouse import RunScope, check_not_pruned, check_version, spark_path
 
 ROWS_IN_GROUP = 65_536
 """The least that a reader of one sensor has to read of a file that is in order of sensors."""
@@ -26,11 +27,18 @@ def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: boo
         return
     folder = new_version(table, scope)
     (
-        rows.select(*[F.col(f.name) for f in TABLES[table]])
+        columns_of(rows, table)
         .write.option("parquet.block.row.count.limit", ROWS_IN_GROUP)
         .parquet(spark_path(folder))
     )
     take_version(folder, table, scope)
+
+
+def columns_of(rows: DataFrame, table: str) -> DataFrame:
+    """Return the columns of ``table``, the first saying with which version they are written."""
+    first, *others = TABLES[table].names
+    said = F.col(first).alias(first, metadata=file_keys(table))
+    return rows.select(said, *others)
 
 
 def read_partition(spark: SparkSession, table: str, scope: RunScope) -> DataFrame:
@@ -38,7 +46,9 @@ def read_partition(spark: SparkSession, table: str, scope: RunScope) -> DataFram
     schema = from_arrow_schema(_nullable(TABLES[table]))
     folder = scope.partition_dir(table)
     if not folder.is_dir():
+        check_not_pruned(scope, table)
         return spark.createDataFrame([], schema=schema)
+    check_version(scope, table)
     return spark.read.schema(schema).parquet(spark_path(folder))
 
 

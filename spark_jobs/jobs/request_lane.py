@@ -11,12 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.jobs.publish_table import ROWS_IN_GROUP, read_partition
+from spark_jobs.jobs.publish_table import ROWS_IN_GROUP, columns_of, read_partition
 from spark_jobs.jobs.replay_broker import ReplayTask
 from spark_jobs.jobs.shared_throttles import with_shared_throttles
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.request_time import READ_PERCENTILE
-from spark_jobs.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.transforms.aligned_amounts import align_amounts
 from spark_jobs.transforms.amounts import (
     AMOUNTS,
@@ -64,11 +63,14 @@ def replay_request_quotas(
     try:
         decided = settled.where(F.col("row_kind") == DECISION)
         counts = {r["verdict"]: r["count"] for r in decided.groupBy("verdict").count().collect()}
-        _append(decided.select(*DECISIONS.names), folder / "decisions")
-        states = settled.where(F.col("row_kind") == STATE).select(*QUOTA_STATE.names)
-        _append(states, folder / "quota_state")
+        _append(columns_of(decided, "decisions"), folder / "decisions")
+        states = settled.where(F.col("row_kind") == STATE)
+        _append(columns_of(states, "quota_state"), folder / "quota_state")
         _append(
-            rates_per_second(decided.where(F.col("quota_type") == "request_percentage")),
+            columns_of(
+                rates_per_second(decided.where(F.col("quota_type") == "request_percentage")),
+                "rates",
+            ),
             folder / "rates",
         )
     finally:

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from spark_jobs.arrow_places import parquet_writer
 from spark_jobs.jobs.parquet_layout import layout
 from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
+from spark_jobs.made_by import file_keys
+from spark_jobs.tables import TABLES
 
 # What readers of few rows look for.
 SEARCHED_BY = (
@@ -35,6 +37,8 @@ class TableFiles:
             path = self._folder / table / f"part-{uuid.uuid4().hex}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             writer = parquet_writer(path, rows.schema, **layout(rows.schema, SEARCHED_BY))
+            if table in TABLES:  # else an intermediate result
+                writer.add_key_value_metadata(file_keys(table))
             self._writers[table, kind] = path, writer
         self._writers[table, kind][1].write_table(rows, row_group_size=ROWS_IN_GROUP)
 

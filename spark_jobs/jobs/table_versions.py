@@ -22,10 +22,13 @@ from spark_jobs.day_runs import (
     write_run,
 )
 from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.made_by import made_by_now
 from spark_jobs.places import is_in_bucket, move_files, move_folder, remove_folder
 from spark_jobs.tables import TABLES, partition_columns
 from spark_jobs.warehouse import APPENDED, RunScope, days_of
 
+UPKEEP_OWNERS = frozenset({f"quota-audit {name}" for name in ("migrate", "prune", "compact")})
+"""Whose drafts are no audits."""
 VERSIONED = tuple(table for table in TABLES if table not in APPENDED)
 
 
@@ -44,17 +47,22 @@ def continued_draft(scope: RunScope) -> RunScope:
 
     Raises BadInputError where the draft is somebody else's.
     """
+    return drafted_for(scope, _owner())
+
+
+def drafted_for(scope: RunScope, owner: str | None) -> RunScope:
+    """Return the day as the draft of ``owner`` has it; see :func:`continued_draft`."""
     draft = draft_of(scope.runs)
     if draft is None:
         run = new_run()
         write_run(scope.runs, run, _published_tables(scope), like=published_run(scope.runs))
-        open_draft(scope.runs, run, _owner())
+        open_draft(scope.runs, run, owner)
         return replace(scope, run=run)
-    run, owner = draft
-    if owner != _owner():
+    run, other = draft
+    if other != owner:
         raise BadInputError(
-            f"{scope.cluster} {scope.day} is being audited by {_named(owner)}, and this is "
-            f"{_named(_owner())}. Wait until that has published the day; or, if it will not, "
+            f"{scope.cluster} {scope.day} is being audited by {_named(other)}, and this is "
+            f"{_named(owner)}. Wait until that has published the day; or, if it will not, "
             "begin anew with 'quota-audit ingest'."
         )
     return replace(scope, run=run)
@@ -118,9 +126,11 @@ def take_version(place: Path | None, table: str, scope: RunScope) -> None:
         check_draft(scope)
     tables = dict((run_tables(scope.runs, run) or {}) if scope.run else _published_tables(scope))
     tables.pop(table, None)
+    made_by = {}
     if place is not None:
         tables[table] = place.relative_to(scope.warehouse).as_posix()
-    write_run(scope.runs, run, tables, like=published_run(scope.runs))
+        made_by[table] = made_by_now(table).as_json()
+    write_run(scope.runs, run, tables, like=published_run(scope.runs), made_by=made_by)
     if scope.run is None:
         publish(scope.runs, run)
         _tidy(scope, [table])
@@ -173,7 +183,9 @@ def _owner() -> str | None:
 
 
 def _named(owner: str | None) -> str:
-    return "a run on the command line" if owner is None else f"the Airflow run {owner}"
+    if owner is None:
+        return "a run on the command line"
+    return f"'{owner}'" if owner in UPKEEP_OWNERS else f"the Airflow run {owner}"
 
 
 def _published_tables(scope: RunScope) -> dict[str, str]:

@@ -11,7 +11,7 @@ from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.findings import by_severity
 from spark_jobs.report.headline import headline
 from spark_jobs.report.quality import worst_quality
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse import RunScope, program_of
 
 OUTCOME_NAME = "audit.json"
 
@@ -23,6 +23,8 @@ class AuditOutcome(msgspec.Struct, frozen=True, kw_only=True):
     day: str
     # Who ran it, where Airflow did.
     dag_run_id: str | None = None
+    # Version of this program that decided; of older files nobody has said.
+    program: str | None = None
     mood: str  # good, warning, critical, unknown
     title: str
     brokers: int
@@ -53,6 +55,7 @@ def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
         cluster=facts.scope.cluster,
         day=facts.scope.day.isoformat(),
         dag_run_id=dag_run_id,
+        program=program_of(facts.scope),
         mood=answer.mood,
         title=answer.title,
         brokers=len(facts.brokers),

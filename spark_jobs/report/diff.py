@@ -19,7 +19,7 @@ from spark_jobs.report.published_rows import read_rows
 from spark_jobs.report.sensors import SENSOR_COLUMNS, Sensor
 from spark_jobs.report.throttles import throttled_by_second
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse import RunScope, program_of, read_table
 
 EXAMPLES_MAX = 10
 _KEY = ["quota_type", "quota_user", "quota_client_id", "source_file", "source_line"]
@@ -50,6 +50,8 @@ class Side:
     verdicts: VerdictCounts
     throttle_time_ms: Mapping[Sensor, int]
     """As the brokers logged it, of sensors that throttled anybody."""
+    program: str | None = None
+    """Version of this program that decided; None where nobody has said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def _side(scope: RunScope) -> Side:
         requests or 0,
         verdict_counts(count_decisions(scope)),
         {Sensor.of(row): row["throttle_time_ms_sum"] for row in totals.to_pylist()},
+        program_of(scope),
     )
 
 

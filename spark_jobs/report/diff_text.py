@@ -45,9 +45,10 @@ def diff_object(diff: Diff) -> dict[str, Any]:
 def _audit(side: Side) -> str:
     scope = side.scope
     run = f", run {scope.run}" if scope.run else ""
+    by = f", by quota-audit {side.program}" if side.program else ""
     return (
         f"{scope.cluster} {scope.day} in {scope.warehouse}{run}: {count(side.requests)} requests, "
-        f"{decisions_in_words(side.verdicts.decided)}"
+        f"{decisions_in_words(side.verdicts.decided)}{by}"
     )
 
 
@@ -160,6 +161,7 @@ def _side_object(side: Side) -> dict[str, Any]:
         "cluster": scope.cluster,
         "day": scope.day.isoformat(),
         "run": scope.run,
+        "program": side.program,
         "requests": side.requests,
         "verdicts": dict(side.verdicts.by_verdict),
         "throttle_time_ms": sum(side.throttle_time_ms.values()),

@@ -1,0 +1,91 @@
+"""Which version of a table's schema rows have, and which version of this program wrote them.
+
+A run's file says it of each of its tables, so that nobody has to open them; a Parquet file says it
+too, for files that are on their own. Files that say nothing have schema version 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.tables import SCHEMA_VERSIONS
+from spark_jobs.version import VERSION
+
+SCHEMA_KEY, PROGRAM_KEY = "quota-audit.schema", "quota-audit.version"
+# Spark writes no keys of ours; what columns carry is part of this one.
+_SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """``schema``: version of the table's schema; ``program``: None where nobody has said."""
+
+    schema: int = 1
+    program: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what :func:`made_by_of_json` takes."""
+        return {"schema": self.schema, "program": self.program}
+
+
+def made_by_now(table: str) -> MadeBy:
+    """Return what is written of ``table`` now."""
+    return MadeBy(SCHEMA_VERSIONS[table], VERSION)
+
+
+def made_by_of_json(said: Mapping[str, Any]) -> MadeBy:
+    """Return what a run's file says of a table."""
+    return MadeBy(int(said["schema"]), said["program"])
+
+
+def file_keys(table: str) -> dict[str, str]:
+    """Return the keys of a Parquet file of ``table`` written now."""
+    now = made_by_now(table)
+    return {SCHEMA_KEY: str(now.schema), PROGRAM_KEY: VERSION}
+
+
+def stamped(rows: pa.Table, table: str) -> pa.Table:
+    """Return ``rows`` with :func:`file_keys`, which ``pq.write_table`` writes."""
+    return rows.replace_schema_metadata({**(rows.schema.metadata or {}), **file_keys(table)})
+
+
+def made_by_of_file(footer: pq.FileMetaData) -> MadeBy:
+    """Return what a Parquet file says of itself."""
+    keys = footer.metadata or {}
+    if (said := keys.get(SCHEMA_KEY.encode())) is not None:
+        program = keys.get(PROGRAM_KEY.encode())
+        return MadeBy(int(said), program.decode() if program else None)
+    for column in json.loads(keys.get(_SPARK_KEY, b"{}")).get("fields", ()):
+        carried = column["metadata"]
+        if SCHEMA_KEY in carried:
+            return MadeBy(int(carried[SCHEMA_KEY]), carried.get(PROGRAM_KEY))
+    return MadeBy()
+
+
+def other_version(what: str, made: MadeBy, expected: int, warehouse: str = "WAREHOUSE") -> str:
+    """Return what to say, and to do, of a table or file with another version of its schema."""
+    by = f"quota-audit {made.program}" if made.program else "a version that left no note of itself"
+    remedy = (
+        f"run 'quota-audit migrate {warehouse}', or audit the day again"
+        if made.schema < expected
+        else "upgrade this program, or audit the day again with this one"
+    )
+    return (
+        f"{what} has version {made.schema} of its schema, written by {by}; quota-audit {VERSION} "
+        f"reads version {expected}: {remedy}."
+    )
+
+
+def check_file(footer: pq.FileMetaData, table: str, path: Path) -> None:
+    """Raise BadInputError where a Parquet file of ``table`` has another version of its schema."""
+    made, expected = made_by_of_file(footer), SCHEMA_VERSIONS[table]
+    if made.schema != expected:
+        raise BadInputError(other_version(str(path), made, expected))
