@@ -48,7 +48,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker check audit-deps fuzz faults format bench gallery reference lock package clean
+.PHONY: test test-broker check audit-deps fuzz faults format bench gallery reference lock package release clean
 WORKERS ?= 2
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest --numprocesses $(WORKERS)
@@ -102,6 +102,9 @@ package: setup ## build the wheel, and for spark-submit spark_jobs.zip, quota_au
 	cp dist/quota_audit-*.whl dist/spark_jobs.zip
 	cp spark_jobs/cli.py dist/quota_audit.py
 	cp spark_jobs/jobs/log4j2.properties dist/
+
+release: setup ## make release VERSION=x.y.z: changelog, version, image tag, wheel, commit, git tag; no push
+	.venv/bin/python -m tools.release "$(VERSION)" --build "$(UV) build --quiet --wheel"
 
 clean: ## remove what runs leave behind, keep the environment
 	rm -rf artifacts .airflow dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

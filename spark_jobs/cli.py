@@ -49,6 +49,7 @@ from spark_jobs.cli_options import (
     ingest_options,
 )
 from spark_jobs.cli_proposals import list_proposals
+from spark_jobs.cli_upkeep import compact, doctor, migrate, prune
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse import RunScope
 
@@ -371,6 +372,10 @@ app.command("acknowledge")(acknowledge)
 app.command("diff")(diff)
 app.command("crosscheck")(crosscheck)
 app.command("explain")(explain)
+app.command("migrate")(migrate)
+app.command("prune")(prune)
+app.command("compact")(compact)
+app.command("doctor")(doctor)
 app.command("apply")(apply_changes)
 app.command("rollback")(roll_back)
 

@@ -113,6 +113,13 @@ def publish(folder: Path, run: str) -> None:
     sync(folder)
 
 
+def forget(folder: Path) -> None:
+    """Let nothing be kept of the run that was published before."""
+    run = published_run(folder)
+    if run is not None:
+        _replace(folder / PUBLISHED, {"run": run, "previous": None})
+
+
 def draft_of(folder: Path) -> tuple[str, str | None] | None:
     """Return the run that is being made and who makes it; None where there is none."""
     found = _read(folder / DRAFT)

@@ -143,6 +143,17 @@ class RecommendSettings(BaseSettings):
     max_lower: float = Field(default=0.5, gt=0.0, lt=1.0)
 
 
+class RetentionSettings(BaseSettings):
+    """How long large tables are kept; read from ``QUOTA_AUDIT_RETENTION_*``."""
+
+    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_RETENTION_", frozen=True)
+
+    # By table: how many days `quota-audit prune` keeps, counted from the newest audited one.
+    days: dict[str, int] = Field(
+        default_factory=lambda: {"requests": 30, "quarantine": 90, "rates": 90, "decisions": 90}
+    )
+
+
 class ReportSettings(BaseSettings):
     """How much a report shows; read from ``QUOTA_AUDIT_REPORT_*``."""
 

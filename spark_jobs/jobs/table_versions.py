@@ -13,6 +13,7 @@ from spark_jobs.arrow_places import parquet_file
 from spark_jobs.day_runs import (
     close_draft,
     draft_of,
+    forget,
     kept_runs,
     note_carried,
     open_draft,
@@ -168,6 +169,15 @@ def publish_draft(scope: RunScope) -> RunScope:
     published = replace(scope, run=None)
     _tidy(published, VERSIONED)
     return published
+
+
+def forget_previous(scope: RunScope) -> None:
+    """Remove what the run before wrote, as far as the published one does not name it too.
+
+    A reader that began before the last publishing may find its files gone.
+    """
+    forget(scope.runs)
+    _tidy(scope, VERSIONED)
 
 
 def _check_files(scope: RunScope) -> None:

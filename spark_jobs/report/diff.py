@@ -83,7 +83,7 @@ def diff_of(before: RunScope, after: RunScope, settings: FollowSettings | None =
     """Return what differs between two audits, each as its run has it."""
     changed: dict[tuple[str, str], int] | None = None
     examples: list[ChangedDecision] = []
-    if _lines(before) == _lines(after):
+    if _is_same_log(before, after):
         changed = {}
         for one in _changed_decisions(before, after):
             kind = _verdict(one.before), _verdict(one.after)
@@ -101,7 +101,9 @@ def _verdict(said: Mapping[str, Any] | None) -> str:
 def _side(scope: RunScope) -> Side:
     seconds = throttled_by_second(scope)
     totals = seconds.group_by(list(SENSOR_COLUMNS)).aggregate([("throttle_time_ms", "sum")])
-    requests = pc.sum(read_table(scope, "files", ["requests"])["requests"]).as_py()
+    requests = pc.sum(
+        read_table(scope, "files", ["requests"], of_any_version=True)["requests"]
+    ).as_py()
     return Side(
         scope,
         requests or 0,
@@ -123,9 +125,20 @@ def _findings(*scopes: RunScope) -> list[DayFindings]:
     ]
 
 
-def _lines(scope: RunScope) -> set[tuple[int | None, str]]:
-    rows = read_table(scope, "files", ["broker_id", "day_digest"]).to_pylist()
-    return {(row["broker_id"], row["day_digest"]) for row in rows}
+def _is_same_log(before: RunScope, after: RunScope) -> bool:
+    """Return whether two audits read the same lines of their days.
+
+    Older versions noted no digest of a day's lines: then the whole files have to be the same.
+    """
+    columns = ["broker_id", "day_digest", "digest"]
+    sides = [
+        read_table(scope, "files", columns, of_any_version=True).to_pylist()
+        for scope in (before, after)
+    ]
+    said_by_all = all(row["day_digest"] is not None for side in sides for row in side)
+    told = "day_digest" if said_by_all else "digest"
+    one, other = ({(row["broker_id"], row[told]) for row in side} for side in sides)
+    return one == other
 
 
 def _changed_decisions(before: RunScope, after: RunScope) -> Iterator[ChangedDecision]:

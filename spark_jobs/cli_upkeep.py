@@ -1,0 +1,126 @@
+"""The commands that look after a warehouse: migrate, prune, compact, doctor."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_jobs.cli_options import AsJson
+from spark_jobs.places import usable_place
+
+_Place = Annotated[
+    Path,
+    typer.Argument(
+        parser=usable_place, help="Folder of the tables, or s3://bucket/key.", metavar="WAREHOUSE"
+    ),
+]
+_Apply = Annotated[bool, typer.Option("--apply", help="Do it; else only say what would be done.")]
+_DONE_BY_APPLY = "Nothing is changed yet: add --apply."
+
+
+def migrate(warehouse: _Place, applies: _Apply = False) -> None:
+    """Bring tables that an older version wrote to the schemas of this one, a day at a time."""
+    from spark_jobs.jobs.migrate_warehouse import migrate_days, older_days
+
+    days = older_days(warehouse.absolute())
+    if not days:
+        typer.echo("Every table has the schema version of this program.")
+    elif applies:
+        migrate_days(warehouse.absolute(), days, lambda said: typer.echo(f"migrated {said}"))
+    else:
+        for one in days:
+            typer.echo(one.sentence())
+        typer.echo(_DONE_BY_APPLY)
+
+
+def prune(
+    warehouse: _Place,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            help="Days to keep of a table, as requests=14; wins over QUOTA_AUDIT_RETENTION_DAYS. "
+            "Repeatable.",
+            metavar="TABLE=DAYS",
+        ),
+    ] = None,
+    applies: _Apply = False,
+) -> None:
+    """Remove large tables of old days; findings, states and what later days need stay."""
+    from spark_jobs.jobs.prune_warehouse import OldDay, old_tables, prune_days
+    from spark_jobs.report.human_numbers import size
+    from spark_jobs.settings import RetentionSettings
+    from spark_jobs.upkeep.retention import kept_days
+
+    kept = kept_days(RetentionSettings().days, keep or ())
+    days = old_tables(warehouse.absolute(), kept)
+
+    def say(one: OldDay) -> None:
+        parts = ", ".join(f"{table} {size(there)}" for table, there in one.bytes_of.items())
+        typer.echo(f"{'removed ' if applies else ''}{one.cluster} {one.day}: {parts}")
+
+    if applies:
+        prune_days(warehouse.absolute(), days, kept, say)
+    else:
+        for one in days:
+            say(one)
+    total = sum(sum(one.bytes_of.values()) for one in days)
+    typer.echo(f"{len(days)} days, {size(total)}")
+    if days and not applies:
+        typer.echo(_DONE_BY_APPLY)
+
+
+def compact(
+    warehouse: _Place,
+    before: Annotated[
+        dt.datetime | None,
+        typer.Option(
+            "--before",
+            formats=["%Y-%m-%d"],
+            help="Only days before this one [default: all].",
+            metavar="YYYY-MM-DD",
+        ),
+    ] = None,
+    applies: _Apply = False,
+) -> None:
+    """Merge the files of a day's tables: one for each broker."""
+    from spark_jobs.jobs.compact_warehouse import ScatteredDay, compact_days, scattered_days
+
+    days = scattered_days(warehouse.absolute(), before and before.date())
+
+    def say(one: ScatteredDay) -> None:
+        parts = (f"{table} {many} → {few} files" for table, (many, few) in one.files.items())
+        typer.echo(f"{'merged ' if applies else ''}{one.cluster} {one.day}: {', '.join(parts)}")
+
+    if applies:
+        compact_days(warehouse.absolute(), days, say)
+    else:
+        for one in days:
+            say(one)
+    many, few = (sum(n[i] for one in days for n in one.files.values()) for i in (0, 1))
+    typer.echo(f"{len(days)} days, {many} → {few} files")
+    if days and not applies:
+        typer.echo(_DONE_BY_APPLY)
+
+
+def doctor(warehouse: _Place, as_json: AsJson = False) -> None:
+    """Say what looks wrong in a warehouse, what it means and what to do; exits with 1 if anything.
+
+    Nothing is changed.
+    """
+    from spark_jobs.jobs.doctor import examination_json, examine
+    from spark_jobs.report.visible_text import visible
+    from spark_jobs.upkeep.ailment import summary
+
+    found = examine(warehouse.absolute())
+    if as_json:
+        typer.echo(examination_json(found))
+    else:
+        for one in found.ailments:
+            typer.echo("\n".join(visible(line) for line in one.text().split("\n")))
+        typer.echo(summary(found.ailments, found.days))
+    if found.ailments:
+        raise typer.Exit(1)

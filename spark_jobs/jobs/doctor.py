@@ -1,0 +1,272 @@
+"""Looking for what is wrong in a warehouse; nothing is changed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_jobs.arrow_places import parquet_file
+from spark_jobs.day_runs import PUBLISHED, draft_of, kept_runs, published_run, run_tables
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.prune_warehouse import bytes_below
+from spark_jobs.jobs.table_versions import UPKEEP_OWNERS, VERSIONED
+from spark_jobs.made_by import made_by_of_file
+from spark_jobs.places import is_in_bucket
+from spark_jobs.report.human_numbers import size
+from spark_jobs.tables import SCHEMA_VERSIONS, TABLES, partition_columns
+from spark_jobs.upkeep.ailment import Ailment
+from spark_jobs.warehouse import RunScope, clusters_of_warehouse, made_by
+
+_NO_AUDIT = "while no audit runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """How many audited days were looked at, and what looks wrong."""
+
+    days: int
+    ailments: Sequence[Ailment]
+
+
+def examine(warehouse: Path) -> Examination:
+    """Return what looks wrong in ``warehouse``, day by day, then in all of it.
+
+    Raises BadInputError where there is no warehouse.
+    """
+    clusters = clusters_of_warehouse(warehouse)
+    if not clusters:
+        raise BadInputError(f"{warehouse} holds no tables: expected a warehouse of this program.")
+    found: list[Ailment] = []
+    largest = total = 0
+    for cluster in clusters:
+        known = _days_at_all(warehouse, cluster)
+        for day in known:
+            found += _of_day(RunScope(warehouse, cluster, day))
+        readable = [day for day in known if _is_sound(RunScope(warehouse, cluster, day))]
+        total += len(readable)
+        found += _between_days(warehouse, cluster, readable)
+        for day in readable:
+            largest = max(largest, _bytes_of_day(RunScope(warehouse, cluster, day)))
+    if not is_in_bucket(warehouse):
+        found += _left_over(warehouse)
+        found += _room(warehouse, largest)
+    return Examination(total, tuple(found))
+
+
+def _days_at_all(warehouse: Path, cluster: str) -> list[dt.date]:
+    folders = (warehouse / kind / f"cluster={cluster}" for kind in ("runs", "files"))
+    names = {path.name.partition("=")[2] for one in folders for path in one.glob("date=*")}
+    return sorted(dt.date.fromisoformat(name) for name in names)
+
+
+def _is_sound(scope: RunScope) -> bool:
+    """Return whether the day's pointers can be read and say that it was ingested."""
+    try:
+        return scope.partition_dir("files").is_dir()
+    except (ValueError, KeyError):
+        return False
+
+
+def _of_day(scope: RunScope) -> Iterator[Ailment]:
+    try:
+        yield from _of_pointers(scope)
+        tables = scope.tables()
+    except (ValueError, KeyError) as error:
+        yield Ailment(
+            "broken_pointer", _below(scope, scope.runs),
+            f"A file that says what is published cannot be read ({error})",
+            "Nothing of the day can be read", _audit_again(scope),
+        )  # fmt: skip
+        return
+    if tables is None and published_run(scope.runs) is not None:
+        return
+    for table in TABLES:
+        yield from _of_table(scope, table)
+
+
+def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
+    run = published_run(scope.runs)
+    tables = None if run is None else run_tables(scope.runs, run)
+    if run is not None and tables is None:
+        yield Ailment(
+            "missing_run", _below(scope, scope.runs / PUBLISHED),
+            f"The run {run} is published, and its file is missing",
+            "Nothing of the day can be read", _audit_again(scope),
+        )  # fmt: skip
+    for table, place in (tables or {}).items():
+        if not (scope.warehouse / place).is_dir():
+            yield Ailment(
+                "missing_version", place, f"{table} is published from here, and nothing is there",
+                "The table reads as empty", _audit_again(scope),
+            )  # fmt: skip
+        elif not is_in_bucket(scope.warehouse):
+            yield from _of_link(scope, table, place)
+    draft = draft_of(scope.runs)
+    if draft is None:
+        yield from _orphans(scope)
+        return
+    owner = draft[1]
+    yield Ailment(
+        "unfinished", _below(scope, scope.runs),
+        f"A run by {owner or 'a command line'} has begun and is not published",
+        "It is going on, or it ended before it was done; readers see the run before",
+        f"if it does not run: quota-audit {_named(owner)} {scope.warehouse} --apply"
+        if owner in UPKEEP_OWNERS
+        else f"if it does not run: {_audit_again(scope)}",
+    )  # fmt: skip
+
+
+def _named(owner: str | None) -> str:
+    return str(owner).removeprefix("quota-audit ")
+
+
+def _of_link(scope: RunScope, table: str, place: str) -> Iterator[Ailment]:
+    plain = scope.plain_dir(table)
+    if "date" not in partition_columns(table) or plain == scope.warehouse / place:
+        return
+    if not plain.is_symlink() or plain.resolve() != (scope.warehouse / place).resolve():
+        target = os.path.relpath(scope.warehouse / place, plain.parent)
+        yield Ailment(
+            "wrong_link", _below(scope, plain),
+            "It is no link to what is published" if plain.is_symlink() else "The link is missing",
+            "Other tools, as DuckDB or pandas, see something else than this program",
+            f"ln -sfn {target} {plain}",
+        )  # fmt: skip
+
+
+def _orphans(scope: RunScope) -> Iterator[Ailment]:
+    runs = kept_runs(scope.runs)
+    needed = {place for run in runs for place in (run_tables(scope.runs, run) or {}).values()}
+    for table in VERSIONED:
+        for version in sorted((scope.runs / table).glob("*")):
+            place = _below(scope, version)
+            if place not in needed:
+                bytes_there = bytes_below(version)
+                yield Ailment(
+                    "orphan", place, f"No run names it: {size(bytes_there)}",
+                    "A run that ended wrote it. The next audit of the day removes it",
+                    f"{_NO_AUDIT}: rm -r {version}", bytes_there,
+                )  # fmt: skip
+
+
+def _of_table(scope: RunScope, table: str) -> Iterator[Ailment]:
+    folder = scope.partition_dir(table)
+    for path in (*sorted(folder.glob("*.parquet")), *sorted(folder.glob("*/*.parquet"))):
+        try:
+            with parquet_file(path) as file:
+                names, said = file.schema_arrow.names, made_by_of_file(file.metadata)
+        except (BadInputError, OSError, pa.ArrowException) as error:
+            yield Ailment(
+                "unreadable", _below(scope, path), f"It cannot be read ({error})",
+                f"{table} of the day cannot be read", _audit_again(scope),
+            )  # fmt: skip
+            continue
+        made = made_by(scope, table) or said
+        expected = SCHEMA_VERSIONS[table]
+        if made.schema != expected:
+            yield _other_version(scope, table, made.schema)
+            return
+        missing = [f.name for f in TABLES[table] if f.name not in names]
+        if missing or (said.program is not None and said.schema != made.schema):
+            yield Ailment(
+                "wrong_columns", _below(scope, path),
+                f"Columns are missing: {', '.join(missing)}" if missing
+                else f"The file says schema version {said.schema}, its run {made.schema}",
+                f"It was not written as {table} of version {made.schema}", _audit_again(scope),
+            )  # fmt: skip
+
+
+def _other_version(scope: RunScope, table: str, version: int) -> Ailment:
+    expected = SCHEMA_VERSIONS[table]
+    is_older = version < expected
+    return Ailment(
+        "older_version" if is_older else "newer_version",
+        f"{table} of {scope.cluster} {scope.day}",
+        f"It has version {version} of its schema; this program reads {expected}",
+        "It is not read before it is migrated" if is_older else "This program cannot read it",
+        f"quota-audit migrate {scope.warehouse} --apply" if is_older else "upgrade this program",
+    )
+
+
+def _between_days(warehouse: Path, cluster: str, days: list[dt.date]) -> Iterator[Ailment]:
+    for before, day in pairwise(days):
+        scope = RunScope(warehouse, cluster, day)
+        if (day - before).days > 1:
+            first, last = before + dt.timedelta(days=1), day - dt.timedelta(days=1)
+            yield Ailment(
+                "missing_days", f"{cluster} {first}" + ("" if first == last else f" to {last}"),
+                f"{before} and {day} are audited, and nothing in between",
+                f"Sensors begin {day} in a state nobody knows (state_unknown)",
+                f"where there are logs: quota-audit run ARCHIVE --warehouse {warehouse} --due",
+            )  # fmt: skip
+            continue
+        left, began = scope.day_before.carried(), scope.carried()
+        if left is not None and began is not None and began["before"] != left["after"]:
+            yield Ailment(
+                "broken_chain", f"{cluster} {day}",
+                f"Its replay began with other states than {before}, as published, ended with",
+                f"{before} was audited after it. What is decided first on {day} may be otherwise",
+                f"quota-audit run ARCHIVE --warehouse {warehouse} --due",
+            )  # fmt: skip
+
+
+def _left_over(warehouse: Path) -> Iterator[Ailment]:
+    places = (*warehouse.glob(".*"), *warehouse.glob("runs/*/*/.*"), *warehouse.glob("*/*/.date=*"))
+    hidden = [*places, *warehouse.glob("reports/*/*/.*"), *warehouse.glob("applied_changes/*/*/.*")]
+    for path in sorted(hidden):
+        files = [path, *path.rglob("*")] if path.is_dir() else [path]
+        there = sum(file.lstat().st_size for file in files if not file.is_dir())
+        yield Ailment(
+            "left_over", path.relative_to(warehouse).as_posix(),
+            f"A step began it and did not end{f': {size(there)}' if there else ''}",
+            "No reader sees it, and nobody will go on with it",
+            f"{_NO_AUDIT}: rm -r {path}", there,
+        )  # fmt: skip
+
+
+def _room(warehouse: Path, largest_day: int) -> Iterator[Ailment]:
+    free = shutil.disk_usage(warehouse).free
+    if free < 2 * largest_day:
+        yield Ailment(
+            "little_space", ".", f"{size(free)} are free, the largest day has {size(largest_day)}",
+            "A day is written beside the one before, and with as much of intermediate results",
+            f"quota-audit prune {warehouse}",
+        )  # fmt: skip
+    for folder in (warehouse, *sorted(warehouse.glob("*/")), *sorted(warehouse.glob("runs/*/*/"))):
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+            yield Ailment(
+                "not_permitted", folder.relative_to(warehouse).as_posix(),
+                "This user may not read, write and enter it",
+                "An audit by this user fails here",
+                f"as its owner, or as root: chown -R $(id -u) {folder}",
+            )  # fmt: skip
+
+
+def _bytes_of_day(scope: RunScope) -> int:
+    folders = {scope.partition_dir(table) for table in TABLES}
+    return sum(bytes_below(folder) for folder in folders)
+
+
+def _audit_again(scope: RunScope) -> str:
+    return (
+        f"quota-audit run ARCHIVE --warehouse {scope.warehouse} --cluster {scope.cluster} "
+        f"--day {scope.day}"
+    )
+
+
+def _below(scope: RunScope, path: Path) -> str:
+    return path.relative_to(scope.warehouse).as_posix()
+
+
+def examination_json(found: Examination) -> str:
+    """Return it as one JSON object."""
+    told = {"days": found.days, "found": [one.as_json() for one in found.ailments]}
+    return json.dumps(told, indent=1)

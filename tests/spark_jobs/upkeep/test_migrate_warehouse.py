@@ -1,0 +1,207 @@
+"""A warehouse of an earlier version is refused by name, migrated, and then read like any other."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from spark_jobs.cli import app
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.archive import LogFile, find_archive
+from spark_jobs.jobs.archive_days import days_of_log
+from spark_jobs.jobs.day_edges import handed_on
+from spark_jobs.jobs.due_days import due_days
+from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.jobs.migrate_warehouse import OWNER, migrate_days, older_days
+from spark_jobs.jobs.replay_quotas import replay_quotas
+from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.jobs.table_versions import continued_draft, drafted_for
+from spark_jobs.jobs.topic_inventory import handed_on_inventory, read_inventory
+from spark_jobs.pages.addresses import Addresses
+from spark_jobs.pages.answers import Answers
+from spark_jobs.report.audit_facts import gather
+from spark_jobs.report.publish import publish_report
+from spark_jobs.tables import SCHEMA_VERSIONS, TABLES
+from spark_jobs.warehouse import RunScope, older_tables, read_table
+from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, shifted
+from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS, older_day
+
+UNCHANGED = sorted(t for t in TABLES if SCHEMA_VERSIONS[t] == 1 and t != "applied_changes")
+PLACE = ["broker_id", "connection", "correlation_id", "quota_type", "resource"]
+
+
+@pytest.fixture(params=VERSIONS)
+def day(request: pytest.FixtureRequest, tmp_path: Path) -> RunScope:
+    return older_day(request.param, tmp_path)
+
+
+def migrated(day: RunScope) -> RunScope:
+    migrate_days(day.warehouse, older_days(day.warehouse))
+    return day
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
+def asked(*arguments: str) -> str:
+    ran = CliRunner().invoke(app, list(arguments))
+    assert ran.exception is None, ran.output
+    return ran.output
+
+
+@pytest.mark.parametrize(
+    "table", sorted(t for t, version in SCHEMA_VERSIONS.items() if version > 1)
+)
+def test_an_older_table_is_refused_with_the_versions_and_the_command(
+    day: RunScope, table: str
+) -> None:
+    with pytest.raises(
+        BadInputError,
+        match=rf"table {table} of default 2026-11-21 has version 1 .* reads version 2: run "
+        rf"'quota-audit migrate {day.warehouse}'",
+    ):
+        read_table(day, table)
+
+
+def test_without_apply_the_days_and_tables_are_told_and_nothing_is_changed(day: RunScope) -> None:
+    before = files_of(day.warehouse)
+    said = asked("migrate", str(day.warehouse))
+    assert "default 2026-11-21: files 1 → 2, quota_state 1 → 2, topic_inventory 1 → 2" in said
+    assert "Nothing is changed yet" in said
+    assert files_of(day.warehouse) == before
+
+
+def test_migrated_tables_are_read_and_all_others_are_as_they_were(day: RunScope) -> None:
+    before = {table: read_table(day, table) for table in UNCHANGED}
+    assert "migrated default 2026-11-21" in asked("migrate", str(day.warehouse), "--apply")
+    assert older_tables(day) == {}
+    for table in UNCHANGED:
+        assert read_table(day, table).equals(before[table]), table
+    assert before["decisions"].num_rows > 200
+    assert read_table(day, "files")["days"].null_count in (0, 2)
+    assert asked("migrate", str(day.warehouse)).startswith("Every table has the schema version")
+
+
+def test_what_was_handed_on_is_what_the_older_version_would_have(day: RunScope) -> None:
+    migrated(day)
+    assert read_inventory(day).partitions
+    assert handed_on_inventory(day).partitions == read_inventory(day).partitions
+    assert len(handed_on(day)) == read_table(day, "quota_state").num_rows > 5
+
+
+def test_every_reader_reads_a_migrated_day(day: RunScope) -> None:
+    migrated(day)
+    assert gather(day).verdicts.decided > 200
+    assert publish_report(day).report.stat().st_size > 10_000
+    warehouse = ("--warehouse", str(day.warehouse))
+    for command in ("summary", "digest"):
+        assert asked(command, *warehouse, "--day", str(DAY))
+    assert asked("news", *warehouse).startswith("Kafka quotas, default on 2026-11-21")
+    assert "producer_byte_rate" in asked(
+        "which-quota", *warehouse, "--user", "alice", "--client-id", "orders-app", "--broker", "1"
+    )
+    assert "Throttle: " in asked(
+        "explain", *warehouse, "--user", "alice", "--client-id", "orders-app", "--broker", "1",
+        "--at", "23:59:59",
+    )  # fmt: skip
+    assert "The same log, and every decision is the same." in asked(
+        "diff", f"{DAY}:previous", str(DAY), *warehouse
+    )
+    answers = Answers(day.warehouse, Addresses(""), "quota_audit_daily", lambda *_: ("", 200))
+    assert answers.overview(None, None).status == 200
+    assert answers.audit("default", DAY).status == 200
+
+
+def read_here(logs: list[LogFile]) -> list[dict[dt.date, str]]:
+    return [days_of_log(log, "UTC", None) for log in logs]
+
+
+def test_an_older_day_is_due_until_it_is_migrated(day: RunScope, tmp_path: Path) -> None:
+    archive = find_archive(shifted(tmp_path / "archive", from_the_middle_to_midnight()), "default")
+
+    def reasons() -> dict[dt.date, str]:
+        return {one.day: one.reason for one in due_days(archive, day.warehouse, read_here)}
+
+    due = reasons()
+    assert due[DAY + dt.timedelta(days=1)].startswith("not audited yet")
+    older = reasons().get(DAY, "")
+    migrated(day)
+    after = reasons().get(DAY)
+    assert "made by an older version: files 1, quota_state 1, topic_inventory 1" in older
+    assert after is None
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("files", [0, 1, 3])
+def test_a_migration_that_is_ended_shows_nothing_and_goes_on_later(
+    day: RunScope, files: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, left = read_table(day, "files", of_any_version=True), iter(range(files))
+    write = pq.write_table
+
+    def write_some(*args: Any, **options: Any) -> None:
+        if next(left, None) is None:
+            raise Killed
+        write(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", write_some)
+        with pytest.raises(Killed):
+            migrated(day)
+    assert set(older_tables(day)) == {"files", "quota_state", "topic_inventory"}
+    assert read_table(day, "files", of_any_version=True).equals(before)
+    with pytest.raises(BadInputError, match="is being audited by 'quota-audit migrate'"):
+        continued_draft(day)
+    migrated(day)
+    assert older_tables(day) == {}
+    drafted_for(day, OWNER)
+
+
+def test_a_day_that_is_being_audited_is_not_migrated(day: RunScope) -> None:
+    continued_draft(day)
+    with pytest.raises(BadInputError, match="is being audited by a run on the command line"):
+        migrated(day)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_next_day_goes_on_from_a_migrated_one_and_decides_as_the_older_version(
+    spark: SparkSession, version: str, tmp_path: Path
+) -> None:
+    before = migrated(older_day(version, tmp_path))
+    archive = find_archive(shifted(tmp_path / "archive", from_the_middle_to_midnight()), "default")
+    options, next_day = IngestOptions.of(broker_version="3.7.2"), DAY + dt.timedelta(days=1)
+    ingest_requests(spark, archive, before.warehouse, next_day, options)
+    scope = RunScope(before.warehouse, "default", next_day)
+    resolve_quotas(scope)
+    replay_quotas(spark, scope)
+
+    def decided(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+        return {
+            tuple(r[c] for c in PLACE): (r["verdict"], r["replayed_throttle_time_ms"]) for r in rows
+        }
+
+    now = decided(read_table(scope, "decisions").to_pylist())
+    then = decided(pq.read_table(KEPT / version / "next_day.parquet").to_pylist())
+    assert now.keys() == then.keys()
+    assert len(now) > 400
+    wrong = {"under_throttled", "over_throttled", "wrongly_admitted", "wrongly_refused"}
+    assert not {place for place in now if now[place][0] in wrong}
+    other = [(then[place], now[place]) for place in now if now[place] != then[place]]
+    assert len(other) < 0.05 * len(now), other
