@@ -52,8 +52,9 @@ def examine(warehouse: Path) -> Examination:
             found += _of_day(RunScope(warehouse, cluster, day))
         readable = [day for day in known if _is_sound(RunScope(warehouse, cluster, day))]
         total += len(readable)
-        found += _between_days(warehouse, cluster, readable)
+        found += _gaps(warehouse, cluster, known)
         for day in readable:
+            found += _broken_chain(RunScope(warehouse, cluster, day))
             largest = max(largest, _bytes_of_day(RunScope(warehouse, cluster, day)))
     if not is_in_bucket(warehouse):
         found += _left_over(warehouse)
@@ -101,6 +102,7 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
             f"The run {run} is published, and its file is missing",
             "Nothing of the day can be read", _audit_again(scope),
         )  # fmt: skip
+        return
     for table, place in (tables or {}).items():
         if not (scope.warehouse / place).is_dir():
             yield Ailment(
@@ -196,26 +198,30 @@ def _other_version(scope: RunScope, table: str, version: int) -> Ailment:
     )
 
 
-def _between_days(warehouse: Path, cluster: str, days: list[dt.date]) -> Iterator[Ailment]:
+def _gaps(warehouse: Path, cluster: str, days: list[dt.date]) -> Iterator[Ailment]:
     for before, day in pairwise(days):
-        scope = RunScope(warehouse, cluster, day)
         if (day - before).days > 1:
             first, last = before + dt.timedelta(days=1), day - dt.timedelta(days=1)
             yield Ailment(
                 "missing_days", f"{cluster} {first}" + ("" if first == last else f" to {last}"),
-                f"{before} and {day} are audited, and nothing in between",
+                f"{before} and {day} are there, and nothing in between",
                 f"Sensors begin {day} in a state nobody knows (state_unknown)",
                 f"where there are logs: quota-audit run ARCHIVE --warehouse {warehouse} --due",
             )  # fmt: skip
-            continue
-        left, began = scope.day_before.carried(), scope.carried()
-        if left is not None and began is not None and began["before"] != left["after"]:
-            yield Ailment(
-                "broken_chain", f"{cluster} {day}",
-                f"Its replay began with other states than {before}, as published, ended with",
-                f"{before} was audited after it. What is decided first on {day} may be otherwise",
-                f"quota-audit run ARCHIVE --warehouse {warehouse} --due",
-            )  # fmt: skip
+
+
+def _broken_chain(scope: RunScope) -> Iterator[Ailment]:
+    before = scope.day_before
+    if not _is_sound(before):
+        return
+    left, began = before.carried(), scope.carried()
+    if left is not None and began is not None and began["before"] != left["after"]:
+        yield Ailment(
+            "broken_chain", f"{scope.cluster} {scope.day}",
+            f"Its replay began with other states than {before.day}, as published, ended with",
+            f"{before.day} was audited after it: its first decisions may be otherwise",
+            f"quota-audit run ARCHIVE --warehouse {scope.warehouse} --due",
+        )  # fmt: skip
 
 
 def _left_over(warehouse: Path) -> Iterator[Ailment]:

@@ -44,6 +44,7 @@ class _Changes:
 
     new: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)  # an older version did not note what it read
 
 
 def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[DueDay]:
@@ -67,8 +68,9 @@ def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[Due
     reasons = {day: _reason(change, day in audited) for day, change in changes.items()}
     for day in audited.keys() & set().union(*(days or () for days in days_of_log.values())):
         own = RunScope(warehouse, archive.cluster, day)
-        if day not in reasons and (reason := _begins_otherwise(own) or _made_by_older(own)):
-            reasons[day] = reason
+        found = reasons.get(day) or _begins_otherwise(own), _made_by_older(own)
+        if any(found):
+            reasons[day] = "; ".join(reason for reason in found if reason)
     return [DueDay(day, reasons[day], _logs_of(day, days_of_log)) for day in sorted(reasons)]
 
 
@@ -128,7 +130,12 @@ def _compare(
         rows = audited.get(day, _NOTHING)
         if any((r["broker_id"], r["day_digest"]) == (log.broker_id, digest) for r in rows.values()):
             continue
-        (changes[day].changed if log.source_file in rows else changes[day].new).append(name)
+        known = rows.get(log.source_file)
+        if known is None:
+            changes[day].new.append(name)
+        else:
+            is_noted = known["day_digest"] is not None
+            (changes[day].changed if is_noted else changes[day].unknown).append(name)
     for day, rows in audited.items():
         row = rows.get(log.source_file)
         if row is None or row["day_digest"] is None or day in digests:
@@ -149,7 +156,11 @@ def _begins_otherwise(own: RunScope) -> str | None:
 def _reason(change: _Changes, is_audited: bool) -> str:
     if not is_audited:
         return f"not audited yet ({_files(change.new)})"
-    parts = [(change.new, "new"), (change.changed, "changed since")]
+    parts = [
+        (change.new, "new"),
+        (change.changed, "changed since"),
+        (change.unknown, "an older version did not note what it read"),
+    ]
     return "; ".join(f"{what}: {_files(names)}" for names, what in parts if names)
 
 

@@ -1,0 +1,70 @@
+"""Every file of a table says which version of the schema it has, and which program wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.jobs.local_table import write_local
+from spark_jobs.jobs.publish_table import write_partition
+from spark_jobs.made_by import MadeBy, check_file, made_by_now, made_by_of_file, stamped
+from spark_jobs.tables import SCHEMA_VERSIONS, TABLES
+from spark_jobs.upkeep.migrations import MIGRATIONS
+from spark_jobs.version import VERSION
+from spark_jobs.warehouse import RunScope, made_by, program_of, read_table
+from tests.tables_builder import row, scope_in, table_of
+
+
+def footers(scope: RunScope, table: str) -> list[pq.FileMetaData]:
+    return [pq.read_metadata(path) for path in scope.partition_dir(table).glob("*.parquet")]
+
+
+def test_every_table_has_a_version_and_every_older_one_a_migration() -> None:
+    assert SCHEMA_VERSIONS.keys() == TABLES.keys()
+    older = {(table, n) for table, now in SCHEMA_VERSIONS.items() for n in range(1, now)}
+    assert MIGRATIONS.keys() == older
+
+
+def test_a_file_written_by_arrow_and_its_run_say_it(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_local(pa.Table.from_pylist([row("files")], TABLES["files"]), "files", scope)
+    assert [made_by_of_file(one) for one in footers(scope, "files")] == [made_by_now("files")]
+    assert scope.made() == {"files": MadeBy(2, VERSION)}
+
+
+@pytest.mark.spark
+def test_a_file_written_by_spark_says_it(spark: SparkSession, tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    rows = spark.createDataFrame(table_of("decisions", [row("decisions")]))
+    write_partition(rows, "decisions", scope, filled=True)
+    assert {made_by_of_file(one) for one in footers(scope, "decisions")} == {MadeBy(1, VERSION)}
+    assert program_of(scope) == VERSION
+
+
+def test_a_file_that_says_nothing_is_of_version_one(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    assert made_by_of_file(pq.read_metadata(tmp_path / "a.parquet")) == MadeBy(1, None)
+
+
+def test_a_newer_table_is_refused_with_the_version_that_wrote_it(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    keys = {"quota-audit.schema": "9", "quota-audit.version": "8.1.0"}
+    folder = scope.partition_dir("findings")
+    folder.mkdir(parents=True)
+    rows = table_of("findings", [row("findings")]).replace_schema_metadata(keys)
+    pq.write_table(rows, folder / "part-0.parquet")
+    assert made_by(scope, "findings") == MadeBy(9, "8.1.0")
+    with pytest.raises(BadInputError, match=r"version 9 .* quota-audit 8\.1\.0; .* upgrade this"):
+        read_table(scope, "findings")
+    with pytest.raises(BadInputError, match="version 9"):
+        check_file(footers(scope, "findings")[0], "findings", folder)
+
+
+def test_metadata_of_before_stays_beside_ours() -> None:
+    rows = pa.table({"a": [1]}).replace_schema_metadata({"x": "y"})
+    assert stamped(rows, "files").schema.metadata[b"x"] == b"y"
