@@ -110,6 +110,8 @@ ROOMS = {
     ),
     # What is told to people, and by which channel; Airflow's notifiers are imported by their names.
     "spark_jobs/alert": ({"spark_jobs.settings"}, HEAVY | CLOCKS_AND_CHANCE | {"pyarrow"}),
+    # How old is too old, and what makes older rows newer ones.
+    "spark_jobs/upkeep": ({"spark_jobs.tables", "spark_jobs.errors"}, HEAVY | CLOCKS_AND_CHANCE),
     "spark_jobs/report": (
         {
             "spark_jobs.alert.message",
@@ -198,7 +200,7 @@ ROOMS = {
         {"pyspark", "great_expectations", "pandas", "numba"},
     ),
 }
-FORBIDDEN_EVERYWHERE = ("dags", "plugins", "tests", "benchmarks")
+FORBIDDEN_EVERYWHERE = ("dags", "plugins", "tests", "benchmarks", "tools")
 
 
 def imports(path: Path) -> set[str]:

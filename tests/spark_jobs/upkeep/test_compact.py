@@ -17,6 +17,7 @@ from spark_jobs.jobs.digest_tables import table_digest
 from spark_jobs.jobs.doctor import examine
 from spark_jobs.jobs.part_writer import PartWriter
 from spark_jobs.jobs.table_versions import continued_draft, publish_draft, put_files
+from spark_jobs.places import place
 from spark_jobs.tables import REQUESTS
 from spark_jobs.warehouse import RunScope, read_table
 from tests.spark_jobs.upkeep.made_days import DAYS, audited
@@ -40,7 +41,7 @@ def part(folder: Path, broker: int, log: int) -> Path:
     writer = PartWriter(folder)
     writer.add("requests", None, pa.RecordBatch.from_pylist(rows, REQUESTS))
     (made,) = writer.close()
-    return Path(made.path)
+    return place(made.path)
 
 
 @pytest.fixture
