@@ -21,6 +21,10 @@ _Apply = Annotated[bool, typer.Option("--apply", help="Do it; else only say what
 _DONE_BY_APPLY = "Nothing is changed yet: add --apply."
 
 
+def _days(number: int) -> str:
+    return f"{number} day{'' if number == 1 else 's'}"
+
+
 def migrate(warehouse: _Place, applies: _Apply = False) -> None:
     """Bring tables that an older version wrote to the schemas of this one, a day at a time."""
     from spark_jobs.jobs.migrate_warehouse import migrate_days, older_days
@@ -68,7 +72,7 @@ def prune(
         for one in days:
             say(one)
     total = sum(sum(one.bytes_of.values()) for one in days)
-    typer.echo(f"{len(days)} days, {size(total)}")
+    typer.echo(f"{_days(len(days))}, {size(total)}")
     if days and not applies:
         typer.echo(_DONE_BY_APPLY)
 
@@ -101,7 +105,7 @@ def compact(
         for one in days:
             say(one)
     many, few = (sum(n[i] for one in days for n in one.files.values()) for i in (0, 1))
-    typer.echo(f"{len(days)} days, {many} → {few} files")
+    typer.echo(f"{_days(len(days))}, {many} → {few} files")
     if days and not applies:
         typer.echo(_DONE_BY_APPLY)
 

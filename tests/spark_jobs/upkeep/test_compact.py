@@ -57,7 +57,7 @@ def day(tmp_path: Path) -> RunScope:
 def in_order(scope: RunScope) -> list[tuple[str, int]]:
     """Return the lines as a replay reads them."""
     found = []
-    for broker, groups in row_groups(scope.partition_dir("requests")).items():
+    for broker, groups in sorted(row_groups(scope.partition_dir("requests")).items()):
         for rows, order, _ in request_chunks(groups, broker):
             taken = rows.take(pa.array(order))
             files = taken["source_file"].cast(pa.string()).to_pylist()

@@ -65,7 +65,7 @@ def test_without_apply_days_and_bytes_are_told_and_nothing_is_removed(tmp_path: 
     ran = CliRunner().invoke(app, ["prune", str(tmp_path), "--keep", "requests=2"])
     assert ran.exit_code == 0
     assert f"default {DAYS[0]}: requests " in ran.output
-    assert "1 days, " in ran.output
+    assert "1 day, " in ran.output
     assert "Nothing is changed yet: add --apply." in ran.output
     assert read_table(days[0], "requests").num_rows == 1
 
