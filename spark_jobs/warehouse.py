@@ -200,6 +200,7 @@ def program_of(scope: RunScope) -> str | None:
 
 def older_tables(scope: RunScope) -> dict[str, MadeBy]:
     """Return the tables of a day that an older version of this program wrote otherwise."""
+    scope = scope.pinned()
     said = scope.made()
     found = {table: _made_by(scope, table, said) for table in TABLES}
     return {

@@ -18,12 +18,12 @@ from spark_jobs.day_runs import PUBLISHED, draft_of, kept_runs, published_run, r
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.prune_warehouse import bytes_below
 from spark_jobs.jobs.table_versions import UPKEEP_OWNERS, VERSIONED
-from spark_jobs.made_by import made_by_of_file
+from spark_jobs.made_by import MadeBy, made_by_of_file
 from spark_jobs.places import is_in_bucket
 from spark_jobs.report.human_numbers import size
 from spark_jobs.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 from spark_jobs.upkeep.ailment import Ailment
-from spark_jobs.warehouse import RunScope, clusters_of_warehouse, made_by
+from spark_jobs.warehouse import RunScope, clusters_of_warehouse
 
 _NO_AUDIT = "while no audit runs"
 
@@ -89,8 +89,10 @@ def _of_day(scope: RunScope) -> Iterator[Ailment]:
         return
     if tables is None and published_run(scope.runs) is not None:
         return
+    pinned = scope.pinned()
+    made = pinned.made()
     for table in TABLES:
-        yield from _of_table(scope, table)
+        yield from _of_table(pinned, table, made.get(table))
 
 
 def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
@@ -159,7 +161,8 @@ def _orphans(scope: RunScope) -> Iterator[Ailment]:
                 )  # fmt: skip
 
 
-def _of_table(scope: RunScope, table: str) -> Iterator[Ailment]:
+def _of_table(scope: RunScope, table: str, made: MadeBy | None) -> Iterator[Ailment]:
+    """Yield what is wrong with the files of a table; ``made`` is what the run says of it."""
     folder = scope.partition_dir(table)
     for path in (*sorted(folder.glob("*.parquet")), *sorted(folder.glob("*/*.parquet"))):
         try:
@@ -171,18 +174,17 @@ def _of_table(scope: RunScope, table: str) -> Iterator[Ailment]:
                 f"{table} of the day cannot be read", _audit_again(scope),
             )  # fmt: skip
             continue
-        made = made_by(scope, table) or said
-        expected = SCHEMA_VERSIONS[table]
-        if made.schema != expected:
-            yield _other_version(scope, table, made.schema)
+        version = said.schema if made is None else made.schema
+        if version != SCHEMA_VERSIONS[table]:
+            yield _other_version(scope, table, version)
             return
         missing = [f.name for f in TABLES[table] if f.name not in names]
-        if missing or (said.program is not None and said.schema != made.schema):
+        if missing or (said.program is not None and said.schema != version):
             yield Ailment(
                 "wrong_columns", _below(scope, path),
                 f"Columns are missing: {', '.join(missing)}" if missing
-                else f"The file says schema version {said.schema}, its run {made.schema}",
-                f"It was not written as {table} of version {made.schema}", _audit_again(scope),
+                else f"The file says schema version {said.schema}, its run {version}",
+                f"It was not written as {table} of version {version}", _audit_again(scope),
             )  # fmt: skip
 
 
