@@ -185,7 +185,8 @@ def made_by(scope: RunScope, table: str) -> MadeBy | None:
 def _made_by(scope: RunScope, table: str, said: Mapping[str, MadeBy]) -> MadeBy | None:
     if table in said:
         return said[table]
-    first = next(iter(sorted(scope.partition_dir(table).glob("*.parquet"))), None)
+    # Hidden ones are what a stopped machine left half written.
+    first = min(scope.partition_dir(table).glob("[!.]*.parquet"), default=None)
     if first is None:
         return None
     with parquet_file(first) as file:

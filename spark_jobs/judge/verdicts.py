@@ -32,10 +32,6 @@ LINES_MISSING = "lines_missing"
 ATTEMPT_NOT_LOGGED = "attempt_not_logged"
 THROTTLED_WITHOUT_QUOTA = "throttled_without_quota"
 
-# With a proven state: a line may be written late (the request was recorded before its phases say,
-# which makes the throttle longer), hardly ever early.
-PROVEN_SHORTER_MS = 12
-PROVEN_LONGER_MS = 60
 PROVEN_CHANGE_MS = 30
 
 # The request quota never throttles longer than one window (ClientRequestQuotaManager).
@@ -136,7 +132,9 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
     explained_by_timing = np.where(
         rows.is_proven,
-        (difference >= -PROVEN_SHORTER_MS) & (difference <= PROVEN_LONGER_MS),
+        # The line may be late, which makes a throttle longer; or that of the request with which
+        # the oldest sample began, which makes it shorter.
+        np.abs(difference) <= LATE_LINE_MS,
         np.abs(difference) <= slack_ms + tolerances.throttle_ms,
     )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (

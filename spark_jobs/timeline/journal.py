@@ -74,6 +74,9 @@ def _events(line: str, number: int, source_file: str) -> Iterator[QuotaEvent]:
         )
 
 
+_TWO_DASHES = "\0"  # in no word of a shell
+
+
 class _Arguments(argparse.ArgumentParser):
     """Reads arguments as ``ConfigCommand.ConfigCommandOptions`` does."""
 
@@ -108,7 +111,10 @@ class _Arguments(argparse.ArgumentParser):
             words = shlex.split(text)
         except ValueError as error:
             self.error(str(error))
-        return self.parse_args(words)
+        # Before 3.12.5 argparse takes the value away from --entity-name=--, a name like any other.
+        found = self.parse_args([re.sub("=--$", f"={_TWO_DASHES}", word) for word in words])
+        found.entity_name = ["--" if name == _TWO_DASHES else name for name in found.entity_name]
+        return found
 
     def error(self, message: str) -> NoReturn:
         raise BadInputError(

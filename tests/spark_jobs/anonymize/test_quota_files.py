@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
@@ -99,6 +99,7 @@ def test_a_copied_journal_has_the_same_changes_on_the_same_lines() -> None:
 
 
 @given(st.text("ab-'\" \\$é日", min_size=1, max_size=8))
+@example("--")
 def test_a_journals_names_may_hold_what_a_shell_reads(name: str) -> None:
     quoted = "'" + name.replace("'", "'\\''") + "'"
     text = f"1795229264942 --entity-type users --entity-name={quoted} --add-config " + (

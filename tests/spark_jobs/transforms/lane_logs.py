@@ -115,7 +115,8 @@ def logs(draw: st.DrawFn) -> list[Row]:
         )
     ):
         at_ms += gap_ms
-        restart_ms = NOON_MS + at_ms if restarts else restart_ms
+        # A broker ends before it starts again: not between two requests of one millisecond.
+        restart_ms = NOON_MS + at_ms if restarts and gap_ms else restart_ms
         bound = 1e9 if user == "c" else 1000.0
         rows.append(
             produce(at_ms, float(size), quota_user=user, bound=bound, restart_ms=restart_ms)
