@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson, ClusterName, Warehouse
+from spark_jobs.cli_options import AsJson, ClusterName, LastDay, Warehouse
 
 
 def crosscheck(
@@ -22,15 +21,7 @@ def crosscheck(
     ],
     warehouse: Warehouse,
     cluster: ClusterName = "default",
-    day: Annotated[
-        dt.datetime | None,
-        typer.Option(
-            "--day",
-            formats=["%Y-%m-%d"],
-            help="Audited UTC day [default: the last one].",
-            metavar="YYYY-MM-DD",
-        ),
-    ] = None,
+    day: LastDay = None,
     broker: Annotated[
         list[str] | None,
         typer.Option(

@@ -8,25 +8,15 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson, ClusterName, Warehouse
+from spark_jobs.cli_options import AsJson, ClusterName, LastDay, Warehouse
 from spark_jobs.errors import BadInputError
 from spark_jobs.places import usable_place
-
-_LastDay = Annotated[
-    dt.datetime | None,
-    typer.Option(
-        "--day",
-        formats=["%Y-%m-%d"],
-        help="Audited UTC day [default: the last one].",
-        metavar="YYYY-MM-DD",
-    ),
-]
 
 
 def news(
     warehouse: Warehouse,
     cluster: ClusterName = "default",
-    day: _LastDay = None,
+    day: LastDay = None,
     owner: Annotated[
         str | None, typer.Option("--owner", help="Only what is about this team's clients.")
     ] = None,
@@ -75,7 +65,7 @@ def acknowledge(
         typer.Option("--days", min=1, help="Instead of --until: so many days after its own."),
     ] = None,
     cluster: ClusterName = "default",
-    day: _LastDay = None,
+    day: LastDay = None,
 ) -> None:
     """Acknowledge a finding until a day: messages leave it out while it does not get worse."""
     from spark_jobs.jobs.print_news import audited_day

@@ -37,6 +37,15 @@ Day = Annotated[
     dt.datetime,
     typer.Option("--day", formats=["%Y-%m-%d"], help="UTC day to work on.", metavar="YYYY-MM-DD"),
 ]
+LastDay = Annotated[
+    dt.datetime | None,
+    typer.Option(
+        "--day",
+        formats=["%Y-%m-%d"],
+        help="Audited UTC day [default: the last one].",
+        metavar="YYYY-MM-DD",
+    ),
+]
 OptionalDay = Annotated[
     dt.datetime | None,
     typer.Option(
