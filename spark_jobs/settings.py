@@ -254,7 +254,10 @@ class DailyAuditSettings(BaseSettings):
 class AlertSettings(BaseSettings):
     """Whom the daily DAG tells of what, and how; read from ``QUOTA_AUDIT_ALERT_*``."""
 
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_ALERT_", frozen=True)
+    # What is set in the wrong place may be an address with a token in it: it is not repeated.
+    model_config = SettingsConfigDict(
+        env_prefix="QUOTA_AUDIT_ALERT_", frozen=True, hide_input_in_errors=True
+    )
 
     # Addresses to mail to; empty = no mail.
     mail_to: tuple[str, ...] = ()
@@ -280,6 +283,16 @@ class AlertSettings(BaseSettings):
             "webhook": self.webhook_connection,
         }
         return tuple(name for name, value in chosen.items() if value)
+
+    @field_validator("mail_connection", "slack_connection", "webhook_connection")
+    @classmethod
+    def _is_name(cls, value: str) -> str:
+        if "://" in value:
+            raise ValueError(
+                "it should be the id of a connection of Airflow, as team_hook; the address and its "
+                "secrets belong in that connection (airflow connections add)"
+            )
+        return value
 
 
 class KafkaAdminSettings(BaseSettings):
@@ -359,13 +372,18 @@ def _in_bucket(text: str) -> Path:
 def refused_settings(error: ValidationError) -> str | None:
     """Return which settings of the environment do not hold, and why; None: it was none of them.
 
-    No secret is quoted: any text is one, so none is ever refused.
+    No secret is quoted: any text is a key, so none is ever refused, and what may be an address
+    with a token is hidden.
     """
     classes = {cls.__name__: cls for cls in BaseSettings.__subclasses__()}
     if error.title not in classes:
         return None
-    prefix = classes[error.title].model_config["env_prefix"]
-    return " ".join(
-        f"The setting {prefix}{str(one['loc'][0]).upper()} is {one['input']!r}: {one['msg']}."
-        for one in error.errors()
-    )
+    config = classes[error.title].model_config
+    is_hidden = config.get("hide_input_in_errors", False)
+    told = []
+    for one in error.errors():
+        found = "does not hold" if is_hidden else f"is {one['input']!r}"
+        told.append(
+            f"The setting {config['env_prefix']}{str(one['loc'][0]).upper()} {found}: {one['msg']}."
+        )
+    return " ".join(told)

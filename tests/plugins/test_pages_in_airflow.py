@@ -130,9 +130,15 @@ def run_id(watched: Watched, server: AirflowServer, scope: RunScope) -> str:
     dialog.locator("[name=element_day]").fill(str(scope.day))
     dialog.get_by_role("button", name="Trigger").last.click()
     dialog.wait_for(state="hidden")
-    (run,) = server.until(lambda: server.call("GET", f"{AUDIT_URL}/dagRuns")["dag_runs"], "run")
+    # Triggering also unpauses the DAG, and its scheduler may begin the run that is due before ours.
+    (run,) = server.until(lambda: triggered(server), "run")
     server.until(lambda: ended(server, run["dag_run_id"]), "end of the run")
     return str(run["dag_run_id"])
+
+
+def triggered(server: AirflowServer) -> list[Any]:
+    runs = server.call("GET", f"{AUDIT_URL}/dagRuns")["dag_runs"]
+    return [run for run in runs if run["run_type"] == "manual"]
 
 
 def ended(server: AirflowServer, run_id: str) -> bool:

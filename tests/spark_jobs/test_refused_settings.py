@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from spark_jobs.cli import main
-from spark_jobs.settings import refused_settings
+from spark_jobs.settings import AlertSettings, refused_settings
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,17 @@ def test_what_is_no_setting_is_not_called_one() -> None:
     with pytest.raises(ValidationError) as caught:
         Other(width="wide")  # type: ignore[arg-type]
     assert refused_settings(caught.value) is None
+
+
+def test_an_address_with_a_token_where_an_id_belongs_is_refused_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("QUOTA_AUDIT_ALERT_SLACK_CONNECTION", "https://hooks.example.com/T0/token")
+    with pytest.raises(ValidationError) as caught:
+        AlertSettings()
+    told = refused_settings(caught.value)
+    assert told is not None
+    assert told.startswith("The setting QUOTA_AUDIT_ALERT_SLACK_CONNECTION does not hold: ")
+    assert "airflow connections add" in told
+    # Airflow shows the error itself where a DAG cannot be imported.
+    assert "token" not in told + str(caught.value)
