@@ -118,18 +118,24 @@ def request_chunks(
         if fresh < rows_min and not is_last:
             continue
         until_ms = None if is_last else coming[place + 1].first_us // 1000
-        rows = unified(held)
-        order = _record_order(rows)
-        if until_ms is None:
-            yield rows, order, None
-            return
-        is_ready = rows[_ESTIMATE].to_numpy()[order] // 1000 < until_ms
-        if is_ready.any():
-            yield rows, order[is_ready], until_ms
-            held = [rows.take(pa.array(order[~is_ready]))]
+        held, ready = _split(unified(held), until_ms)
+        if ready:
             fresh = 0
-        # What was yielded is not kept while as much is read.
-        del rows, order, is_ready
+            # Out of the list: what is yielded is not kept here while it is looked at.
+            yield (*ready.pop(), until_ms)
+
+
+def _split(
+    rows: pa.Table, until_ms: int | None
+) -> tuple[list[pa.Table], list[tuple[pa.Table, np.ndarray]]]:
+    """Return what stays held, and the rows and order of what lies before ``until_ms``, if any."""
+    order = _record_order(rows)
+    if until_ms is None:
+        return [], [(rows, order)]
+    is_ready = rows[_ESTIMATE].to_numpy()[order] // 1000 < until_ms
+    if not is_ready.any():
+        return [rows], []
+    return [rows.take(pa.array(order[~is_ready]))], [(rows, order[is_ready])]
 
 
 def _has_throttled_fetch(path: str, groups: Sequence[RowGroup]) -> bool:

@@ -39,7 +39,7 @@ from spark_jobs.transforms.sensor_codes import SensorCodes, Share
 from spark_jobs.transforms.sensor_replay import BrokerRules, CarriedState, SensorKey
 
 LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
-DECIDE_ROWS = 32_768
+DECIDE_ROWS = 24_576
 SHARES_MAX = 16
 """Every share reads all requests of its broker."""
 
@@ -124,13 +124,13 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
         for requests, order, until_ms in request_chunks(
             [*broker.groups, *broker.around], broker_id
         ):
-            for quota_type, rows in expand.rows(requests, order).items():
-                for decided in lanes[quota_type].decided(rows, until_ms):
-                    lanes[quota_type].write(decided, files, report)
-                    del decided
-                del rows
-            # Nor is it kept here.
+            expanded = expand.rows(requests, order)
+            # Nothing is kept while more is read, or longer than it is looked at.
             del requests, order
+            for quota_type, lane in lanes.items():
+                for decided in lane.decided(expanded.pop(quota_type), until_ms):
+                    lane.write(decided, files, report)
+                    del decided
         for lane in lanes.values():
             lane.close(files)
     except BaseException:

@@ -44,6 +44,8 @@ class LaneInterval:
             self._own = self.lane.fork() if self._reads_around else None
             rows = rows.take(np.flatnonzero(~is_before))
         self._take(rows)
+        # What is decided is not kept here while others look at it.
+        del rows
         if until_ms is None or self.lane.is_due(self._rows_min):
             yield from self._of_interval(self.lane.decide(until_ms))
 

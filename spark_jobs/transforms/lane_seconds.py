@@ -14,7 +14,7 @@ from spark_jobs.transforms.rate_lane import Decided, RateLane
 HELD_BACK_MS = 2_000
 """A row that is settled later was recorded so long before a sensor's last one at most."""
 
-GATHERED_ROWS = 65_536
+GATHERED_ROWS = 32_768
 _SUMS = ("amount", "throttled_requests", "throttle_time_ms")
 _LASTS = ("rate", "bound")
 _KEY = ("sensor", "second_ms")

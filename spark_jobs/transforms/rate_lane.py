@@ -131,6 +131,7 @@ class RateLane:
         until_ms = None if until_ms is None else until_ms // look_ms * look_ms
         self.states.grow(len(self.codes.names))
         taken = LaneRows.concat(self._parts)
+        self._parts = []
         rows = OrderedRows.of(taken, np.argsort(self.codes.ranks()[taken.sensor], kind="stable"))
         lives = self._lives(rows)
         settled = self._settled(rows, lives, until_ms)
@@ -139,7 +140,6 @@ class RateLane:
         decided = None
         if len(settled.rows.order):
             decided = self._decided(rows.take(settled.rows.order), rows, lives, settled)
-        self._parts = []
         self._new, self._waiting = 0, int(is_left.sum())
         if self._waiting:
             self._parts = [rows.take(np.flatnonzero(is_left)).alone()]
