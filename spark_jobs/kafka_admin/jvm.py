@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,12 +34,30 @@ _OPTIONS = (
     "-Dslf4j.internal.verbosity=ERROR",
 )
 _GRACE_S = 5.0
+_MOMENT_S = 1.0
 _LINES_SHOWN = 5
 
 
+@dataclass(frozen=True, slots=True)
+class KafkaJvm:
+    """A running JVM and the way to it."""
+
+    gateway: JavaGateway
+    _process: subprocess.Popen[bytes]
+    _said: IO[str]
+
+    def ending(self) -> str | None:
+        """Return how the JVM has ended, or does within a moment; None: it runs."""
+        try:
+            code = self._process.wait(_MOMENT_S)
+        except subprocess.TimeoutExpired:
+            return None
+        return f"exit code {code}: {_last_lines(self._said)}"
+
+
 @contextmanager
-def kafka_jvm(jar: Path, settings: KafkaAdminSettings) -> Iterator[JavaGateway]:
-    """Yield the gateway to a new JVM that has ``jar``; it has ended after the block.
+def kafka_jvm(jar: Path, settings: KafkaAdminSettings) -> Iterator[KafkaJvm]:
+    """Yield a new JVM that has ``jar``; it has ended after the block.
 
     Raises BadInputError where Java does not start.
     """
@@ -48,7 +67,7 @@ def kafka_jvm(jar: Path, settings: KafkaAdminSettings) -> Iterator[JavaGateway]:
             gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True)
         )
         try:
-            yield gateway
+            yield KafkaJvm(gateway, process, said)
         finally:
             _end(gateway, process)
 
@@ -77,13 +96,17 @@ def _launch(
             "Spark runs on. Install Java 17, or set JAVA_HOME to it."
         ) from error
     except ValueError as error:
-        said.seek(0)
-        last = " / ".join(said.read().splitlines()[-_LINES_SHOWN:])
         raise BadInputError(
-            f"Java did not start: {last.rstrip('.') or 'it said nothing'}. Check JAVA_HOME and "
+            f"Java did not start: {_last_lines(said)}. Check JAVA_HOME and "
             "QUOTA_AUDIT_KAFKA_JAVA_OPTIONS."
         ) from error
     return port, token, process
+
+
+def _last_lines(said: IO[str]) -> str:
+    said.seek(0)
+    last = " / ".join(said.read().splitlines()[-_LINES_SHOWN:])
+    return last.rstrip(".") or "it said nothing"
 
 
 def _pyspark_jars() -> Path:

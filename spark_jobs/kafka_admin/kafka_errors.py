@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 _ERRORS = "org.apache.kafka.common.errors."
 _CAUSES_MAX = 6
@@ -24,11 +24,15 @@ class KafkaFailure:
 
 @dataclass(frozen=True, slots=True)
 class FailureSentences:
-    """Makes failures of one cluster's calls; ``hide`` takes secrets out of a text."""
+    """Makes failures of one cluster's calls; ``hide`` takes secrets out of a text.
+
+    ``jvm_ending`` says how the client's JVM has ended; None: it runs.
+    """
 
     servers: str
     command_config: str
     hide: Callable[[str], str]
+    jvm_ending: Callable[[], str | None]
 
     def of(self, error: Py4JError, *, is_change: bool = False) -> KafkaFailure:
         """Return what a call that raised ``error`` met with.
@@ -36,14 +40,21 @@ class FailureSentences:
         ``is_change``: it was to change something, so the same brokers have answered before.
         """
         if not isinstance(error, Py4JJavaError):
-            # Its text is py4j's own; what it holds of the call's arguments is nobody's business.
-            return KafkaFailure("the JVM of Kafka's client ended, or lost its connection", False)
+            return KafkaFailure(self._lost(error), False)
         chain = _causes(error.java_exception)
         names = [name for name, _ in chain]
         said = self.hide(": ".join(dict.fromkeys(_plain(text) for _, text in chain if text)))
         remedy = self._remedy(names, is_change)
         message = f"{said or names[-1]} ({_short(_telling(names))}){remedy and f'. {remedy}'}"
         return KafkaFailure(message, is_answer=_is_answer(error.java_exception, names))
+
+    def _lost(self, error: Py4JError) -> str:
+        if (ending := self.jvm_ending()) is not None:
+            return f"the JVM of Kafka's client ended ({self.hide(ending)})"
+        # Other texts of py4j hold the call's arguments, which are nobody's business.
+        is_plain = isinstance(error, Py4JNetworkError)
+        said = str(error) if is_plain else type(error).__name__
+        return f"the JVM of Kafka's client runs, but the connection to it was lost ({said})"
 
     def _remedy(self, names: list[str], is_change: bool) -> str:
         unanswered = (

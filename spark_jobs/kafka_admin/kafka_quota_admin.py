@@ -58,10 +58,11 @@ def kafka_quota_admin(
     Java cannot be used; nothing is connected to before the first call.
     """
     client = read_client_properties(command_config)
-    with kafka_jvm(clients_jar(settings), settings) as gateway:
-        jvm = gateway.jvm
+    with kafka_jvm(clients_jar(settings), settings) as running:
+        jvm = running.gateway.jvm
         _check(client, jvm, settings)
-        sentences = FailureSentences(servers, _name(client), partial(_hide, _secrets(client, jvm)))
+        hide = partial(_hide, _secrets(client, jvm))
+        sentences = FailureSentences(servers, _name(client), hide, running.ending)
         timeouts = _timeouts(client, settings)
         admin = _open(jvm, _properties(jvm, servers, client, timeouts), sentences)
         try:

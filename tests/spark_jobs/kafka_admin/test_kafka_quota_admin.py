@@ -11,11 +11,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from spark_jobs.alter.quota_admin import AnswerKind, QuotaAdminError
 from spark_jobs.alter.quota_alteration import QuotaAlteration
 from spark_jobs.errors import BadInputError
 from spark_jobs.kafka_admin.clients_jar import VERSION
+from spark_jobs.kafka_admin.kafka_errors import FailureSentences
 from spark_jobs.kafka_admin.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.settings import KafkaAdminSettings
 from tests.living_processes import living
@@ -90,13 +92,29 @@ def test_a_change_without_an_answer_is_unknown(settings: KafkaAdminSettings) -> 
 
 def test_a_jvm_that_was_killed_leaves_changes_unknown(settings: KafkaAdminSettings) -> None:
     with kafka_quota_admin(NOBODY, None, settings) as admin:
-        process = jvm()
-        process.kill()
-        process.wait()
+        # Nobody else waits for it: who does takes its exit code.
+        jvm().kill()
         answers = admin.alter([ALICE], validate_only=False)
-        with pytest.raises(QuotaAdminError, match="the JVM of Kafka's client ended"):
+        with pytest.raises(QuotaAdminError, match=r"client ended \(exit code -9: it said nothing"):
             admin.facts()
     assert answers[ALICE.entity].kind == AnswerKind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Py4JNetworkError("Answer from Java side is empty"), "Answer from Java side is empty"),
+        (Py4JError("calling o1.setProperty('password', 'sesame')"), "Py4JError"),
+    ],
+)
+def test_a_lost_connection_to_a_jvm_that_runs_says_so_and_no_argument(
+    error: Py4JError, said: str
+) -> None:
+    told = FailureSentences("b:1", "client.properties", str, lambda: None).of(error)
+    assert told.message == (
+        f"the JVM of Kafka's client runs, but the connection to it was lost ({said})"
+    )
+    assert not told.is_answer
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
