@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson, ClusterName, LastDay, Warehouse
+from spark_jobs.cli_options import AsJson, ClusterName, LastDay, Warehouse, day_option
 from spark_jobs.errors import BadInputError
 from spark_jobs.places import usable_place
 
@@ -53,12 +53,7 @@ def acknowledge(
     reason: Annotated[str, typer.Option("--reason", help="Why it may stay for now.")],
     until: Annotated[
         dt.datetime | None,
-        typer.Option(
-            "--until",
-            formats=["%Y-%m-%d"],
-            help="The last day on which it is known.",
-            metavar="YYYY-MM-DD",
-        ),
+        day_option("--until", "The last day on which it is known."),
     ] = None,
     days: Annotated[
         int | None,

@@ -18,6 +18,11 @@ def _warehouse_option(said: str) -> Any:
     return typer.Option("--warehouse", "-w", parser=usable_place, help=said, metavar="PLACE")
 
 
+def day_option(name: str, said: str) -> Any:
+    """Return an option that takes a day as YYYY-MM-DD."""
+    return typer.Option(name, formats=["%Y-%m-%d"], help=said, metavar="YYYY-MM-DD")
+
+
 Warehouse = Annotated[
     Path,
     _warehouse_option("Folder of the tables, or s3://bucket/key; made when missing."),
@@ -35,25 +40,15 @@ Cluster = Annotated[str | None, typer.Option("--cluster", help="Cluster name [de
 ClusterName = Annotated[str, typer.Option("--cluster", help="Cluster name.")]
 Day = Annotated[
     dt.datetime,
-    typer.Option("--day", formats=["%Y-%m-%d"], help="UTC day to work on.", metavar="YYYY-MM-DD"),
+    day_option("--day", "UTC day to work on."),
 ]
 LastDay = Annotated[
     dt.datetime | None,
-    typer.Option(
-        "--day",
-        formats=["%Y-%m-%d"],
-        help="Audited UTC day [default: the last one].",
-        metavar="YYYY-MM-DD",
-    ),
+    day_option("--day", "Audited UTC day [default: the last one]."),
 ]
 OptionalDay = Annotated[
     dt.datetime | None,
-    typer.Option(
-        "--day",
-        formats=["%Y-%m-%d"],
-        help="UTC day to audit [default: every day in the archive].",
-        metavar="YYYY-MM-DD",
-    ),
+    day_option("--day", "UTC day to audit [default: every day in the archive]."),
 ]
 OnlyDue = Annotated[
     bool,
@@ -172,21 +167,13 @@ RenderTarget = Annotated[
 ]
 ProposalDay = Annotated[
     dt.datetime | None,
-    typer.Option(
-        "--day",
-        formats=["%Y-%m-%d"],
-        help="UTC day whose proposals are meant [default: the newest with recommendations].",
-        metavar="YYYY-MM-DD",
+    day_option(
+        "--day", "UTC day whose proposals are meant [default: the newest with recommendations]."
     ),
 ]
 ExplainDay = Annotated[
     dt.datetime | None,
-    typer.Option(
-        "--day",
-        formats=["%Y-%m-%d"],
-        help="UTC day of the request [default: that of --at, else the newest].",
-        metavar="YYYY-MM-DD",
-    ),
+    day_option("--day", "UTC day of the request [default: that of --at, else the newest]."),
 ]
 Rollback = Annotated[
     bool, typer.Option("--rollback", help="Print what takes the changes back instead.")

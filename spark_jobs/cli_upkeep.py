@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson
+from spark_jobs.cli_options import AsJson, day_option
 from spark_jobs.places import usable_place
 
 _Place = Annotated[
@@ -81,12 +81,7 @@ def compact(
     warehouse: _Place,
     before: Annotated[
         dt.datetime | None,
-        typer.Option(
-            "--before",
-            formats=["%Y-%m-%d"],
-            help="Only days before this one [default: all].",
-            metavar="YYYY-MM-DD",
-        ),
+        day_option("--before", "Only days before this one [default: all]."),
     ] = None,
     applies: _Apply = False,
 ) -> None:
