@@ -22,6 +22,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.kafka_admin.own_exceptions import OwnExceptionsClient
 from spark_jobs.settings import KafkaAdminSettings
 
 _OF_PYSPARK = ("slf4j-api-*.jar", "jackson-core-*.jar", "jackson-databind-*.jar",
@@ -63,8 +64,10 @@ def kafka_jvm(jar: Path, settings: KafkaAdminSettings) -> Iterator[KafkaJvm]:
     """
     with tempfile.TemporaryFile("w+", errors="replace") as said:
         port, token, process = _launch(jar, settings, said)
+        parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True)
         gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True)
+            gateway_client=OwnExceptionsClient(gateway_parameters=parameters),
+            gateway_parameters=parameters,
         )
         try:
             yield KafkaJvm(gateway, process, said)

@@ -10,8 +10,12 @@ import time
 from pathlib import Path
 
 import psutil
+import py4j.java_gateway
+import py4j.protocol
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import install_exception_handler
 
 from spark_jobs.alter.quota_admin import AnswerKind, QuotaAdminError
 from spark_jobs.alter.quota_alteration import QuotaAlteration
@@ -88,6 +92,21 @@ def test_a_change_without_an_answer_is_unknown(settings: KafkaAdminSettings) -> 
         answers = admin.alter([ALICE], validate_only=False)
     assert answers[ALICE.entity].kind == AnswerKind.UNKNOWN
     assert "TimeoutException" in (answers[ALICE.entity].message or "")
+
+
+def test_an_exception_is_kafkas_also_where_a_spark_session_has_been(
+    settings: KafkaAdminSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
+    # What a session leaves behind in its process, and no JVM of Spark's that would answer.
+    install_exception_handler()
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+    assert py4j.java_gateway.get_return_value is not py4j.protocol.get_return_value
+    with (
+        kafka_quota_admin(NOBODY, None, settings) as admin,
+        pytest.raises(QuotaAdminError, match="Timed out waiting"),
+    ):
+        admin.values([ALICE.entity])
 
 
 def test_a_jvm_that_was_killed_leaves_changes_unknown(settings: KafkaAdminSettings) -> None:
