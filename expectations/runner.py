@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -41,6 +40,7 @@ from expectations import (
     topic_inventory,
     whatif,
 )
+from expectations.first_look import Held, held_by_every_row, put_back, without
 from expectations.frames import StoredTable, pandas_frame, spark_frame, stored_table, sum_of
 from expectations.results import (
     ROWS_IN_SAMPLE_MAX,
@@ -156,23 +156,32 @@ class _Checks:
             frame = pandas_frame(self._scope, stored)
         else:
             spark = self._session(stored, in_memory_rows_max)
-            source = self._context.data_sources.add_or_update_spark("spark")
+            # A cached row has all its columns, and costs more than the few looks that are left.
+            source = self._context.data_sources.add_or_update_spark("spark", persist=False)
             frame = spark_frame(spark, self._scope, stored)
         asset = source.add_dataframe_asset(stored.table)
         batch = asset.add_batch_definition_whole_dataframe("partition")
-        with _kept(frame):
-            result = self._checkpoint(stored, batch).run(
-                batch_parameters={"dataframe": frame},
-                expectation_parameters=self._parameters,
-                run_id=self._run_id(),
-            )
-        data_docs.draft_pages(self._context, result)
+        suite = SUITES[stored.table].suite()
+        given = {"dataframe": frame}
+        held: Held = {}
+        if isinstance(frame, DataFrame):
+            held = held_by_every_row(stored, batch.get_batch(given), suite, self._parameters)
+        result = self._checkpoint(stored, batch, without(suite, held)).run(
+            batch_parameters=given,
+            expectation_parameters=self._parameters,
+            run_id=self._run_id(),
+        )
         (validation,) = result.run_results.values()
+        if held:
+            put_back(held, validation, suite)
+        data_docs.draft_pages(self._context, result)
         return table_result(stored, source.name, SUITES[stored.table].KEY, validation)
 
-    def _checkpoint(self, stored: StoredTable, batch: Any) -> gx.Checkpoint:
+    def _checkpoint(
+        self, stored: StoredTable, batch: Any, rules: gx.ExpectationSuite
+    ) -> gx.Checkpoint:
         module = SUITES[stored.table]
-        suite = self._context.suites.add(module.suite())
+        suite = self._context.suites.add(rules)
         definition = self._context.validation_definitions.add(
             gx.ValidationDefinition(name=stored.table, data=batch, suite=suite)
         )
@@ -205,19 +214,6 @@ class _Checks:
         midnight = dt.datetime.combine(self._scope.day, dt.time(), dt.UTC)
         name = f"{self._scope.cluster} {self._scope.day} {self._stage}"
         return RunIdentifier(run_name=name, run_time=midnight)
-
-
-@contextmanager
-def _kept(frame: Any) -> Iterator[None]:
-    """Keep the rows of a Spark frame while they are checked: each rule would read them again."""
-    if not isinstance(frame, DataFrame):
-        yield
-        return
-    frame.persist()
-    try:
-        yield
-    finally:
-        frame.unpersist()
 
 
 def _context(drafts: Path) -> EphemeralDataContext:
