@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 GB = 1e9
 
-STARTING_CPU_S = 64.0
+STARTING_CPU_S = 48.0
 """An audit of 0.1 GB, nearly all of it starting: of each day."""
-INGEST_CPU_S_PER_GB = 12.6
-REPLAY_CPU_S_PER_GB = 2.0
-RECOMMEND_CPU_S_PER_GB = 13.0
-OTHERS_CPU_S_PER_GB = 2.3
-VALIDATE_CPU_S_PER_GB = 89.0
-VALIDATE_IN_MEMORY_CPU_S_PER_GB = 23.0
-"""While no table of the day has more than ``QUOTA_AUDIT_VALIDATE_IN_MEMORY_ROWS_MAX`` rows."""
+INGEST_CPU_S_PER_GB = 10.8
+REPLAY_CPU_S_PER_GB = 1.4
+RECOMMEND_CPU_S_PER_GB = 9.3
+OTHERS_CPU_S_PER_GB = 1.6
+VALIDATE_CPU_S_PER_GB = 23.0
+"""Where no rule is broken."""
 WAREHOUSE_BYTES_PER_GB = 37e6
 
 
@@ -43,22 +42,18 @@ def audit_size(
     lines: float,
     requests_of_days: Iterable[float],
     processors: int,
-    validate_in_memory_rows_max: int,
 ) -> AuditSize:
     """Return what an audit takes of logs of so many bytes, whose days have so many requests."""
     days = list(requests_of_days)
     requests = sum(days)
-    cpu_s = STARTING_CPU_S * len(days)
-    for of_day in days:
-        gb = unpacked_bytes / GB * (of_day / requests) if requests else 0.0
-        is_small = of_day <= validate_in_memory_rows_max
-        cpu_s += gb * (
-            INGEST_CPU_S_PER_GB
-            + REPLAY_CPU_S_PER_GB
-            + RECOMMEND_CPU_S_PER_GB
-            + OTHERS_CPU_S_PER_GB
-            + (VALIDATE_IN_MEMORY_CPU_S_PER_GB if is_small else VALIDATE_CPU_S_PER_GB)
-        )
+    gb = unpacked_bytes / GB if requests else 0.0
+    cpu_s = STARTING_CPU_S * len(days) + gb * (
+        INGEST_CPU_S_PER_GB
+        + REPLAY_CPU_S_PER_GB
+        + RECOMMEND_CPU_S_PER_GB
+        + OTHERS_CPU_S_PER_GB
+        + VALIDATE_CPU_S_PER_GB
+    )
     return AuditSize(
         unpacked_bytes=unpacked_bytes,
         lines=lines,

@@ -34,7 +34,7 @@ from spark_jobs.jobs.quota_sources import KnownQuotas, known_quotas
 from spark_jobs.jobs.text_file import read_small_text
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.request_log.line_reader import Reason
-from spark_jobs.settings import IngestSettings, ValidateSettings
+from spark_jobs.settings import IngestSettings
 from spark_jobs.timeline.enabled_levels import LevelRule
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.intervals import quota_intervals
@@ -286,10 +286,4 @@ def _size(looked: Looked) -> AuditSize:
         hours = hours_of_brokers(looked).values()
         days = {h // 24 for of_broker in hours for h in of_broker.seen | of_broker.unread}
         requests = [looked.estimated_requests / len(days)] * len(days) if days else []
-    return audit_size(
-        looked.estimated_bytes,
-        looked.estimated_lines,
-        requests,
-        os.cpu_count() or 1,
-        ValidateSettings().in_memory_rows_max,
-    )
+    return audit_size(looked.estimated_bytes, looked.estimated_lines, requests, os.cpu_count() or 1)
