@@ -7,7 +7,6 @@ that repeat less make a larger warehouse.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 GB = 1e9
@@ -38,16 +37,11 @@ class AuditSize:
 
 
 def audit_size(
-    unpacked_bytes: float,
-    lines: float,
-    requests_of_days: Iterable[float],
-    processors: int,
+    unpacked_bytes: float, lines: float, requests: float, days: int, processors: int
 ) -> AuditSize:
-    """Return what an audit takes of logs of so many bytes, whose days have so many requests."""
-    days = list(requests_of_days)
-    requests = sum(days)
+    """Return what an audit takes of so many days of logs, unpacked."""
     gb = unpacked_bytes / GB if requests else 0.0
-    cpu_s = STARTING_CPU_S * len(days) + gb * (
+    cpu_s = STARTING_CPU_S * days + gb * (
         INGEST_CPU_S_PER_GB
         + REPLAY_CPU_S_PER_GB
         + RECOMMEND_CPU_S_PER_GB
@@ -58,7 +52,7 @@ def audit_size(
         unpacked_bytes=unpacked_bytes,
         lines=lines,
         requests=requests,
-        days=len(days),
+        days=days,
         cpu_s=cpu_s,
         wall_s=(cpu_s / processors, cpu_s),
         processors=processors,

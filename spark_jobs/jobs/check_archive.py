@@ -278,12 +278,12 @@ def _losses(looked: Looked) -> dict[Loss, int] | None:
 
 
 def _size(looked: Looked) -> AuditSize:
-    of_days: Counter[int] = Counter()
-    for hour, n in looked.hours.items():
-        of_days[hour // 24] += n
-    requests = [float(n) for n in of_days.values()]
-    if not looked.is_whole:  # days that were not looked at are taken for like the others
+    requests = float(sum(looked.hours.values()))
+    days = {hour // 24 for hour in looked.hours}
+    if not looked.is_whole:
         hours = hours_of_brokers(looked).values()
         days = {h // 24 for of_broker in hours for h in of_broker.seen | of_broker.unread}
-        requests = [looked.estimated_requests / len(days)] * len(days) if days else []
-    return audit_size(looked.estimated_bytes, looked.estimated_lines, requests, os.cpu_count() or 1)
+        requests = looked.estimated_requests if days else 0.0
+    return audit_size(
+        looked.estimated_bytes, looked.estimated_lines, requests, len(days), os.cpu_count() or 1
+    )

@@ -28,17 +28,17 @@ def test_the_coefficients_are_those_of_the_page() -> None:
 
 
 def test_an_audit_of_a_large_day_takes_what_the_page_says_a_gb() -> None:
-    size = audit_size(100e9, 86.4e6, [86.4e6], 4)
+    size = audit_size(100e9, 86.4e6, 86.4e6, 1, 4)
     assert size.cpu_s == pytest.approx(48 + 100 * 46.1)
     assert size.wall_s == (size.cpu_s / 4, size.cpu_s)
     assert size.warehouse_bytes == pytest.approx(3.7e9)
 
 
 def test_each_day_starts_anew() -> None:
-    size = audit_size(2e9, 1.7e6, [8.5e5, 8.5e5], 2)
+    size = audit_size(2e9, 1.7e6, 1.7e6, 2, 2)
     assert size.cpu_s == pytest.approx(2 * 48 + 2 * 46.1)
     assert size.days == 2
 
 
 def test_of_nothing_an_audit_takes_nothing() -> None:
-    assert audit_size(0.0, 0.0, [], 2).cpu_s == 0
+    assert audit_size(0.0, 0.0, 0.0, 0, 2).cpu_s == 0
