@@ -19,6 +19,7 @@ from great_expectations.expectations.expectation import (
     Expectation,
     MulticolumnMapExpectation,
 )
+from great_expectations.validator.validation_statistics import calc_validation_statistics
 
 from expectations.frames import StoredTable
 
@@ -64,14 +65,9 @@ def put_back(
     """Add what the first look settled to the results of the second, in the order of ``suite``."""
     found = {_name(result): result for result in validation.results} | held
     validation.results = [found[_rule(rule)] for rule in suite.expectations]
-    evaluated = len(validation.results)
-    successful = sum(bool(result.success) for result in validation.results)
-    validation.statistics = {
-        "evaluated_expectations": evaluated,
-        "successful_expectations": successful,
-        "unsuccessful_expectations": evaluated - successful,
-        "success_percent": successful / evaluated * 100,
-    }
+    statistics = calc_validation_statistics(validation.results)._asdict()
+    validation.success = statistics.pop("success")
+    validation.statistics = statistics
 
 
 def _all_or_nothing(rule: Expectation) -> bool:

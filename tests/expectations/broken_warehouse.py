@@ -136,6 +136,12 @@ def drop_column(scope: RunScope, table: str) -> str:
     return name
 
 
+def written_report(scope: RunScope, stage: str) -> dict[str, Any]:
+    """Return what the validation of ``stage`` wrote."""
+    path = scope.output_dir("data_quality") / f"{stage}.json"
+    return json.loads(path.read_text("utf-8"))
+
+
 def rules_of(
     scope: RunScope, stage: str, spark: SparkSession | None = None
 ) -> dict[tuple[str, str], dict[str, Any]]:
@@ -146,11 +152,7 @@ def rules_of(
     settings = ValidateSettings(in_memory_rows_max=2_000_000 if spark is None else ROWS_OF_SMALL)
     with contextlib.suppress(AuditFailedError):
         validate_tables(scope, stage, spark, settings)
-    written = json.loads((scope.output_dir("data_quality") / f"{stage}.json").read_text("utf-8"))
-    by_spark = {table["table"] for table in written["tables"] if table["engine"] == "spark"}
+    tables = written_report(scope, stage)["tables"]
+    by_spark = {table["table"] for table in tables if table["engine"] == "spark"}
     assert by_spark == (set(BY_SPARK[stage]) if spark else set())
-    return {
-        (table["table"], rule["rule"]): rule
-        for table in written["tables"]
-        for rule in table["rules"]
-    }
+    return {(table["table"], rule["rule"]): rule for table in tables for rule in table["rules"]}

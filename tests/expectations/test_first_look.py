@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,12 @@ from expectations.stages import STAGES
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse import RunScope
-from tests.expectations.broken_warehouse import BY_SPARK, drop_column, write_sound_day
+from tests.expectations.broken_warehouse import (
+    BY_SPARK,
+    drop_column,
+    write_sound_day,
+    written_report,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -29,8 +33,7 @@ def tables(
     settings = ALL_BY_SPARK if spark else ValidateSettings()
     with contextlib.suppress(AuditFailedError):
         validate_tables(scope, stage, spark, settings)
-    path = scope.output_dir("data_quality") / f"{stage}.json"
-    written = json.loads(path.read_text("utf-8"))["tables"]
+    written = written_report(scope, stage)["tables"]
     return written, {table.pop("engine") for table in written}
 
 
@@ -43,6 +46,8 @@ def test_spark_says_the_same_of_sound_tables(
     spark.sparkContext.setJobGroup(stage, "validation")
     by_spark, engines = tables(scope, stage, spark)
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup(stage)
+    # The session is other tests' too.
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert "spark" in engines
     assert by_spark == in_memory
     if stage == "ingested":

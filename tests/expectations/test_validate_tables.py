@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import socket
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.tables import TABLES
 from spark_jobs.warehouse import RunScope
-from tests.expectations.broken_warehouse import drop_column, write_sound_day
+from tests.expectations.broken_warehouse import drop_column, write_sound_day, written_report
 from tests.tables_builder import row, scope_in, table_of, write_rows
 
 pytestmark = pytest.mark.spark
@@ -26,11 +25,6 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def scope(tmp_path: Path) -> RunScope:
     return write_sound_day(tmp_path)
-
-
-def written(scope: RunScope, stage: str) -> dict[str, Any]:
-    path = scope.output_dir("data_quality") / f"{stage}.json"
-    return json.loads(path.read_text("utf-8"))
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
@@ -47,14 +41,14 @@ def test_sound_tables_pass_and_the_sentence_says_so(scope: RunScope) -> None:
     assert report.sentence() == (
         "validated judged: 143 rules on 5 tables, all critical ones and warnings hold"
     )
-    assert written(scope, "judged")["outcome"] == "passed"
+    assert written_report(scope, "judged")["outcome"] == "passed"
 
 
 def test_a_warning_does_not_stop_and_is_named(scope: RunScope) -> None:
     write_rows(scope, "brokers", [row("brokers", version=None)])
     report = validate_tables(scope, "ingested")
     assert report.sentence().endswith("1 warning: version_is_known of brokers")
-    assert written(scope, "ingested")["outcome"] == "warnings"
+    assert written_report(scope, "ingested")["outcome"] == "warnings"
 
 
 def test_a_critical_failure_names_table_rule_rows_and_their_total(scope: RunScope) -> None:
@@ -68,7 +62,7 @@ def test_a_critical_failure_names_table_rule_rows_and_their_total(scope: RunScop
     assert "findings breaks known_kind" in message
     assert "30 of 30 rows break it: finding_id=f-00, kind=odd; finding_id=f-01" in message
     assert "; and 25 more." in message
-    (table,) = (t for t in written(scope, "judged")["tables"] if t["table"] == "findings")
+    (table,) = (t for t in written_report(scope, "judged")["tables"] if t["table"] == "findings")
     (rule,) = (r for r in table["rules"] if not r["success"])
     assert len(rule["sample"]) == results.ROWS_IN_SAMPLE_MAX
     assert rule["failed_rows"] == 30
@@ -96,7 +90,7 @@ def test_a_missing_column_is_a_broken_check_and_comes_first(scope: RunScope) -> 
     assert head.startswith("Data quality is unknown (stage replayed")
     missing = "missing column partitions_handed_on"
     assert first == f"- topic_inventory, rule columns_of_the_contract: {missing}"
-    assert written(scope, "replayed")["outcome"] == "broken"
+    assert written_report(scope, "replayed")["outcome"] == "broken"
 
 
 def test_a_file_that_is_no_parquet_is_a_broken_check(scope: RunScope) -> None:
