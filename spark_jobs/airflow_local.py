@@ -24,9 +24,9 @@ from spark_jobs.airflow_home import (
 )
 from spark_jobs.audit_progress import AuditProgress
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
-from spark_jobs.places import place
+from spark_jobs.places import CLUSTER_PATTERN, place
 from spark_jobs.run_form import TIMEZONE_PATTERN, VERSION_PATTERN
-from spark_jobs.settings import CLUSTER_PATTERN, DailyAuditSettings
+from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.step_process import run_process
 from spark_jobs.submit import DailyAudit
 from spark_jobs.submitted_step import default_launcher

@@ -14,6 +14,9 @@ from typing import Any, cast
 
 from spark_jobs.errors import BadInputError
 
+CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+"""Names of clusters: they become names of folders, parts of addresses and of Airflow's forms."""
+
 _BUCKET_SCHEMES = ("s3://", "s3a://")
 _MOVES_AT_ONCE = 16
 

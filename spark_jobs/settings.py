@@ -17,9 +17,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from spark_jobs.errors import BadInputError
 from spark_jobs.places import place
 
-CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-"""Names of clusters: they become names of folders, parts of addresses and of Airflow's forms."""
-
 
 class SparkSettings(BaseSettings):
     """How a step starts Spark; read from ``QUOTA_AUDIT_SPARK_*``."""

@@ -25,8 +25,7 @@ from spark_jobs.day_runs import (
 )
 from spark_jobs.errors import BadInputError
 from spark_jobs.made_by import MadeBy, made_by_of_file, made_by_of_json, other_version
-from spark_jobs.places import is_in_bucket
-from spark_jobs.settings import CLUSTER_PATTERN
+from spark_jobs.places import CLUSTER_PATTERN, is_in_bucket
 from spark_jobs.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 
 APPENDED = frozenset({"applied_changes"})

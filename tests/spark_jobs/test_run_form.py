@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.places import CLUSTER_PATTERN
 from spark_jobs.run_form import (
     SERVERS_PATTERN,
     TIMEZONE_PATTERN,
@@ -13,7 +14,7 @@ from spark_jobs.run_form import (
     shared_fields,
     text_of,
 )
-from spark_jobs.settings import CLUSTER_PATTERN, ApprovalSettings, DailyAuditSettings
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 
 
 def test_a_field_begins_with_its_setting() -> None:
