@@ -11,7 +11,6 @@ from expectations.stages import STAGES
 from spark_jobs.submit import STEPS as TASKS
 from spark_jobs.tables import TABLES
 from tests.docs.pages import ROOT
-from tests.test_architecture import ROOMS
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 SVG = "{http://www.w3.org/2000/svg}"
@@ -23,14 +22,6 @@ def section(heading: str) -> str:
 
 def named(cell: str) -> set[str]:
     return set(re.findall(r"`([\w/.]+)`", cell))
-
-
-def test_the_table_of_rooms_is_the_one_that_the_tests_hold() -> None:
-    rows = re.findall(
-        r"^\| `([\w/]+)` \| (.+) \|$", section("Rooms and what they may import"), re.M
-    )
-    may = {room: {m.removeprefix("spark_jobs.") for m in ROOMS[room][0]} for room in ROOMS}
-    assert {room: named(cell) for room, cell in rows} == may
 
 
 def test_every_table_has_the_step_that_writes_it() -> None:
@@ -51,8 +42,6 @@ def test_the_picture_has_the_steps_of_the_dag_in_their_order() -> None:
 
 def test_the_picture_names_rooms_and_tables_that_there_are() -> None:
     for step in STEPS:
-        for room in step.rooms:
-            assert f"spark_jobs/{room}" in ROOMS, room
         assert set(step.tables) <= set(TABLES) | {"report.html"}, step.command
     assert {"ingested", "replayed", "judged"} <= set(STAGES)
 
