@@ -12,7 +12,7 @@ from spark_jobs.crosscheck.expected import Expectation, Span, span_around
 from spark_jobs.crosscheck.metric_export import MetricSeries
 from spark_jobs.crosscheck.quota_metrics import BYTE_RATE
 from spark_jobs.crosscheck.sensor_history import Bools, Floats, Int64s
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 
 _SLACK = {BYTE_RATE: 1.0}
 """Bytes per second that are nothing; of throttle times it is ``throttle_slack_ms``."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from spark_jobs.crosscheck.metric_export import MetricSeries
 from spark_jobs.errors import BadInputError
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 
 BYTE_RATE, THROTTLE_TIME = "byte-rate", "throttle-time"
 """Attributes of the MBeans ``kafka.server:type=Produce|Fetch,user=…,client-id=…``."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from spark_jobs.follow.acknowledgement import Acknowledgement
 from spark_jobs.follow.problem import Level, Problem, WorseWhen
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 
 
 class Status(StrEnum):

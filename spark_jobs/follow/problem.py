@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.judge.finding_id import finding_id
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.tables import SEVERITIES
 
 

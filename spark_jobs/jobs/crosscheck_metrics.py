@@ -23,8 +23,8 @@ from spark_jobs.crosscheck.quota_metrics import BYTE_RATE, QuotaSeries
 from spark_jobs.crosscheck.sensor_history import CarriedState, SampleRule, SensorHistory
 from spark_jobs.crosscheck.unknown import BrokerLog, unknown_periods
 from spark_jobs.jobs.metric_exports import read_exports
-from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.report.log_span import Broker, brokers_of
 from spark_jobs.report.published_rows import count_rows, read_batches, read_rows
 from spark_jobs.report.sensors import SENSOR_COLUMNS

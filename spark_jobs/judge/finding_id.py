@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 
 
 def finding_id(cluster: str, key: SensorKey, kind: str, ordinal: int = 1) -> str:

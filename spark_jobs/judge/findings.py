@@ -10,9 +10,9 @@ from typing import Any
 
 from spark_jobs.judge.finding_id import finding_id
 from spark_jobs.judge.known_faults import known_fault
-from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.judge.sentences import explain, explain_hypothesis
 from spark_jobs.judge.stretch_findings import ExplainedStretch, gathered
+from spark_jobs.quota.sensor_key import SensorKey
 
 # Wrong decisions further apart than this are two things to look at.
 INTERVAL_GAP_MS = 60_000

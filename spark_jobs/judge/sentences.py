@@ -9,8 +9,8 @@ from spark_jobs.judge.hypotheses import EARLY_MS
 
 if TYPE_CHECKING:
     from spark_jobs.judge.known_faults import KnownFault
-    from spark_jobs.judge.sensor_key import SensorKey
     from spark_jobs.judge.stretch_findings import ExplainedStretch
+    from spark_jobs.quota.sensor_key import SensorKey
 
 UNITS = {
     "producer_byte_rate": "B/s",

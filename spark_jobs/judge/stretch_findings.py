@@ -19,7 +19,7 @@ from spark_jobs.judge.hypotheses import (
     Explanation,
 )
 from spark_jobs.judge.sensor_history import SensorHistory
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 
 KIND_OF_HYPOTHESIS = {
     **dict.fromkeys(ANOTHER_BOUND, "wrong_quota"),

@@ -16,7 +16,7 @@ from spark_jobs.follow.changes import Change, DayFindings, changes_of
 from spark_jobs.follow.owners import Owners
 from spark_jobs.follow.owners_file import read_owners
 from spark_jobs.follow.problem import Problem, WorseWhen, problems_of
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.report.published_rows import read_rows
 from spark_jobs.settings import FollowSettings
 from spark_jobs.tables import ROLLUP_SPANS_MS

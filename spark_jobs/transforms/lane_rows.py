@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.transforms.repeated import joined, taken
+from spark_jobs.quota.repeated import joined, taken
 
 LINE_COLUMNS = (
     "connection", "correlation_id", "api_name", "api_version", "user", "client_id",

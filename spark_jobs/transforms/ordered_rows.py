@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from spark_jobs.quota.repeated import taken
 from spark_jobs.transforms.lane_rows import LaneRows
 from spark_jobs.transforms.lane_settling import SensorRows
-from spark_jobs.transforms.repeated import taken
 
 _SENSOR_ROWS = tuple(f.name for f in fields(SensorRows))
 

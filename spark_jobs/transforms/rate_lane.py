@@ -15,13 +15,13 @@ import numpy as np
 from spark_jobs.judge.verdicts import RateRows, Tolerances, rate_verdicts
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
+from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.transforms.lane_fetches import lane_fetch_attempts, throttle_of_other_amount
 from spark_jobs.transforms.lane_rows import LaneRows
 from spark_jobs.transforms.lane_settling import Settled, Settling
 from spark_jobs.transforms.lane_states import NEVER_MS, LaneStates
 from spark_jobs.transforms.ordered_rows import OrderedRows
-from spark_jobs.transforms.repeated import repeated
 from spark_jobs.transforms.sensor_codes import SensorCodes
 from spark_jobs.transforms.sensor_replay import EXPIRED_AFTER_MS, CarriedState, SensorKey
 

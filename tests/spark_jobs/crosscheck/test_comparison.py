@@ -16,8 +16,8 @@ from spark_jobs.crosscheck.likely_cause import likely_cause
 from spark_jobs.crosscheck.metric_export import MetricSeries
 from spark_jobs.crosscheck.sensor_history import SampleRule, SensorHistory
 from spark_jobs.crosscheck.unknown import REASONS, BrokerLog, unknown_periods
-from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 
 T = 1_795_000_000_000
 KEY = SensorKey(1, "producer_byte_rate", "alice", "")

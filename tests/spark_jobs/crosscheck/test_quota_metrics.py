@@ -6,7 +6,7 @@ import pytest
 from spark_jobs.crosscheck.metric_export import MetricSeries
 from spark_jobs.crosscheck.quota_metrics import QuotaSeries, quota_series, sanitized
 from spark_jobs.errors import BadInputError
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 
 QUOTA = "kafka_server_quota_byte_rate"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spark_jobs.follow.acknowledgement import Acknowledgement
 from spark_jobs.follow.changes import Change, DayFindings, Status, changes_of
 from spark_jobs.follow.problem import Level, Problem, WorseWhen, problems_of
-from spark_jobs.judge.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SensorKey
 from tests.tables_builder import row
 
 FIRST = dt.date(2026, 11, 10)

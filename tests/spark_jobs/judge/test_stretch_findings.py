@@ -16,7 +16,6 @@ from spark_jobs.judge.hypotheses import (
     explain_stretch,
 )
 from spark_jobs.judge.sensor_history import SensorHistory
-from spark_jobs.judge.sensor_key import SensorKey
 from spark_jobs.judge.stretch_findings import (
     KIND_OF_HYPOTHESIS,
     ExplainedStretch,
@@ -24,6 +23,7 @@ from spark_jobs.judge.stretch_findings import (
     gathered,
 )
 from spark_jobs.judge.stretches import find_stretches
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.tables import FINDING_KINDS, FINDINGS
 from tests.spark_jobs.judge.sensor_builder import START_MS, changing, constant, history
 

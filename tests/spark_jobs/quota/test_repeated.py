@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.transforms.repeated import joined, repeated, taken
+from spark_jobs.quota.repeated import joined, repeated, taken
 
 
 def test_a_repeated_value_takes_no_memory_however_it_is_taken_or_joined() -> None:
