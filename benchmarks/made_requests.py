@@ -23,11 +23,11 @@ from benchmarks.made_traffic import (
     Traffic,
     broker_rows,
 )
-from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.parquet_layout import layout
 from spark_jobs.jobs.part_writer import ROW_GROUP_ROWS, SEARCHED_BY
-from spark_jobs.tables import BROKERS, DEFAULT, FILES, QUOTA_EVENTS, REQUESTS
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.parquet_layout import layout
+from spark_jobs.warehouse.tables import BROKERS, DEFAULT, FILES, QUOTA_EVENTS, REQUESTS
+from spark_jobs.warehouse.warehouse import RunScope
 
 CLUSTER = "made"
 REQUESTS_OF_ONE_PROCESS = 500_000

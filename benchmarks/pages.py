@@ -26,14 +26,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from spark_jobs.jobs.explain_page import answer
-from spark_jobs.jobs.local_table import write_local, write_local_parts
-from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
 from spark_jobs.jobs.roll_up_rates import write_rollups
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.router import page_router
 from spark_jobs.report.audit_outcome import AuditOutcome, outcome_path, outcome_text
-from spark_jobs.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.local_table import write_local, write_local_parts
+from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
+from spark_jobs.warehouse.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import row
 
 CLUSTER = "east"

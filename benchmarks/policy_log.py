@@ -19,7 +19,7 @@ from spark_jobs.quota.partition_inventory import (
     DELETE_TOPICS,
     STRICT_SINCE,
 )
-from spark_jobs.tables import MUTATION, REQUESTS, TOPIC_BYTES
+from spark_jobs.warehouse.tables import MUTATION, REQUESTS, TOPIC_BYTES
 
 SCHEMA = pa.schema([REQUESTS.field(name) for name in CONNECTION_COLUMNS])
 SEED = 20261121

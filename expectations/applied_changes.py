@@ -19,7 +19,7 @@ from expectations.rules import (
     suite_of,
     within_the_day,
 )
-from spark_jobs.tables import CHANGE_ACTIONS, CHANGE_OUTCOMES
+from spark_jobs.warehouse.tables import CHANGE_ACTIONS, CHANGE_OUTCOMES
 
 KEY = ("application_id", "quota_type", "quota_user", "quota_client_id")
 

@@ -14,7 +14,7 @@ from expectations.rules import (
     once,
     suite_of,
 )
-from spark_jobs.tables import CHANGE_RESULT_KINDS
+from spark_jobs.warehouse.tables import CHANGE_RESULT_KINDS
 
 KEY = ("quota_type", "quota_user", "quota_client_id")
 

@@ -24,8 +24,8 @@ from great_expectations.data_context import EphemeralDataContext
 from expectations.data_docs_style import POLICY, STYLE
 from expectations.results import TableResult, ValidationReport
 from expectations.stages import STAGES
-from spark_jobs.places import remove_folder
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.places import remove_folder
+from spark_jobs.warehouse.warehouse import RunScope
 
 _SITE = "quota_audit"
 # fmt: off

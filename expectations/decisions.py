@@ -25,7 +25,7 @@ from expectations.rules import (
     suite_of,
     within_the_day,
 )
-from spark_jobs.tables import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
+from spark_jobs.warehouse.tables import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
 
 KEY = (
     "source_file",

@@ -13,7 +13,7 @@ from expectations.rules import (
     once,
     suite_of,
 )
-from spark_jobs.tables import QUOTA_LEVELS
+from spark_jobs.warehouse.tables import QUOTA_LEVELS
 
 KEY = ("quota_type", "quota_user", "quota_client_id", "broker_id")
 

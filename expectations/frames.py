@@ -18,10 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.arrow_places import on_arrow
 from spark_jobs.errors import CheckBrokenError
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, spark_path
+from spark_jobs.warehouse.arrow_places import on_arrow
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope, spark_path
 
 _LINE = ["source_file", "source_line"]
 _INTERVAL = ["recorded_earliest_ms", "recorded_latest_ms"]
@@ -124,7 +124,7 @@ def _read(stored: StoredTable, columns: list[str]) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise CheckBrokenError(
             f"The checks of {stored.table} are broken: a column has another type than the "
-            f"contract's ({error}). Write {stored.folder} again with spark_jobs.tables' schema."
+            f"contract's ({error}). Write {stored.folder} again with spark_jobs.warehouse.tables' schema."
         ) from error
 
 

@@ -17,7 +17,7 @@ from expectations.rules import (
     suite_of,
     throttling_not_negative,
 )
-from spark_jobs.tables import ROLLUP_SPANS_MS
+from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
 
 KEY = ("span_ms", "broker_id", "quota_type", "quota_user", "quota_client_id", "from_ms")
 

@@ -20,7 +20,7 @@ from expectations.rules import (
     rule,
     suite_of,
 )
-from spark_jobs.tables import RECOMMENDATION_KINDS, RECOMMENDATION_STATUSES
+from spark_jobs.warehouse.tables import RECOMMENDATION_KINDS, RECOMMENDATION_STATUSES
 
 KEY = ("quota_type", "quota_user", "quota_client_id")
 

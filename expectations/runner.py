@@ -52,9 +52,9 @@ from expectations.results import (
 )
 from expectations.stages import REQUIRED, STAGES
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
-from spark_jobs.places import remove_folder
 from spark_jobs.settings import ValidateSettings
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.places import remove_folder
+from spark_jobs.warehouse.warehouse import RunScope
 
 SUITES: dict[str, ModuleType] = {
     "requests": requests,

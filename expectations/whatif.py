@@ -16,7 +16,7 @@ from expectations.rules import (
     rule,
     suite_of,
 )
-from spark_jobs.tables import WHATIF_KINDS, WHATIF_MODES
+from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
 
 KEY = ("label", "mode", "broker_id", "user", "client_id", "kind")
 

@@ -24,12 +24,12 @@ from spark_jobs.airflow_home import (
 )
 from spark_jobs.audit_progress import AuditProgress
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
-from spark_jobs.places import CLUSTER_PATTERN, place
 from spark_jobs.run_form import TIMEZONE_PATTERN, VERSION_PATTERN
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.step_process import run_process
 from spark_jobs.submit import DailyAudit
 from spark_jobs.submitted_step import default_launcher
+from spark_jobs.warehouse.places import CLUSTER_PATTERN, place
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _SMALL_ARCHIVE_BYTES = 16 << 20

@@ -51,7 +51,7 @@ from spark_jobs.cli_options import (
 from spark_jobs.cli_proposals import list_proposals
 from spark_jobs.cli_upkeep import compact, doctor, migrate, prune
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 app = typer.Typer(
     name="quota-audit",
@@ -68,13 +68,13 @@ def _scope(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
 
 
 def _draft(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
-    from spark_jobs.jobs.table_versions import continued_draft
+    from spark_jobs.warehouse.table_versions import continued_draft
 
     return continued_draft(_scope(warehouse, cluster, day))
 
 
 def _draft_or_published(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
-    from spark_jobs.jobs.table_versions import draft_or_published
+    from spark_jobs.warehouse.table_versions import draft_or_published
 
     return draft_or_published(_scope(warehouse, cluster, day))
 
@@ -123,7 +123,7 @@ def ingest(
     from spark_jobs.jobs.archive import choose_cluster, find_archive
     from spark_jobs.jobs.ingest_requests import ingest_requests
     from spark_jobs.jobs.spark_session import spark_session
-    from spark_jobs.jobs.table_versions import new_run
+    from spark_jobs.warehouse.table_versions import new_run
 
     options = ingest_options(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spark_jobs.places import place
 from spark_jobs.run_form import text_of
 from spark_jobs.submitted_step import default_launcher, ingest_arguments, run_submitted
-from spark_jobs.whole_file import write_whole
+from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.whole_file import write_whole
 
 TASK_ID = "replay_policies"
 ASSET = ("quota_whatif", "whatif")

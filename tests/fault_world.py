@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spark_jobs.jobs.digest_tables import table_digest
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 ROOT = Path(__file__).parents[1]
 CAPTURE = ROOT / "tests" / "golden" / "captures" / "kafka-3.7.2"

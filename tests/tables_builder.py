@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.made_by import stamped
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.made_by import stamped
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope
 
 Row = dict[str, Any]
 

@@ -11,7 +11,6 @@ import hmac
 from urllib.parse import quote
 
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
-from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.server_log import (
     STAMP,
@@ -22,6 +21,7 @@ from spark_jobs.timeline.server_log import (
     ThrottleRecord,
     read_server_log,
 )
+from spark_jobs.warehouse.tables import DEFAULT
 
 _MANAGERS = {
     "producer_byte_rate": ("PRODUCE", "Produce", "ClientQuotaManager"),

@@ -11,7 +11,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.follow.acknowledgement import Acknowledgement
 from spark_jobs.follow.entries_file import document_of, entry_of, text_of
 from spark_jobs.follow.problem import Level
-from spark_jobs.tables import SEVERITIES
+from spark_jobs.warehouse.tables import SEVERITIES
 
 _LIST = "acknowledged"
 _HEAD = """\

@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_jobs.judge.finding_id import finding_id
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.tables import SEVERITIES
+from spark_jobs.warehouse.tables import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)

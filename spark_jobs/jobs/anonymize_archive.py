@@ -29,9 +29,9 @@ from spark_jobs.jobs.anonymize_file import (
 from spark_jobs.jobs.archive import VERSION, Archive, LogFile, clusters_of, find_archive
 from spark_jobs.jobs.archive_files import archive_files
 from spark_jobs.jobs.read_files import check_none_refused
-from spark_jobs.places import is_in_bucket
 from spark_jobs.settings import AnonymizeSettings
-from spark_jobs.warehouse import checked_cluster
+from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.warehouse import checked_cluster
 
 
 @dataclass(frozen=True, slots=True)

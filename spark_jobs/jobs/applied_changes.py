@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 
 from spark_jobs.alter.history import RecordedApplication, recorded_applications
 from spark_jobs.errors import BadInputError
-from spark_jobs.made_by import stamped
-from spark_jobs.places import is_in_bucket
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, days_of, read_table
-from spark_jobs.whole_file import sync
+from spark_jobs.warehouse.made_by import stamped
+from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.whole_file import sync
 
 TABLE = "applied_changes"
 

@@ -16,8 +16,8 @@ from spark_jobs.alter.quota_alteration import proposed_alterations
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.applied_changes import read_applications
 from spark_jobs.jobs.change_quotas import ChangeReport, Target, WantedChanges, change_quotas
-from spark_jobs.jobs.recommended_day import recommended_day
-from spark_jobs.warehouse import read_table
+from spark_jobs.warehouse.recommended_day import recommended_day
+from spark_jobs.warehouse.warehouse import read_table
 
 
 def apply_quotas(

@@ -11,7 +11,7 @@ from pathlib import Path
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive_files import archive_files
 from spark_jobs.jobs.text_file import read_small_text
-from spark_jobs.warehouse import checked_cluster
+from spark_jobs.warehouse.warehouse import checked_cluster
 
 REQUEST_LOG = "kafka-request.log"
 SERVER_LOG = "server.log"

@@ -9,9 +9,9 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import Archive, LogFile
 from spark_jobs.jobs.day_digests import DayDigests, rows_by_day
 from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks
-from spark_jobs.jobs.utc_days import day_of
 from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.settings import IngestSettings
+from spark_jobs.warehouse.utc_days import day_of
 
 
 def archive_days(archive: Archive, timezone: str, prefix: str | None) -> list[dt.date]:

@@ -9,13 +9,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.publish_table import read_partition
-from spark_jobs.jobs.utc_days import DAY_MS, day_number
-from spark_jobs.tables import BROKER_STARTS, THROTTLE_RECORDS
 from spark_jobs.timeline.restarts import ConnectionSpan, inferred_starts, known_starts
 from spark_jobs.timeline.server_log import ServerLog
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.publish_table import read_partition
+from spark_jobs.warehouse.tables import BROKER_STARTS, THROTTLE_RECORDS
+from spark_jobs.warehouse.utc_days import DAY_MS, day_number
+from spark_jobs.warehouse.warehouse import RunScope
 
 
 def write_server_log_tables(

@@ -16,8 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.arrow_places import parquet_file
-from spark_jobs.made_by import check_file
 from spark_jobs.transforms.request_lanes import (
     ANSWER_COLUMNS,
     FETCHES,
@@ -25,6 +23,8 @@ from spark_jobs.transforms.request_lanes import (
     REQUEST_COLUMNS,
     unified,
 )
+from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.made_by import check_file
 
 CHUNK_ROWS = 65_536
 _BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"

@@ -20,11 +20,11 @@ from spark_jobs.jobs.broker_stream import (
     row_groups,
 )
 from spark_jobs.jobs.ingested_files import AHEAD
-from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.sensor_replay import CarriedState, SensorKey
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.utc_days import DAY_MS, day_number
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 
 def interval_of(scope: RunScope) -> Interval:

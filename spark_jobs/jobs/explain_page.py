@@ -13,7 +13,7 @@ from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.audits import published_audit
 from spark_jobs.pages.explain_page import FIELDS, explanation_page
 from spark_jobs.pages.page import Place
-from spark_jobs.places import CLUSTER_PATTERN
+from spark_jobs.warehouse.places import CLUSTER_PATTERN
 
 _ANYTHING = ("user", "client_id", "line")
 _LENGTH_MAX = 32_767

@@ -30,7 +30,7 @@ from spark_jobs.transforms.other_states import (
 )
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_replay import BrokerRules
-from spark_jobs.warehouse import RunScope, open_table, read_table
+from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
 
 BANDWIDTH = ("producer_byte_rate", "consumer_byte_rate")
 _SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.arrow_places import parquet_file
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.jobs.archive import Archive
 from spark_jobs.jobs.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileReport
-from spark_jobs.jobs.table_versions import put_files
-from spark_jobs.jobs.utc_days import day_number, day_of
-from spark_jobs.places import place
 from spark_jobs.request_log.line_reader import Reason
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.table_versions import put_files
+from spark_jobs.warehouse.utc_days import day_number, day_of
+from spark_jobs.warehouse.warehouse import RunScope
 
 AHEAD = "_ahead"
 """Beside a day's requests, those of the first minutes after it. Engines pass such folders over."""

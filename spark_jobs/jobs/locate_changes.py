@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from spark_jobs.arrow_places import parquet_file
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.survey_requests import Survey
-from spark_jobs.tables import LOCATED_CHANGES, REQUESTS
 from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.located_changes import REQUEST_COLUMNS, located_changes
 from spark_jobs.transforms.sensor_replay import BrokerRules
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.tables import LOCATED_CHANGES, REQUESTS
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 # The rate windows around a change whose throttles tell of it.
 _RATE_WINDOWS = 3

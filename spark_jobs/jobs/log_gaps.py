@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.jobs.publish_table import read_partition, write_partition
 from spark_jobs.jobs.who_serves import controller_listeners
 from spark_jobs.request_log.client_lines import (
     JAVA,
@@ -22,8 +21,9 @@ from spark_jobs.request_log.client_lines import (
     ClientLines,
 )
 from spark_jobs.request_log.lost_lines import LOST_LINES, OTHER_BROKER, Gap, gaps_of
-from spark_jobs.tables import LOG_GAPS
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.publish_table import read_partition, write_partition
+from spark_jobs.warehouse.tables import LOG_GAPS
+from spark_jobs.warehouse.warehouse import RunScope
 
 LINES_AT_ONCE_MAX = 4_000_000
 """A client with more lines is looked at by address, as one group is in memory as a whole.

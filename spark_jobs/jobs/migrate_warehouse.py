@@ -13,14 +13,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from spark_jobs.arrow_places import on_arrow, parquet_file
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.applied_changes import TABLE as APPLICATIONS
-from spark_jobs.jobs.table_versions import drafted_for, new_version, publish_draft, take_version
-from spark_jobs.made_by import MadeBy, stamped
-from spark_jobs.tables import SCHEMA_VERSIONS
 from spark_jobs.upkeep.migrations import migrated
-from spark_jobs.warehouse import (
+from spark_jobs.warehouse.arrow_places import on_arrow, parquet_file
+from spark_jobs.warehouse.made_by import MadeBy, stamped
+from spark_jobs.warehouse.table_versions import (
+    drafted_for,
+    new_version,
+    publish_draft,
+    take_version,
+)
+from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
+from spark_jobs.warehouse.warehouse import (
     RunScope,
     clusters_of_warehouse,
     days_of,

@@ -23,7 +23,7 @@ from spark_jobs.transforms.mutation_interval import (
 )
 from spark_jobs.transforms.mutations import mutation_lines
 from spark_jobs.transforms.sensor_replay import CarriedState, SensorKey
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 _LOOKED_AT = ("api_name", "recorded_estimate_us")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.arrow_places import parquet_writer
 from spark_jobs.jobs.file_report import Part
-from spark_jobs.jobs.parquet_layout import layout
-from spark_jobs.made_by import file_keys
-from spark_jobs.tables import TABLES
+from spark_jobs.warehouse.arrow_places import parquet_writer
+from spark_jobs.warehouse.made_by import file_keys
+from spark_jobs.warehouse.parquet_layout import layout
+from spark_jobs.warehouse.tables import TABLES
 
 ROW_GROUP_ROWS = 65_536
 # Damaged stamps may be of any day: what is open and what waits is bounded whatever they say.

@@ -8,13 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from spark_jobs.day_runs import kept_runs, previous_run
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.print_news import audited_day
-from spark_jobs.places import usable_place
 from spark_jobs.report.diff import Diff, diff_of
 from spark_jobs.report.diff_text import diff_object, diff_text
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.day_runs import kept_runs, previous_run
+from spark_jobs.warehouse.places import usable_place
+from spark_jobs.warehouse.warehouse import RunScope
 
 PREVIOUS = "previous"
 _FORM = (

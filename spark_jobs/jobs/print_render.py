@@ -12,10 +12,10 @@ from spark_jobs.alter.quota_alteration import proposed_alterations
 from spark_jobs.alter.render import render
 from spark_jobs.alter.wording import one_line, subject
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.recommended_day import recommended_day
-from spark_jobs.jobs.utc_days import DAY_MS, day_number
 from spark_jobs.recommend.configured_values import end_of_day_ms, values_in_cluster
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.recommended_day import recommended_day
+from spark_jobs.warehouse.utc_days import DAY_MS, day_number
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 RECOMMENDATIONS = "recommendations"
 

@@ -31,7 +31,7 @@ from spark_jobs.lab.outcomes import MUTATION
 from spark_jobs.lab.scenario import ScenarioPolicy, chosen_policies, read_scenario
 from spark_jobs.policy.catalogue import POLICIES, policy_class
 from spark_jobs.report.whatif_page import WhatifPolicy, configuration_text, publish_whatif
-from spark_jobs.warehouse import RunScope, days_of
+from spark_jobs.warehouse.warehouse import RunScope, days_of
 
 MODE_SENTENCES = {
     Mode.AS_LOGGED: "as logged: every request arrives when the log says, whatever it would have "

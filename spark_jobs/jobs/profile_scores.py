@@ -26,7 +26,7 @@ from spark_jobs.transforms.request_lanes import RequestLanes
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_codes import SensorCodes
 from spark_jobs.transforms.sensor_replay import BrokerRules
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 _NO_TOLERANCE = Tolerances(throttle_ms=0, warm_up_ms=0, change_ms=0)
 _PRODUCES = QuotaType.PRODUCER_BYTE_RATE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from spark_jobs.jobs.table_versions import publish_draft
 from spark_jobs.recommend.recommend import write_files
 from spark_jobs.report.publish import publish_report
 from spark_jobs.report.summary import summarize
 from spark_jobs.report.terminal import print_summary as print_to_terminal
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.table_versions import publish_draft
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 
 def publish_run(scope: RunScope) -> str:

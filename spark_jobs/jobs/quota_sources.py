@@ -16,7 +16,6 @@ from spark_jobs.jobs.broker_facts import static_configs
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
 from spark_jobs.jobs.text_file import read_small_text, text_of
-from spark_jobs.places import is_in_bucket
 from spark_jobs.settings import IngestSettings
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.journal import read_journal
@@ -24,6 +23,7 @@ from spark_jobs.timeline.logged_alterations import logged_alterations
 from spark_jobs.timeline.out_of_scope import out_of_scope_alterations, out_of_scope_settings
 from spark_jobs.timeline.server_log import ServerLog, read_server_log
 from spark_jobs.timeline.snapshot import read_snapshot
+from spark_jobs.warehouse.places import is_in_bucket
 
 _EPOCH_MS = re.compile(r"(?<!\d)\d{13}(?!\d)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.transforms.broker_log import BrokerLog
-from spark_jobs.warehouse import RunScope, read_table, scopes_of_days
+from spark_jobs.warehouse.warehouse import RunScope, read_table, scopes_of_days
 
 
 def read_starts(scope: RunScope) -> list[dict[str, Any]]:

@@ -24,10 +24,10 @@ from spark_jobs.jobs.file_report import (
 )
 from spark_jobs.jobs.log_stream import UNPACKED_RATIO_MAX, TruncatedFileError, line_blocks
 from spark_jobs.jobs.part_writer import PartWriter
-from spark_jobs.jobs.utc_days import DAY_MS
 from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
-from spark_jobs.tables import QUARANTINE
-from spark_jobs.transforms.interval import AHEAD_MS
+from spark_jobs.warehouse.interval import AHEAD_MS
+from spark_jobs.warehouse.tables import QUARANTINE
+from spark_jobs.warehouse.utc_days import DAY_MS
 
 UNREADABLE_FILE = "unreadable_file"
 UNDATED_ROWS_MAX = 65_536

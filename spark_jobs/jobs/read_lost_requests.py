@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from spark_jobs.transforms.lost_requests import LostRequests
 from spark_jobs.transforms.resolution_table import ResolutionTable
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 
 def read_lost_requests(scope: RunScope, resolutions: ResolutionTable) -> LostRequests:

@@ -14,18 +14,18 @@ from pydantic import ValidationError
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.applied_changes import applied_rows
 from spark_jobs.jobs.closed_loop_forecast import closed_loop_forecast
-from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.utc_days import day_number
 from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
 from spark_jobs.recommend.closed_loop import ClosedLoop
 from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
-from spark_jobs.report.log_span import brokers_of, span_of
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.tables import CHANGE_RESULTS
-from spark_jobs.warehouse import RunScope, days_of, open_table, read_table
-from spark_jobs.whole_file import write_whole
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.log_span import brokers_of, span_of
+from spark_jobs.warehouse.tables import CHANGE_RESULTS
+from spark_jobs.warehouse.utc_days import day_number
+from spark_jobs.warehouse.warehouse import RunScope, days_of, open_table, read_table
+from spark_jobs.warehouse.whole_file import write_whole
 
 
 def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None) -> str:

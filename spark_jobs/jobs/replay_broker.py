@@ -14,12 +14,10 @@ import numpy as np
 
 from spark_jobs.align.events import Window
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks
-from spark_jobs.jobs.table_files import TableFiles
 from spark_jobs.judge.verdicts import RATE_VERDICTS, Tolerances
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.transforms import lane_tables
 from spark_jobs.transforms.broker_log import BrokerLog
-from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.lane_agreement import LaneAgreement
 from spark_jobs.transforms.lane_interval import LaneInterval
 from spark_jobs.transforms.lane_seconds import Columns, LaneSeconds, rate_rows
@@ -37,6 +35,8 @@ from spark_jobs.transforms.request_lanes import RequestLanes
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_codes import SensorCodes, Share
 from spark_jobs.transforms.sensor_replay import BrokerRules, CarriedState, SensorKey
+from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.table_files import TableFiles
 
 LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
 DECIDE_ROWS = 24_576

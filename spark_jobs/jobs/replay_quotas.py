@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from spark_jobs.jobs.broker_rules import profiled_brokers
 from spark_jobs.jobs.broker_stream import RowGroup, row_groups
 from spark_jobs.jobs.day_edges import around_day, handed_on, interval_of, known_from_ms
-from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.mutation_lane import replay_mutations
 from spark_jobs.jobs.on_workers import on_workers
@@ -27,14 +26,10 @@ from spark_jobs.jobs.request_lane import replay_request_quotas
 from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.state_digest import state_digest
 from spark_jobs.jobs.survey_requests import Survey, survey_requests
-from spark_jobs.jobs.table_files import TableFiles
-from spark_jobs.jobs.table_versions import put_carried, put_table
 from spark_jobs.jobs.topic_inventory import write_inventory
 from spark_jobs.judge.verdicts import Tolerances
-from spark_jobs.places import move_files, place, remove_folder
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_replay import (
     DECISION,
@@ -43,7 +38,12 @@ from spark_jobs.transforms.sensor_replay import (
     SensorKey,
 )
 from spark_jobs.transforms.sensor_seconds import seconds_of_decisions
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.places import move_files, place, remove_folder
+from spark_jobs.warehouse.table_files import TableFiles
+from spark_jobs.warehouse.table_versions import put_carried, put_table
+from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 TABLES_OF_REPLAY = ("decisions", "quota_state", "rates", "agreement")
 

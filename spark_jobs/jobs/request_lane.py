@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.jobs.publish_table import ROWS_IN_GROUP, columns_of, read_partition
 from spark_jobs.jobs.replay_broker import ReplayTask
 from spark_jobs.jobs.shared_throttles import with_shared_throttles
 from spark_jobs.judge.verdicts import Tolerances
@@ -34,7 +33,8 @@ from spark_jobs.transforms.sensor_replay import (
     replay_sensors,
 )
 from spark_jobs.transforms.sensor_seconds import rates_per_second
-from spark_jobs.warehouse import RunScope, spark_path
+from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP, columns_of, read_partition
+from spark_jobs.warehouse.warehouse import RunScope, spark_path
 
 
 def replay_request_quotas(

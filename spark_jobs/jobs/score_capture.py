@@ -18,7 +18,6 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import Archive, LogFile, choose_cluster, find_archive
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
-from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
 from spark_jobs.jobs.replay_quotas import carried_states, replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
@@ -30,7 +29,8 @@ from spark_jobs.score.figures import capture_figures, planted_figures, sensor_fi
 from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
 from spark_jobs.score.planted_faults import count_found, read_planted
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
 

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from spark_jobs.arrow_places import parquet_file
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.on_workers import on_workers
-from spark_jobs.places import place
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.request_log.serving import CONTROLLER_APIS, ZOOKEEPER_APIS
-from spark_jobs.tables import REQUESTS
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS
+from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.tables import REQUESTS
 
 _LOOKED_AT = (
     "broker_id", "api_name", "is_forwarded", "listener", "recorded_earliest_ms", "log_time_ms",

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.logged_day import LoggedDay, logged_day, logged_requests
 from spark_jobs.jobs.whatif_lanes import rows_of_lanes
 from spark_jobs.jobs.whatif_mutations import only_mutates, rows_of_mutations
 from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.scenario import ScenarioPolicy
-from spark_jobs.tables import WHATIF
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.tables import WHATIF
+from spark_jobs.warehouse.warehouse import RunScope
 
 
 def whatif(

@@ -25,7 +25,7 @@ from spark_jobs.lab.scenario import ScenarioPolicy
 from spark_jobs.policy.catalogue import policy_class
 from spark_jobs.policy.change import Change
 from spark_jobs.policy.policy import StateScope
-from spark_jobs.tables import WHATIF
+from spark_jobs.warehouse.tables import WHATIF
 
 LINE_ORDER = ("recorded_estimate_us", "source_file", "source_line")
 # Where requests are replayed: the broker, or all of them together.

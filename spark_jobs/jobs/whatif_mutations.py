@@ -31,7 +31,7 @@ from spark_jobs.policy.change import Change
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.transforms.mutation_lines import decided_lines
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 _line_order = itemgetter(*LINE_ORDER)
 

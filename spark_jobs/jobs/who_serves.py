@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.request_log.serving import CONTROLLER_APIS, ZOOKEEPER_APIS
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 
 def controller_listeners(requests: DataFrame) -> frozenset[str]:

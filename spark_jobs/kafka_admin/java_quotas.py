@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_jobs.alter.quota_admin import Entity, QuotaKey
 from spark_jobs.alter.quota_alteration import QuotaAlteration
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 # ``ClientQuotaEntity.USER`` and ``CLIENT_ID``.
 _TYPES = ("user", "client-id")

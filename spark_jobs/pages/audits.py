@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from spark_jobs.pages.kept_tables import stamp_of
-from spark_jobs.places import CLUSTER_PATTERN
 from spark_jobs.report.audit_outcome import OUTCOME_NAME, AuditOutcome, read_outcome
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.places import CLUSTER_PATTERN
+from spark_jobs.warehouse.warehouse import RunScope
 
 OUTCOMES_KEPT_MAX = 4096
 FILE_PATTERN = CLUSTER_PATTERN

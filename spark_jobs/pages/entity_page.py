@@ -29,8 +29,8 @@ from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.human_numbers import unit_of
 from spark_jobs.report.visible_text import shortened
 from spark_jobs.report.wording import VERDICTS
-from spark_jobs.tables import DEMAND
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.tables import DEMAND
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 PANELS_MAX = 6
 TABLE_ROWS_MAX = 200

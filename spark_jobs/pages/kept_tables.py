@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.places import is_in_bucket
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, open_table
+from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope, open_table
 
 KEPT_MAX = 256
 """Of partitions: the footers of one with a million rows take some 100 kB."""

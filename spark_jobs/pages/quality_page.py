@@ -22,7 +22,7 @@ from spark_jobs.report.quality import (
     total_lines,
 )
 from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 FILES_MAX = 200
 _LATER_STAGES = ("whatif", "applied")

@@ -11,8 +11,8 @@ from spark_jobs.pages.history import Wanted
 from spark_jobs.pages.kept_tables import read_kept
 from spark_jobs.report.human_numbers import rate
 from spark_jobs.report.wording import entity_name
-from spark_jobs.tables import DEFAULT
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.warehouse.warehouse import RunScope
 
 MARKS_MAX = 200
 _COLUMNS = ["quota_user", "quota_client_id", "bound", "broker_id", "valid_from_ms",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from spark_jobs.pages.history import Wanted
 from spark_jobs.pages.kept_tables import read_kept
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 RANGE_MAX_MS = 120_000
 """A longer stretch has more samples than can be told apart."""

@@ -10,7 +10,7 @@ from spark_jobs.pages.whatif_comparison import FIGURES, comparisons
 from spark_jobs.report import whatif_wording as words
 from spark_jobs.report.visible_text import shortened
 from spark_jobs.report.whatif_page import WHATIF_PAGE_NAME
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 
 def whatif_page(place: Place, scope: RunScope) -> str | None:

@@ -11,7 +11,7 @@ from spark_jobs.recommend.demand import Demand
 from spark_jobs.recommend.observation import BrokerLoad, Observation, RateShape
 from spark_jobs.recommend.sensors import Sensor
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
-from spark_jobs.tables import DEMAND
+from spark_jobs.warehouse.tables import DEMAND
 
 
 def demand_table(observations: Iterable[Observation]) -> pa.Table:

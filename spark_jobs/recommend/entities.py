@@ -24,7 +24,7 @@ from spark_jobs.recommend.quota_entity import (
 from spark_jobs.recommend.steps import step_down
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 NOT_ENFORCED = "not_enforced"
 

@@ -25,7 +25,7 @@ from spark_jobs.recommend.proposal import KEEP, LOWER, PROPOSED, WITHHELD
 from spark_jobs.recommend.quota_entity import QuotaEntity
 from spark_jobs.recommend.shared_bucket import SHARED_TYPES
 from spark_jobs.recommend.split import Rules
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 MERGE = "merge"
 Row = dict[str, Any]

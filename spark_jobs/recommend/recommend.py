@@ -52,7 +52,7 @@ from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_s
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.tables import FINDING_KINDS, RECOMMENDATIONS
+from spark_jobs.warehouse.tables import FINDING_KINDS, RECOMMENDATIONS
 
 __all__ = ["EarlierDay", "observed", "recommend", "write_files"]
 

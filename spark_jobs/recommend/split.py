@@ -40,7 +40,7 @@ from spark_jobs.recommend.shared_bucket import (
 )
 from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 SPLIT = "split"
 _RAISES = (RAISE, "new_override")

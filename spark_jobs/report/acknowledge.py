@@ -10,7 +10,6 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.follow.acknowledgement import Acknowledgement
 from spark_jobs.follow.acknowledgement_file import with_acknowledgement
 from spark_jobs.follow.changes import Change
-from spark_jobs.places import is_in_bucket
 from spark_jobs.report.followed import (
     acknowledged_path,
     acknowledgements_of,
@@ -19,8 +18,9 @@ from spark_jobs.report.followed import (
 )
 from spark_jobs.report.news_text import problem_name
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse import RunScope
-from spark_jobs.whole_file import write_whole
+from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.whole_file import write_whole
 
 ID_LENGTH_MIN = 4
 

@@ -16,14 +16,14 @@ from spark_jobs.report.decision_counts import (
     verdict_counts,
 )
 from spark_jobs.report.findings import Finding, findings_of
-from spark_jobs.report.log_span import Broker, brokers_of, span_of
 from spark_jobs.report.news import News, news_of
 from spark_jobs.report.proposals import Proposal, proposals_of
 from spark_jobs.report.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
 from spark_jobs.report.sensor_agreement import Agreement, agreement_of
-from spark_jobs.report.sensors import Sensor
 from spark_jobs.report.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.log_span import Broker, brokers_of, span_of
+from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.warehouse.warehouse import RunScope
 
 
 @dataclass(frozen=True, slots=True)

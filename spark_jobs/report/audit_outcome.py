@@ -11,7 +11,7 @@ from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.findings import by_severity
 from spark_jobs.report.headline import headline
 from spark_jobs.report.quality import worst_quality
-from spark_jobs.warehouse import RunScope, program_of
+from spark_jobs.warehouse.warehouse import RunScope, program_of
 
 OUTCOME_NAME = "audit.json"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spark_jobs.report.visible_text import visible
 from spark_jobs.report.wording import entity_name
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 NOT_AS_PREDICTED = "not_as_predicted"
 

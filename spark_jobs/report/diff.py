@@ -15,11 +15,11 @@ from spark_jobs.follow.changes import Change, DayFindings
 from spark_jobs.follow.problem import problems_of
 from spark_jobs.report.decision_counts import VerdictCounts, count_decisions, verdict_counts
 from spark_jobs.report.followed import changes_on
-from spark_jobs.report.published_rows import read_rows
-from spark_jobs.report.sensors import SENSOR_COLUMNS, Sensor
 from spark_jobs.report.throttles import throttled_by_second
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse import RunScope, program_of, read_table
+from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
+from spark_jobs.warehouse.warehouse import RunScope, program_of, read_table
 
 EXAMPLES_MAX = 10
 _KEY = ["quota_type", "quota_user", "quota_client_id", "source_file", "source_line"]

@@ -14,8 +14,8 @@ from spark_jobs.follow.changes import Change
 from spark_jobs.follow.owners import Owner
 from spark_jobs.report.human_numbers import iso
 from spark_jobs.report.news import News
-from spark_jobs.tables import FINDINGS
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.tables import FINDINGS
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 FINDINGS_NAME = "findings.jsonl"
 SCHEMA_ID = "urn:quota-audit:finding:1"

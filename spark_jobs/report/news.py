@@ -14,7 +14,7 @@ from spark_jobs.follow.owners import Owner, Owners
 from spark_jobs.report.followed import acknowledgements_of, changes_on, followed_days, owners_of
 from spark_jobs.report.quality import stages_of, worst_quality
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 Kept = TypeVar("Kept")
 _BAD_DATA = ("failed", "broken")

@@ -11,7 +11,7 @@ from spark_jobs.follow.owners import Owners
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.decision_counts import verdict_counts
 from spark_jobs.report.sensor_agreement import Agreement
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 TeamOf = Callable[[str | None, str | None], str | None]
 """The team that owns a user's client-id; None: nobody does, or nobody said so."""

@@ -14,7 +14,7 @@ from spark_jobs.report.page import render
 from spark_jobs.report.page_template import page_template
 from spark_jobs.report.wording import entity_name
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 OWNERS_NAME = "owners.html"
 _PAGE = re.compile(r"owner-[a-z0-9-]+\.html")

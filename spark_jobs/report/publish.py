@@ -12,8 +12,8 @@ from spark_jobs.report.metrics import METRICS_NAME, metrics_text
 from spark_jobs.report.owner_pages import owner_pages, stale_pages
 from spark_jobs.report.page import render
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse import RunScope, days_of
-from spark_jobs.whole_file import write_whole
+from spark_jobs.warehouse.warehouse import RunScope, days_of
+from spark_jobs.warehouse.whole_file import write_whole
 
 REPORT_NAME = "report.html"
 

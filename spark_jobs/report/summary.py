@@ -12,7 +12,7 @@ from spark_jobs.report.news_text import news_in_a_line
 from spark_jobs.report.proposals import proposal_in_words
 from spark_jobs.report.publish import report_path
 from spark_jobs.report.throttles import ThrottledSensor
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from spark_jobs.report.whatif_harm import harm_tables
 from spark_jobs.report.whatif_pictures import client_pictures
 from spark_jobs.report.whatif_tables import clients_tables, totals_tables
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse import RunScope
-from spark_jobs.whole_file import write_whole
+from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.whole_file import write_whole
 
 WHATIF_PAGE_NAME = "whatif.html"
 PICTURES_MAX = 10

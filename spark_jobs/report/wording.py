@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 VERDICTS = {
     "agree": "as configured",

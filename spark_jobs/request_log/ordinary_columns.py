@@ -15,7 +15,7 @@ from spark_jobs.request_log.line_scan import ABSENT, Bytes, Int64s
 from spark_jobs.request_log.line_walk import NO_TEXT
 from spark_jobs.request_log.record_time import Int8s, recorded_intervals
 from spark_jobs.request_log.wire_size import FETCH_APIS, RESPONSE_HEADER_BYTES
-from spark_jobs.tables import REQUESTS, TOPIC_BYTES
+from spark_jobs.warehouse.tables import REQUESTS, TOPIC_BYTES
 
 Bools = npt.NDArray[np.bool_]
 Columns = dict[str, pa.Array]

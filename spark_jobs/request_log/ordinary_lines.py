@@ -29,7 +29,7 @@ from spark_jobs.request_log.ordinary_columns import (
     texts_of,
 )
 from spark_jobs.request_log.record_time import BY_REMOTE_TIME, ReplicaWaits, WaitingProduces
-from spark_jobs.tables import REQUESTS
+from spark_jobs.warehouse.tables import REQUESTS
 
 _ALL_REPLICAS = -1
 _ITEM_BYTES_MIN = 8

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from spark_jobs.request_log.api_fields import ApiFields
 from spark_jobs.request_log.record_time import ReplicaWaits, recorded_interval
 from spark_jobs.request_log.request_line import RequestLine
-from spark_jobs.tables import QUARANTINE, REQUESTS
+from spark_jobs.warehouse.tables import QUARANTINE, REQUESTS
 
 
 def request_row(

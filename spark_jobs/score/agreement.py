@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from spark_jobs.score.logged_outcomes import DecisionKey, LoggedMutation, LoggedOutcomes
-from spark_jobs.tables import WRONG_VERDICTS
+from spark_jobs.warehouse.tables import WRONG_VERDICTS
 
 COLUMNS = (
     "broker_id", "connection", "correlation_id", "quota_type", "quota_user", "quota_client_id",

@@ -12,8 +12,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Container
 
-from spark_jobs.tables import DEFAULT, QUOTA_LEVELS
 from spark_jobs.timeline.events import QuotaEntity
+from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 
 
 class EnabledLevels(enum.IntFlag):

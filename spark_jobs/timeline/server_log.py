@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import unquote_plus
 
-from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.events import QuotaEntity, QuotaEvent
 from spark_jobs.timeline.local_clock import LocalClock
 from spark_jobs.timeline.out_of_scope import is_out_of_scope
 from spark_jobs.timeline.restarts import SERVER_LOG, BrokerStart
+from spark_jobs.warehouse.tables import DEFAULT
 
 LOGGED_TWICE_WITHIN_MS = 1_000
 """On a node that is controller and broker, both managers log a change within this time."""

@@ -28,9 +28,9 @@ from typing import Any, Literal
 import msgspec
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import DEFAULT, QUOTA_TYPES
 from spark_jobs.timeline.events import SINCE_UNKNOWN_MS, QuotaEntity, QuotaEvent
 from spark_jobs.timeline.quota_values import read_bound
+from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
 
 _CONFIGS = re.compile(
     r"(?:Quota configs|Configs) for (?:"

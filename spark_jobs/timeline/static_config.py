@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.events import SINCE_UNKNOWN_MS, QuotaEvent
 from spark_jobs.timeline.java_properties import Property, read_properties
+from spark_jobs.warehouse.tables import DEFAULT
 
 _DEFAULTS = {
     "quota.producer.default": "producer_byte_rate",

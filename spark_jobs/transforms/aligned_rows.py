@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.tables import BOOL, I64
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.sensor_replay import SensorKey
+from spark_jobs.warehouse.tables import BOOL, I64
 
 ALIGNED_AMOUNTS = pa.schema(
     [

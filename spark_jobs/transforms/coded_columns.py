@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.tables import STR
 from spark_jobs.transforms.sensor_codes import SensorCodes
+from spark_jobs.warehouse.tables import STR
 
 _CODED = pa.dictionary(pa.int32(), STR)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.tables import QUOTA_STATE
 from spark_jobs.transforms.lane_rows import LaneRows
 from spark_jobs.transforms.lane_states import NEVER_MS
 from spark_jobs.transforms.rate_lane import RateLane
 from spark_jobs.transforms.sensor_replay import CarriedState, Place
+from spark_jobs.warehouse.tables import QUOTA_STATE
 
 _ALL_ARE_OPEN, _NONE_IS_OPEN = -1, np.iinfo(np.int64).max
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.tables import AGREEMENT
 from spark_jobs.transforms.rate_lane import Decided, RateLane
+from spark_jobs.warehouse.tables import AGREEMENT
 
 _COUNTS = ("decisions", "same_decision", "throttles", "within_1ms", "within_5ms", "proven")
 

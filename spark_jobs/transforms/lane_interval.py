@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from spark_jobs.transforms.handover import Handover, OpenRows, line_times_ms
-from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.lane_rows import LaneRows
 from spark_jobs.transforms.lane_settling import SPAN_MAX_MS
 from spark_jobs.transforms.rate_lane import Decided, RateLane
+from spark_jobs.warehouse.interval import Interval
 
 
 class LaneInterval:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.tables import RATES
 from spark_jobs.transforms.coded_columns import coded, constant, finite, named_sensors, table_of
 from spark_jobs.transforms.rate_lane import Decided, RateLane
+from spark_jobs.warehouse.tables import RATES
 
 HELD_BACK_MS = 2_000
 """A row that is settled later was recorded so long before a sensor's last one at most."""

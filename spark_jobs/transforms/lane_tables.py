@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from spark_jobs.judge.verdicts import RATE_VERDICTS
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.transforms.coded_columns import (
     coded,
     constant,
@@ -20,6 +19,7 @@ from spark_jobs.transforms.handover import Handover
 from spark_jobs.transforms.lane_states import NEVER_MS
 from spark_jobs.transforms.rate_lane import Decided, RateLane
 from spark_jobs.transforms.sensor_replay import DECISION, REPLAYED
+from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 
 
 def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:

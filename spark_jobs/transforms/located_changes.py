@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from spark_jobs.align.changes import NO_SENSOR, ClientRequests, locate_changes
 from spark_jobs.align.events import EXACT, UP_TO, Events, Window
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.tables import I32, I64, LOCATED_CHANGES
 from spark_jobs.timeline.resolution import QuotaTimeline, Resolution
 from spark_jobs.transforms.amounts import floats
 from spark_jobs.transforms.likely_time import likely_from_ms
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.transforms.sensor_replay import BrokerRules
+from spark_jobs.warehouse.tables import I32, I64, LOCATED_CHANGES
 
 REQUEST_COLUMNS = (
     "broker_id", "user", "client_id", "recorded_earliest_ms", "recorded_latest_ms",

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.request_log.lost_lines import LOST_LINES
 from spark_jobs.request_log.missing_within import SensorGaps, missing_within
-from spark_jobs.tables import F64, I32, STR
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
+from spark_jobs.warehouse.tables import F64, I32, STR
 
 WINDOWS_BACK = 12
 """A rate rests on 11 samples (``quota.window.num``), the oldest up to one window longer."""

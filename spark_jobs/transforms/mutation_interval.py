@@ -22,7 +22,6 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.transforms.aligned_amounts import align_amounts
 from spark_jobs.transforms.amounts import LINE_ORDER, RECORD_ORDER, SENSOR_COLUMNS
 from spark_jobs.transforms.broker_log import BrokerLog
-from spark_jobs.transforms.interval import HANDOVER_MS, Interval
 from spark_jobs.transforms.mutations import MutationLine, expand_mutations, follow_mutations
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_replay import (
@@ -35,6 +34,7 @@ from spark_jobs.transforms.sensor_replay import (
     SensorKey,
     replay_sensors,
 )
+from spark_jobs.warehouse.interval import HANDOVER_MS, Interval
 
 TWINS_MS = HANDOVER_MS
 """Lines so long before the first that is read again only tell which of those are twins."""

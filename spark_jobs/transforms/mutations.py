@@ -21,12 +21,12 @@ from spark_jobs.quota.partition_inventory import (
 )
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD
-from spark_jobs.tables import F64, I32
 from spark_jobs.transforms.amounts import AMOUNTS
 from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.mutation_lines import decided_lines
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.transforms.sensor_replay import EXPIRED_AFTER_MS
+from spark_jobs.warehouse.tables import F64, I32
 
 MUTATION_COLUMNS = (
     "broker_id", "source_file", "source_line", "connection", "correlation_id", "api_name",

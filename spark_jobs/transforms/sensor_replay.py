@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import UNTOUCHED, BucketState, SensorStates
-from spark_jobs.tables import BOOL, BUCKET, DECISIONS, I64, QUOTA_STATE, STR
 from spark_jobs.transforms.amounts import SENSOR_COLUMNS, as_column
 from spark_jobs.transforms.replay_batch import Replayed, replay_mutations, replay_rates
+from spark_jobs.warehouse.tables import BOOL, BUCKET, DECISIONS, I64, QUOTA_STATE, STR
 
 DECISION, STATE = "decision", "state"
 EXPIRED_AFTER_MS = 3_630_000

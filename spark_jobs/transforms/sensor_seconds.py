@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
-from spark_jobs.tables import RATES, WRONG_VERDICTS
+from spark_jobs.warehouse.tables import RATES, WRONG_VERDICTS
 
 SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from spark_jobs.judge.request_verdicts import SharedRows, settle_shared
 from spark_jobs.judge.verdicts import Verdicts
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
-from spark_jobs.tables import I64
 from spark_jobs.transforms.amounts import as_column, bools
 from spark_jobs.transforms.sensor_replay import REPLAYED, BrokerRules
+from spark_jobs.warehouse.tables import I64
 
 SHARED = pa.schema(
     [

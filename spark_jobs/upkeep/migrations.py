@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from spark_jobs.tables import FILES, QUOTA_STATE, SCHEMA_VERSIONS, TOPIC_INVENTORY
 from spark_jobs.upkeep.columns import with_columns_of
+from spark_jobs.warehouse.tables import FILES, QUOTA_STATE, SCHEMA_VERSIONS, TOPIC_INVENTORY
 
 Migration = Callable[[pa.Table], pa.Table]
 

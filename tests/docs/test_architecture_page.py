@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from docs.generate.architecture_picture import STEPS, architecture_picture
 from expectations.stages import STAGES
 from spark_jobs.submit import STEPS as TASKS
-from spark_jobs.tables import TABLES
+from spark_jobs.warehouse.tables import TABLES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")

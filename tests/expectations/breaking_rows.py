@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_jobs.tables import TABLES
+from spark_jobs.warehouse.tables import TABLES
 from tests.expectations.breaking_applied_changes import APPLIED_CHANGES
 from tests.expectations.breaking_change_results import CHANGE_RESULTS
 from tests.expectations.row_breaks import BLANK as _BLANK

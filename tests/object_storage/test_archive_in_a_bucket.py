@@ -16,7 +16,7 @@ from spark_jobs.jobs.quota_sources import known_quotas
 from spark_jobs.jobs.read_files import with_changes
 from spark_jobs.jobs.read_logs import FileReport
 from spark_jobs.jobs.text_file import read_small_text
-from spark_jobs.places import place
+from spark_jobs.warehouse.places import place
 from tests.object_storage.moto_server import ObjectStorage
 
 LINES = b"".join(b"line %d\n" % number for number in range(200_000))

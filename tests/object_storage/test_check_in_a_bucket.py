@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.jobs import check_archive as checking
-from spark_jobs.places import place
+from spark_jobs.warehouse.places import place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "capture"
 

@@ -1,4 +1,4 @@
-"""What tests/spark_jobs/jobs/test_table_versions.py says of folders holds of keys of a bucket."""
+"""What tests/spark_jobs/warehouse/test_table_versions.py says of folders holds of keys of a bucket."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.arrow_places import on_arrow
-from spark_jobs.day_runs import draft_of
 from spark_jobs.errors import AuditFailedError
-from spark_jobs.jobs import local_table, table_versions
-from spark_jobs.jobs.table_versions import (
+from spark_jobs.warehouse.arrow_places import on_arrow
+from spark_jobs.warehouse.day_runs import draft_of
+from spark_jobs.warehouse.object_storage import S3Files
+from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.table_versions import (
     begin_draft,
     continued_draft,
     new_run,
@@ -25,11 +26,15 @@ from spark_jobs.jobs.table_versions import (
     put_files,
     put_table,
 )
-from spark_jobs.object_storage import S3Files
-from spark_jobs.places import place
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, days_of, read_table
-from tests.spark_jobs.jobs.test_table_versions import (
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import (
+    RunScope,
+    days_of,
+    local_table,
+    read_table,
+    table_versions,
+)
+from tests.spark_jobs.warehouse.test_table_versions import (
     MONDAY,
     TUESDAY,
     WRITTEN,

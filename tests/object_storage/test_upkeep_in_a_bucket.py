@@ -9,9 +9,9 @@ from spark_jobs.jobs.compact_warehouse import compact_days, scattered_days
 from spark_jobs.jobs.doctor import examine
 from spark_jobs.jobs.migrate_warehouse import migrate_days, older_days
 from spark_jobs.jobs.prune_warehouse import old_tables, prune_days
-from spark_jobs.jobs.table_versions import continued_draft, publish_draft, put_files
-from spark_jobs.places import place
-from spark_jobs.warehouse import RunScope, older_tables, read_table
+from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.table_versions import continued_draft, publish_draft, put_files
+from spark_jobs.warehouse.warehouse import RunScope, older_tables, read_table
 from tests.object_storage.moto_server import ObjectStorage
 from tests.spark_jobs.upkeep.made_days import DAYS, audited
 from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS

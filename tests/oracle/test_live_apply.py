@@ -20,7 +20,7 @@ from spark_jobs.jobs.applied_changes import read_applications
 from spark_jobs.kafka_admin.clients_jar import VERSION
 from spark_jobs.kafka_admin.kafka_quota_admin import KafkaQuotaAdmin, kafka_quota_admin
 from spark_jobs.settings import KafkaAdminSettings
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.oracle.broker_files import PASSWORD
 from tests.oracle.cluster_plan import COMBINED, ZOOKEEPER
 from tests.oracle.jars import maven_jar

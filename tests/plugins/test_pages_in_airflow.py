@@ -25,7 +25,7 @@ from tests.airflow_server import AUDIT_URL, AirflowServer, airflow_server
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Page
 
-    from spark_jobs.warehouse import RunScope
+    from spark_jobs.warehouse.warehouse import RunScope
     from tests.conftest import FakeSteps
 
 pytestmark = [

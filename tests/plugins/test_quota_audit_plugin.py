@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.report.findings import findings_of
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.every_address import every_address
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from expectations.stages import STAGES
 from spark_jobs.lineage import ARCHIVE, READS, WRITES, report_lineage
 from spark_jobs.submit import ASSETS, PUBLISHES, STEPS, DailyAudit
-from spark_jobs.tables import TABLES
+from spark_jobs.warehouse.tables import TABLES
 
 OTHERS = {"whatif", "applied_changes"}
 """Tables that no step of this DAG writes."""

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.places import CLUSTER_PATTERN
 from spark_jobs.run_form import (
     SERVERS_PATTERN,
     TIMEZONE_PATTERN,
@@ -15,6 +14,7 @@ from spark_jobs.run_form import (
     text_of,
 )
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
+from spark_jobs.warehouse.places import CLUSTER_PATTERN
 
 
 def test_a_field_begins_with_its_setting() -> None:

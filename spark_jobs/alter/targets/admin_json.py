@@ -11,7 +11,7 @@ from typing import Any
 from spark_jobs.alter.plan import Plan, Target
 from spark_jobs.alter.quota_alteration import QuotaAlteration
 from spark_jobs.alter.quota_set import Entity
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 
 def request(plan: Plan) -> dict[str, Any]:

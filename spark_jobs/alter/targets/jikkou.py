@@ -16,7 +16,7 @@ from spark_jobs.alter.quota_set import Entity
 from spark_jobs.alter.wording import change_sentence, comment, named, number
 from spark_jobs.alter.yaml_text import Quoted, yaml_text
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 API_VERSION, KIND = "kafka.jikkou.io/v1", "KafkaClientQuota"
 CONFIG_NAMES = {

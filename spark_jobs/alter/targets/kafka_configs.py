@@ -11,7 +11,7 @@ import shlex
 from spark_jobs.alter.plan import Plan, Situation, Target
 from spark_jobs.alter.quota_alteration import QuotaAlteration
 from spark_jobs.alter.wording import change_sentence, comment, number, subject
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 _HOW = (
     "BOOTSTRAP       host:port of a broker (required)",

@@ -13,7 +13,7 @@ from spark_jobs.alter.quota_alteration import QuotaAlteration
 from spark_jobs.alter.quota_set import QuotaSet
 from spark_jobs.alter.wording import change_sentence, number, subject
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 PROPERTIES = {
     QuotaType.PRODUCER_BYTE_RATE: "quota.producer.override",

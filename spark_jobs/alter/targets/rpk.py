@@ -17,7 +17,7 @@ from spark_jobs.alter.quota_set import Entity, QuotaSet
 from spark_jobs.alter.wording import change_sentence, named, number, subject
 from spark_jobs.alter.yaml_text import Quoted, yaml_text
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 _HOW = (
     "For Redpanda only: with Apache Kafka what is in force is deleted and not set again.",

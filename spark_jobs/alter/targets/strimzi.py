@@ -14,7 +14,7 @@ from spark_jobs.alter.quota_alteration import QuotaAlteration
 from spark_jobs.alter.wording import change_sentence, comment, number
 from spark_jobs.alter.yaml_text import Quoted, yaml_text
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 
 API_VERSION = "kafka.strimzi.io/v1"
 QUOTA_NAMES = {

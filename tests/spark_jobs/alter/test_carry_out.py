@@ -9,7 +9,7 @@ from spark_jobs.alter.carry_out import DONE, ChangeResult, Outcome, carry_out
 from spark_jobs.alter.change_plan import Step, plan_changes, refusal, validated
 from spark_jobs.alter.quota_admin import QuotaKey
 from spark_jobs.alter.quota_alteration import QuotaAlteration
-from spark_jobs.tables import CHANGE_OUTCOMES, DEFAULT, QUOTA_TYPES
+from spark_jobs.warehouse.tables import CHANGE_OUTCOMES, DEFAULT, QUOTA_TYPES
 from tests.spark_jobs.alter.model_cluster import LOST, WRONG_VALUE, ModelCluster, Patience
 
 TYPE = "producer_byte_rate"

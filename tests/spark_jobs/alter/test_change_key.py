@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spark_jobs.alter.change_key import change_key, chosen_changes, entity_name, parse_selection
 from spark_jobs.alter.quota_alteration import QuotaAlteration
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 parts = st.tuples(st.none() | names, st.none() | names).filter(any)

@@ -12,7 +12,7 @@ from spark_jobs.alter.history import (
     taken_back,
 )
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.tables_builder import NOON_MS, row
 
 

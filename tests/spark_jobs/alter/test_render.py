@@ -16,7 +16,7 @@ from spark_jobs.alter.render import TARGETS, render
 from spark_jobs.alter.wording import change_sentence
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.print_render import refusal_line
-from spark_jobs.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
 from tests.spark_jobs.alter.fixed_alterations import (
     CONSUMER,
     MUTATION,

@@ -19,7 +19,7 @@ from spark_jobs.alter.quota_admin import ACCEPTED, QuotaKey
 from spark_jobs.jobs import change_quotas
 from spark_jobs.jobs.applied_changes import read_applications
 from spark_jobs.settings import KafkaAdminSettings
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.alter.model_cluster import LOST, WRONG_VALUE, ModelCluster
 from tests.tables_builder import row, scope_in, write_rows
 

@@ -27,8 +27,8 @@ from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms
-from spark_jobs.tables import TABLES, WRONG_VERDICTS
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.tables import TABLES, WRONG_VERDICTS
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 pytestmark = pytest.mark.spark
 EXAMPLE = Path(__file__).parents[3] / "examples" / "capture"

@@ -15,8 +15,8 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.tables import WRONG_VERDICTS
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.tables import WRONG_VERDICTS
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 pytestmark = pytest.mark.spark
 CAPTURES = Path(__file__).parents[2] / "golden" / "captures"

@@ -17,7 +17,6 @@ from benchmarks.made_traffic import Traffic
 from spark_jobs.jobs.broker_rules import rules_of
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks, row_groups
 from spark_jobs.jobs.day_edges import interval_of
-from spark_jobs.jobs.parquet_layout import layout
 from spark_jobs.jobs.part_writer import SEARCHED_BY
 from spark_jobs.jobs.replay_broker import (
     SHARES_MAX,
@@ -29,12 +28,13 @@ from spark_jobs.jobs.replay_broker import (
 from spark_jobs.jobs.replay_quotas import tolerances
 from spark_jobs.jobs.resolve_quotas import read_timeline, resolve_quotas
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.tables import REQUESTS, TABLES
 from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.request_lanes import ANSWER_COLUMNS
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_codes import Share
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.parquet_layout import layout
+from spark_jobs.warehouse.tables import REQUESTS, TABLES
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import row
 
 TRAFFIC = Traffic(requests=30_000, brokers=2, clients=40, throttled_clients=4, span_ms=300_000)

@@ -20,7 +20,7 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.read_broker_log import read_broker_log, read_starts
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 pytestmark = pytest.mark.spark
 

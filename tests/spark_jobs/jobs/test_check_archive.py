@@ -24,7 +24,7 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.print_check import NOTHING_TO_AUDIT
 from spark_jobs.jobs.read_logs import ReadTask, read_log_file
 from spark_jobs.request_log.chunk import LogOptions
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.line_mutations import bent_lines, real_lines
 from tests.log_lines import log_line, message, text_line
 

@@ -20,7 +20,7 @@ from spark_jobs.jobs.print_crosscheck import print_crosscheck
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 pytestmark = pytest.mark.spark
 CAPTURE = Path(__file__).parents[2] / "golden" / "metrics" / "kafka-4.1.0"

@@ -16,15 +16,15 @@ from spark_jobs.jobs.archive import LogFile, find_archive
 from spark_jobs.jobs.archive_days import days_of_log
 from spark_jobs.jobs.due_days import Digests, due_days
 from spark_jobs.jobs.ingested_files import audited_days, file_rows
-from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.read_files import with_changes
 from spark_jobs.jobs.read_logs import ReadTask, read_log_file
 from spark_jobs.jobs.same_lines import counted_once
 from spark_jobs.jobs.state_digest import state_digest
-from spark_jobs.jobs.table_versions import put_carried
 from spark_jobs.request_log.chunk import LogOptions
-from spark_jobs.tables import FILES
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.table_versions import put_carried
+from spark_jobs.warehouse.tables import FILES
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.log_lines import log_line, message
 from tests.tables_builder import row, write_rows
 

@@ -7,7 +7,7 @@ from spark_jobs.jobs.explain_stretches import explain_stretches
 from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.judge.sensor_history import SensorHistory
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.spark_jobs.judge.sensor_builder import START_MS, changing, constant, history
 from tests.tables_builder import row, scope_in, write_rows
 

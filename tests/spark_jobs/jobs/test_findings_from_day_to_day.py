@@ -13,10 +13,10 @@ from spark_jobs.cli_findings import news
 from spark_jobs.errors import BadInputError
 from spark_jobs.follow.acknowledgement_file import read_acknowledgements
 from spark_jobs.jobs.print_news import print_news
-from spark_jobs.places import place
 from spark_jobs.report.acknowledge import acknowledge_finding
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.report.followed_days import CLUSTER, DAYS, day_of, scope_of, write_days
 from tests.tables_builder import row, write_rows
 

@@ -16,8 +16,8 @@ from spark_jobs.jobs.archive import LogFile
 from spark_jobs.jobs.read_logs import ReadTask, read_log_file
 from spark_jobs.request_log.chunk import ChunkState, LineSource, ParsedChunk, parse_chunk
 from spark_jobs.request_log.line_reader import Reason
-from spark_jobs.tables import QUOTA_EVENTS, THROTTLE_RECORDS
 from spark_jobs.timeline.server_log import read_server_log
+from spark_jobs.warehouse.tables import QUOTA_EVENTS, THROTTLE_RECORDS
 from tests.fuzz_lines import PLAIN, FuzzError, check, fuzz
 from tests.line_mutations import GOLDEN, LONG_BYTES, MUTATIONS, bent_lines, real_lines
 from tests.log_lines import log_line, message

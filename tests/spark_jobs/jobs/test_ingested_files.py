@@ -20,9 +20,9 @@ from spark_jobs.jobs.ingested_files import (
     publish_parts,
 )
 from spark_jobs.jobs.read_logs import UNDATED_ROWS_MAX, ReadTask, read_log_file
-from spark_jobs.jobs.utc_days import day_number
 from spark_jobs.request_log.chunk import LogOptions
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.utc_days import day_number
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.log_lines import log_line, message
 
 MONDAY, TUESDAY = dt.date(2026, 11, 16), dt.date(2026, 11, 17)

@@ -17,7 +17,7 @@ from spark_jobs.jobs.archive import find_archive
 from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import IngestReport, ingest_requests
 from spark_jobs.jobs.log_gaps import ClientLoss, loss_sentences
-from spark_jobs.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 CAPTURE = Path(__file__).parents[2] / "golden" / "captures" / "kafka-3.7.2"
 

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.local_table import write_local
 from spark_jobs.jobs.logged_day import logged_requests
-from spark_jobs.tables import DECISIONS, REQUESTS
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.tables import DECISIONS, REQUESTS
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import NOON_MS, row
 
 pytestmark = pytest.mark.spark

@@ -15,8 +15,8 @@ from spark_jobs.jobs.ingest_options import IngestOptions
 from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.tables import QUOTA_TYPES
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.tables import QUOTA_TYPES
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, shifted
 
 # Where a decision is found again in the other audit, and what must be the same there.

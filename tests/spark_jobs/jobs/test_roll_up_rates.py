@@ -9,8 +9,8 @@ import pytest
 
 from spark_jobs.jobs import roll_up_rates as module
 from spark_jobs.jobs.roll_up_rates import roll_up_rates
-from spark_jobs.tables import ROLLUP_SPANS_MS
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.tables_builder import DAY, NOON_MS, row, write_rows
 
 MINUTE_MS, HOUR_MS, DAY_MS = ROLLUP_SPANS_MS

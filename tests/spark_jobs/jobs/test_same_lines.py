@@ -17,7 +17,7 @@ from spark_jobs.jobs.ingested_files import (
 from spark_jobs.jobs.read_logs import ReadTask, read_log_file
 from spark_jobs.jobs.same_lines import counted_once, same_lines_sentences
 from spark_jobs.request_log.chunk import LogOptions
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.log_lines import log_line, message
 
 MONDAY = dt.date(2026, 11, 16)

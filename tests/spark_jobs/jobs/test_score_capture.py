@@ -19,7 +19,7 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 pytestmark = pytest.mark.spark
 CAPTURE = Path(__file__).parents[2] / "golden" / "captures" / "kafka-3.7.2"

@@ -14,7 +14,7 @@ from benchmarks.made_traffic import Traffic
 from spark_jobs.jobs import replay_quotas as step
 from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.warehouse import read_table
+from spark_jobs.warehouse.warehouse import read_table
 
 pytestmark = pytest.mark.spark
 

@@ -28,8 +28,8 @@ from spark_jobs.lab.replay import outcome_rows
 from spark_jobs.lab.scenario import ScenarioPolicy, read_scenario
 from spark_jobs.policy.catalogue import POLICIES
 from spark_jobs.policy.config_error import PolicyConfigError
-from spark_jobs.tables import WHATIF
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.tables import WHATIF
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 pytestmark = pytest.mark.spark
 CAPTURE = Path(__file__).parents[2] / "golden" / "captures" / "kafka-3.7.2"

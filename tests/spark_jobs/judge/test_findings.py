@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from spark_jobs.judge.findings import SensorKey, SensorSecond, find
-from spark_jobs.tables import FINDINGS
+from spark_jobs.warehouse.tables import FINDINGS
 
 CAROL = SensorKey(1, "controller_mutation_rate", "carol", "")
 ALICE = SensorKey(2, "producer_byte_rate", "alice", "")

@@ -17,7 +17,7 @@ from spark_jobs.judge.hypotheses import (
 )
 from spark_jobs.judge.sensor_history import SensorHistory
 from spark_jobs.judge.stretches import find_stretches
-from spark_jobs.tables import HYPOTHESES as HYPOTHESES_OF_THE_CONTRACT
+from spark_jobs.warehouse.tables import HYPOTHESES as HYPOTHESES_OF_THE_CONTRACT
 from tests.spark_jobs.judge.sensor_builder import (
     START_MS,
     changing,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.judge.request_verdicts import SharedRows, settle_shared
 from spark_jobs.judge.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts
-from spark_jobs.tables import VERDICTS, WRONG_VERDICTS
+from spark_jobs.warehouse.tables import VERDICTS, WRONG_VERDICTS
 
 TOLERANCE_MS = 5
 OPEN = ("indeterminate", REQUEST_QUOTA_INTERVAL)

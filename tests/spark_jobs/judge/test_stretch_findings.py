@@ -24,7 +24,7 @@ from spark_jobs.judge.stretch_findings import (
 )
 from spark_jobs.judge.stretches import find_stretches
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.tables import FINDING_KINDS, FINDINGS
+from spark_jobs.warehouse.tables import FINDING_KINDS, FINDINGS
 from tests.spark_jobs.judge.sensor_builder import START_MS, changing, constant, history
 
 ALICE = SensorKey(2, "producer_byte_rate", "alice", "")

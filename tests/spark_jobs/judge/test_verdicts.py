@@ -15,7 +15,7 @@ from spark_jobs.judge.verdicts import (
     judge_mutations,
     judge_rates,
 )
-from spark_jobs.tables import VERDICTS
+from spark_jobs.warehouse.tables import VERDICTS
 
 TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from spark_jobs.lab.logged_connections import CONNECTION_COLUMNS, logged_connections, logged_request
 from spark_jobs.quota.partition_inventory import PartitionInventory
-from spark_jobs.tables import REQUESTS
+from spark_jobs.warehouse.tables import REQUESTS
 from tests.tables_builder import NOON_MS, row
 
 

@@ -15,7 +15,7 @@ from spark_jobs.lab.normalized_requests import (
 )
 from spark_jobs.policy.request import TopicPart
 from spark_jobs.quota.partition_inventory import PartitionInventory
-from spark_jobs.tables import REQUESTS
+from spark_jobs.warehouse.tables import REQUESTS
 from tests.tables_builder import NOON_MS, row
 
 

@@ -6,7 +6,7 @@ from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.outcomes import Outcomes
 from spark_jobs.policy.decision import ADMITTED, Decision, Held, Refusal, TopicDecision
 from spark_jobs.policy.request import PolicyRequest, TopicPart
-from spark_jobs.tables import WHATIF
+from spark_jobs.warehouse.tables import WHATIF
 
 NO = Refusal("QUOTA_VIOLATED", "too much")
 NAN = float("nan")

@@ -9,7 +9,7 @@ from spark_jobs.lab.client_settings import ClientSettings
 from spark_jobs.lab.mode import Mode
 from spark_jobs.lab.replay import closed_loop_rows, outcome_rows
 from spark_jobs.lab.scenario import ScenarioPolicy
-from spark_jobs.tables import WHATIF
+from spark_jobs.warehouse.tables import WHATIF
 from tests.spark_jobs.lab.client_requests import logged
 
 SECOND_MS = 1_000

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.page import Place
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import DAY
 
 HOSTILE = '<script>alert("x")</script>\u202e&{{ 7*7 }}\n\'"../../etc'

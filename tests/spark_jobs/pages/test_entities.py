@@ -10,7 +10,7 @@ from spark_jobs.pages.addresses import Addresses, entity_id
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.entities_page import ROWS_MAX, EntitiesQuery, entities_page
 from spark_jobs.pages.page import Place
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import DAY, row, write_rows
 
 PLACE = Place(Addresses("/quota-audit"), "east", DAY, "entities")

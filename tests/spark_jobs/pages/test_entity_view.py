@@ -17,7 +17,7 @@ from spark_jobs.pages.entity_page import (
 )
 from spark_jobs.pages.history import DAY_MS
 from spark_jobs.pages.page import Place
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import DAY, NOON_MS, row, scope_in, write_rows
 
 ALICE = entity_id("alice", "")

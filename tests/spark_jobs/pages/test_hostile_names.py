@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.report.findings import findings_of
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.every_address import client_of, every_address, pages_app
 from tests.spark_jobs.pages.hostile_day import NAMES, hostile_day
 from tests.spark_jobs.pages.page_markup import foreign_markup, unseen

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from spark_jobs.pages.addresses import Addresses
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.opened_page import SIZES, watched_page
 from tests.spark_jobs.pages.every_address import every_address, pages_app
 from tests.spark_jobs.pages.hostile_day import hostile_day

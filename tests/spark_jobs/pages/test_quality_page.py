@@ -9,7 +9,7 @@ import pytest
 from expectations.results import RuleResult, TableResult, ValidationReport
 from expectations.stages import STAGES
 from spark_jobs.pages.quality_page import FILES_MAX, STEPS, quality_page
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.page_checks import HOSTILE, LONG, Page, place_of
 from tests.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 

@@ -8,8 +8,8 @@ import pytest
 
 from spark_jobs.pages.addresses import entity_id
 from spark_jobs.pages.recommendations_page import ROWS_PER_PAGE, recommendations_page
-from spark_jobs.tables import RECOMMENDATION_STATUSES
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.tables import RECOMMENDATION_STATUSES
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.page_checks import HOSTILE, LONG, Page, here, place_of
 from tests.tables_builder import Row, row, scope_in, write_rows
 

@@ -9,7 +9,7 @@ from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.observation import Observation
 from spark_jobs.recommend.recommend import observed
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.tables import DEMAND
+from spark_jobs.warehouse.tables import DEMAND
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, rates_of, steady
 from tests.tables_builder import Row, row, table_of
 

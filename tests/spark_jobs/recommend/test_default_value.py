@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.recommend.default_value import least_default, needed_value, trade_off_curve
 from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.recommend.day import produces, rates_of, steady
 from tests.tables_builder import Row, row, table_of
 

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import csv
 
 from spark_jobs.recommend.files import write_files
-from spark_jobs.tables import RECOMMENDATIONS
+from spark_jobs.warehouse.tables import RECOMMENDATIONS
 from tests.tables_builder import row, table_of
 
 ROWS = [

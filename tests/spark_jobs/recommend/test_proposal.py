@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_jobs.recommend.demand import PEAK_RATE, Demand
 from spark_jobs.recommend.proposal import KEEP, NOT_ENOUGH_DATA, PROPOSED, Need, Proposal, propose
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.tables import QUOTA_TYPES
+from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 SETTINGS = RecommendSettings()
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.recommend.steps import step_down, step_up
-from spark_jobs.tables import QUOTA_TYPES
+from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 types = st.sampled_from(QUOTA_TYPES)
 values = st.floats(1.0, 1e14)

@@ -14,7 +14,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.follow.changes import Status
 from spark_jobs.report.diff import Diff, diff_of
 from spark_jobs.report.diff_text import diff_object, diff_text
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import DAY, Row, row, scope_in, write_rows
 
 

@@ -12,7 +12,7 @@ from spark_jobs.report.first_page import (
     FirstPage,
     first_page,
 )
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.report.day_builder import (
     busy_day,
     decision,

@@ -10,7 +10,7 @@ from spark_jobs.report import metrics
 from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.metrics import metrics_text
 from spark_jobs.report.publish import metrics_path, publish_report
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.report.day_builder import HOSTILE, busy_day, empty_day
 from tests.spark_jobs.report.followed_days import write_days
 from tests.tables_builder import DAY, row, scope_in, write_day, write_rows

@@ -6,7 +6,7 @@ from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.owner_facts import team_summaries
 from spark_jobs.report.owner_pages import page_name
 from spark_jobs.report.publish import publish_report
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.report.day_builder import HOSTILE, busy_day
 from tests.spark_jobs.report.page_elements import PageElements, outside_references
 

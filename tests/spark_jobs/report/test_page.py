@@ -8,7 +8,7 @@ import pytest
 from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.page import render
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.report.day_builder import (
     HOSTILE,
     busy_day,

@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.report.pictures import picture, time_ticks_s
 from spark_jobs.report.sensor_history import SensorHistory
-from spark_jobs.report.sensors import Sensor
+from spark_jobs.warehouse.sensors import Sensor
 from tests.tables_builder import NOON_MS
 
 

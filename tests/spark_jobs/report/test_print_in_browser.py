@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from pypdf import PdfReader
 
 from spark_jobs.report.publish import publish_report
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.opened_page import opened
 from tests.spark_jobs.report.day_builder import HOSTILE, busy_day, empty_day, quiet_day
 from tests.tables_builder import row, write_rows

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from spark_jobs.report.sensor_history import POINTS_MAX, SensorHistory, sensor_histories
-from spark_jobs.report.sensors import Sensor
+from spark_jobs.warehouse.sensors import Sensor
 from tests.spark_jobs.report.day_builder import rates
 from tests.tables_builder import NOON_MS, Row, scope_in, write_rows
 

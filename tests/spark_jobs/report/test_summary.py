@@ -8,7 +8,7 @@ from rich.console import Console
 from spark_jobs.report.publish import publish_report
 from spark_jobs.report.summary import summarize
 from spark_jobs.report.terminal import LINES_MAX, print_summary
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.report.day_builder import busy_day, empty_day, quiet_day
 from tests.tables_builder import row, write_rows
 

@@ -19,8 +19,8 @@ from spark_jobs.report.human_numbers import byte_step, duration, rate, share, ti
 from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.report.wording import REASONS, entity_name, in_words
 from spark_jobs.request_log.line_reader import Reason
-from spark_jobs.tables import FINDING_KINDS as KINDS
-from spark_jobs.tables import VERDICTS
+from spark_jobs.warehouse.tables import FINDING_KINDS as KINDS
+from spark_jobs.warehouse.tables import VERDICTS
 from tests.tables_builder import DAY, NOON_MS
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(report.__path__))

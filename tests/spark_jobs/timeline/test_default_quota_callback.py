@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.tables import DEFAULT, QUOTA_LEVELS
 from spark_jobs.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
@@ -11,6 +10,7 @@ from spark_jobs.timeline.default_quota_callback import (
     quota_limit,
     quota_metric_tags,
 )
+from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 
 MIXED = EnabledLevels.CLIENT_ID | EnabledLevels.USER | EnabledLevels.USER_CLIENT_ID
 

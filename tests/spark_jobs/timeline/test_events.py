@@ -3,8 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_jobs.tables import QUOTA_EVENTS
 from spark_jobs.timeline.events import QuotaEvent
+from spark_jobs.warehouse.tables import QUOTA_EVENTS
 from tests.spark_jobs.timeline.quota_events import event
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.tables import DEFAULT, QUOTA_CHANGES
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.intervals import SAME_CHANGE_WITHIN_MS, quota_intervals
+from spark_jobs.warehouse.tables import DEFAULT, QUOTA_CHANGES
 from tests.spark_jobs.timeline.quota_events import event, snapshot
 
 BOTH = (1, 2)

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.journal import NOTED_WITHIN_MS, read_journal
+from spark_jobs.warehouse.tables import DEFAULT
 
 NOTED_MS = 1_795_229_264_942
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.server_log import ServerLog, read_server_log
+from spark_jobs.warehouse.tables import DEFAULT
 
 LOGGER = " (kafka.server.ClientQuotaManager)"
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

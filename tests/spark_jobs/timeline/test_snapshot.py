@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.events import SINCE_UNKNOWN_MS, QuotaEvent
 from spark_jobs.timeline.snapshot import read_snapshot
+from spark_jobs.warehouse.tables import DEFAULT
 
 TAKEN_MS = 1_795_229_264_942
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import DEFAULT
 from spark_jobs.timeline.static_config import StaticConfig, read_static_config
+from spark_jobs.warehouse.tables import DEFAULT
 
 KIP_13 = """\
 broker.id=1

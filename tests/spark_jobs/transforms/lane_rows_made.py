@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.tables import REQUESTS
 from spark_jobs.transforms.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
 from spark_jobs.transforms.sensor_codes import SensorCodes
+from spark_jobs.warehouse.tables import REQUESTS
 
 Row = dict[str, Any]
 LINES = pa.schema([REQUESTS.field(name).with_nullable(True) for name in LINE_COLUMNS])

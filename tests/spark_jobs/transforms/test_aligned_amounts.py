@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.tables import QUOTA_STATE, QUOTA_TYPES
 from spark_jobs.transforms.aligned_amounts import align_amounts
 from spark_jobs.transforms.aligned_rows import ALIGNED_AMOUNTS
 from spark_jobs.transforms.amounts import AMOUNTS
@@ -28,6 +27,7 @@ from spark_jobs.transforms.sensor_replay import (
     SensorKey,
     replay_sensors,
 )
+from spark_jobs.warehouse.tables import QUOTA_STATE, QUOTA_TYPES
 from tests.spark_jobs.transforms.amount_rows import amount, batch_of, cut, rows_of
 from tests.tables_builder import NOON_MS
 

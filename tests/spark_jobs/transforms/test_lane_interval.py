@@ -7,11 +7,11 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.lane_interval import LaneInterval
 from spark_jobs.transforms.lane_settling import Settling
 from spark_jobs.transforms.lane_tables import decisions, states
 from spark_jobs.transforms.sensor_replay import CarriedState, SensorKey
+from spark_jobs.warehouse.interval import Interval
 from tests.spark_jobs.transforms.lane_logs import (
     FETCHES,
     PRODUCES,

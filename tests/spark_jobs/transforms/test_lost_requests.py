@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.tables import LOG_GAPS
 from spark_jobs.transforms.lost_requests import LostRequests
 from spark_jobs.transforms.resolution_table import ClientIndex
+from spark_jobs.warehouse.tables import LOG_GAPS
 from tests.spark_jobs.transforms.request_rows import quota, requests, resolutions
 from tests.tables_builder import NOON_MS, row
 

@@ -16,9 +16,7 @@ from spark_jobs.quota import mutation_times
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import BucketState
-from spark_jobs.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.transforms.broker_log import BrokerLog
-from spark_jobs.transforms.interval import Interval
 from spark_jobs.transforms.mutation_interval import (
     TWINS_MS,
     MutationInterval,
@@ -34,6 +32,8 @@ from spark_jobs.transforms.sensor_replay import (
     BrokerRules,
     CarriedState,
 )
+from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 from tests.spark_jobs.transforms.mutation_logs import LATE_MAX_MS, Row, logs, quotas
 from tests.spark_jobs.transforms.request_rows import requests
 from tests.spark_jobs.transforms.test_mutations import mutation

@@ -9,7 +9,6 @@ import pytest
 from spark_jobs.judge.hypotheses import explain_stretch
 from spark_jobs.judge.stretches import find_stretches
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.tables import DECISIONS
 from spark_jobs.transforms.other_states import (
     HISTORY_COLUMNS,
     lost_states,
@@ -18,6 +17,7 @@ from spark_jobs.transforms.other_states import (
     sensors_in,
 )
 from spark_jobs.transforms.sensor_replay import BrokerRules
+from spark_jobs.warehouse.tables import DECISIONS
 from tests.spark_jobs.judge.sensor_builder import START_MS, constant, history
 from tests.tables_builder import row
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
-from spark_jobs.tables import QUOTA_STATE
 from spark_jobs.transforms import request_intervals
 from spark_jobs.transforms.request_intervals import RequestIntervals
+from spark_jobs.warehouse.tables import QUOTA_STATE
 from tests.spark_jobs.transforms.amount_rows import (
     batch_of,
     gathered,

@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.tables import DECISIONS
 from spark_jobs.transforms.sensor_seconds import rates_per_second, seconds_of_decisions
+from spark_jobs.warehouse.tables import DECISIONS
 
 pytestmark = pytest.mark.spark
 

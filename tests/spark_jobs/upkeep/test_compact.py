@@ -16,10 +16,10 @@ from spark_jobs.jobs.compact_warehouse import compact_days, scattered_days
 from spark_jobs.jobs.digest_tables import table_digest
 from spark_jobs.jobs.doctor import examine
 from spark_jobs.jobs.part_writer import PartWriter
-from spark_jobs.jobs.table_versions import continued_draft, publish_draft, put_files
-from spark_jobs.places import place
-from spark_jobs.tables import REQUESTS
-from spark_jobs.warehouse import RunScope, read_table
+from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.table_versions import continued_draft, publish_draft, put_files
+from spark_jobs.warehouse.tables import REQUESTS
+from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.spark_jobs.upkeep.made_days import DAYS, audited
 from tests.tables_builder import NOON_MS, row
 

@@ -23,14 +23,14 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.jobs.table_versions import continued_draft, drafted_for
 from spark_jobs.jobs.topic_inventory import handed_on_inventory, read_inventory
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.answers import Answers
 from spark_jobs.report.audit_facts import gather
 from spark_jobs.report.publish import publish_report
-from spark_jobs.tables import SCHEMA_VERSIONS, TABLES
-from spark_jobs.warehouse import RunScope, older_tables, read_table
+from spark_jobs.warehouse.table_versions import continued_draft, drafted_for
+from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
+from spark_jobs.warehouse.warehouse import RunScope, older_tables, read_table
 from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, shifted
 from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS, older_day
 

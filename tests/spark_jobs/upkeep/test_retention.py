@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.prune_warehouse import old_tables, prune_days
-from spark_jobs.jobs.table_versions import continued_draft
 from spark_jobs.report.news import news_of
 from spark_jobs.settings import RetentionSettings
-from spark_jobs.tables import TABLES
 from spark_jobs.upkeep.retention import PRUNABLE, kept_days, old_days
-from spark_jobs.warehouse import APPENDED, read_table
+from spark_jobs.warehouse.table_versions import continued_draft
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import APPENDED, read_table
 from tests.spark_jobs.upkeep.made_days import DAYS, FIRST, audit, audited
 
 KEPT = {"requests": 1}

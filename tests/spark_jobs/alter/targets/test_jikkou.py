@@ -9,7 +9,7 @@ import yaml
 
 from spark_jobs.alter.render import render
 from spark_jobs.alter.targets.jikkou import API_VERSION
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.alter.fixed_alterations import (
     CONSUMER,
     MUTATION,

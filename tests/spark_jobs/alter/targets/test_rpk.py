@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from spark_jobs.alter.render import render
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.alter.fixed_alterations import (
     CONSUMER,
     MUTATION,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.alter.render import render
 from spark_jobs.alter.targets.terraform import label, quoted
-from spark_jobs.tables import DEFAULT
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.alter.fixed_alterations import (
     ALTERATIONS,
     IN_FORCE,

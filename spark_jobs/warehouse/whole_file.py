@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spark_jobs.places import is_in_bucket
+from spark_jobs.warehouse.places import is_in_bucket
 
 
 def write_whole(path: Path, text: str) -> Path:

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.parquet_layout import layout
-from spark_jobs.jobs.table_files import SEARCHED_BY, TableFiles
-from spark_jobs.tables import TABLES
 from spark_jobs.transforms.coded_columns import coded
+from spark_jobs.warehouse.parquet_layout import layout
+from spark_jobs.warehouse.table_files import SEARCHED_BY, TableFiles
+from spark_jobs.warehouse.tables import TABLES
 from tests.tables_builder import row
 
 WRITTEN = ("requests", "decisions", "rates", "quota_state", "agreement")

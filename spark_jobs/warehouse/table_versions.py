@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from spark_jobs.arrow_places import parquet_file
-from spark_jobs.day_runs import (
+from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.day_runs import (
     close_draft,
     draft_of,
     forget,
@@ -22,11 +23,10 @@ from spark_jobs.day_runs import (
     run_tables,
     write_run,
 )
-from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.made_by import made_by_now
-from spark_jobs.places import is_in_bucket, move_files, move_folder, remove_folder
-from spark_jobs.tables import TABLES, partition_columns
-from spark_jobs.warehouse import APPENDED, RunScope, days_of
+from spark_jobs.warehouse.made_by import made_by_now
+from spark_jobs.warehouse.places import is_in_bucket, move_files, move_folder, remove_folder
+from spark_jobs.warehouse.tables import TABLES, partition_columns
+from spark_jobs.warehouse.warehouse import APPENDED, RunScope, days_of
 
 UPKEEP_OWNERS = frozenset({f"quota-audit {name}" for name in ("migrate", "prune", "compact")})
 """Whose drafts are no audits."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, open_table
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope, open_table
 
 # Counted batches are small, but a year of files has many: they are counted together now and then.
 _PARTS_MAX = 64

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.day_runs import draft_of, published_run
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.jobs.local_table import write_local
-from spark_jobs.jobs.table_versions import (
+from spark_jobs.warehouse.day_runs import draft_of, published_run
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.table_versions import (
     begin_draft,
     continued_draft,
     draft_or_published,
@@ -26,8 +26,8 @@ from spark_jobs.jobs.table_versions import (
     publish_draft,
     put_table,
 )
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope, days_of, read_table, scopes_of_days
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table, scopes_of_days
 from tests.tables_builder import row, write_rows
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)

@@ -38,7 +38,7 @@ def place(text: str | Path) -> Path:
             "s3://bucket/key. Other storage has to be mounted as a folder."
         )
     # Who has folders does not wait for this import.
-    from spark_jobs.object_storage import BucketPath
+    from spark_jobs.warehouse.object_storage import BucketPath
 
     # It has a Path's methods; who takes it need not know that it is none.
     return cast(Path, BucketPath(f"s3://{key}"))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.arrow_places import on_arrow
-from spark_jobs.jobs.table_versions import new_version, take_version
-from spark_jobs.made_by import stamped
-from spark_jobs.places import remove_folder
-from spark_jobs.tables import TABLES
-from spark_jobs.warehouse import RunScope
+from spark_jobs.warehouse.arrow_places import on_arrow
+from spark_jobs.warehouse.made_by import stamped
+from spark_jobs.warehouse.places import remove_folder
+from spark_jobs.warehouse.table_versions import new_version, take_version
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.warehouse import RunScope
 
 
 def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:

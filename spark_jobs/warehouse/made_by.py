@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.tables import SCHEMA_VERSIONS
 from spark_jobs.version import VERSION
+from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
 
 SCHEMA_KEY, PROGRAM_KEY = "quota-audit.schema", "quota-audit.version"
 # Spark writes no keys of ours; what columns carry is part of this one.

@@ -11,8 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.arrow_places import on_arrow, parquet_file
-from spark_jobs.day_runs import (
+from spark_jobs.errors import BadInputError
+from spark_jobs.warehouse.arrow_places import on_arrow, parquet_file
+from spark_jobs.warehouse.day_runs import (
     RUNS,
     carried_of,
     day_folder,
@@ -23,10 +24,9 @@ from spark_jobs.day_runs import (
     published_run,
     run_tables,
 )
-from spark_jobs.errors import BadInputError
-from spark_jobs.made_by import MadeBy, made_by_of_file, made_by_of_json, other_version
-from spark_jobs.places import CLUSTER_PATTERN, is_in_bucket
-from spark_jobs.tables import SCHEMA_VERSIONS, TABLES, partition_columns
+from spark_jobs.warehouse.made_by import MadeBy, made_by_of_file, made_by_of_json, other_version
+from spark_jobs.warehouse.places import CLUSTER_PATTERN, is_in_bucket
+from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 
 APPENDED = frozenset({"applied_changes"})
 """Tables that grow by a file at a time and belong to no run."""

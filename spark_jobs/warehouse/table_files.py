@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.arrow_places import parquet_writer
-from spark_jobs.jobs.parquet_layout import layout
-from spark_jobs.jobs.publish_table import ROWS_IN_GROUP
-from spark_jobs.made_by import file_keys
-from spark_jobs.tables import TABLES
+from spark_jobs.warehouse.arrow_places import parquet_writer
+from spark_jobs.warehouse.made_by import file_keys
+from spark_jobs.warehouse.parquet_layout import layout
+from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
+from spark_jobs.warehouse.tables import TABLES
 
 # What readers of few rows look for.
 SEARCHED_BY = (

@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse import RunScope, days_of
+from spark_jobs.warehouse.warehouse import RunScope, days_of
 
 
 def recommended_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunScope:
