@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_jobs.report.human_numbers import change, duration, exact_rate
-from spark_jobs.report.visible_text import visible
+from spark_jobs.wording.human_numbers import change, duration, exact_rate
+from spark_jobs.wording.visible_text import visible
 
 ALL, NONE = "all", "none"
 """What can be chosen besides single changes; a change's name begins with users/ or clients/."""

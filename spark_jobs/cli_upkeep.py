@@ -55,9 +55,9 @@ def prune(
 ) -> None:
     """Remove large tables of old days; findings, states and what later days need stay."""
     from spark_jobs.jobs.prune_warehouse import OldDay, old_tables, prune_days
-    from spark_jobs.report.human_numbers import size
     from spark_jobs.settings import RetentionSettings
     from spark_jobs.upkeep.retention import kept_days
+    from spark_jobs.wording.human_numbers import size
 
     kept = kept_days(RetentionSettings().days, keep or ())
     days = old_tables(warehouse.absolute(), kept)
@@ -111,8 +111,8 @@ def doctor(warehouse: _Place, as_json: AsJson = False) -> None:
     Nothing is changed.
     """
     from spark_jobs.jobs.doctor import examination_json, examine
-    from spark_jobs.report.visible_text import visible
     from spark_jobs.upkeep.ailment import summary
+    from spark_jobs.wording.visible_text import visible
 
     found = examine(warehouse.absolute())
     if as_json:

@@ -29,9 +29,9 @@ from spark_jobs.check.missing_parts import (
     unheard_missing,
 )
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.report.human_numbers import share
-from spark_jobs.report.wording import plural
 from spark_jobs.request_log.line_reader import Reason
+from spark_jobs.wording.human_numbers import share
+from spark_jobs.wording.wording import plural
 
 
 def missing_of(

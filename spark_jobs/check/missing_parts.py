@@ -10,10 +10,10 @@ from spark_jobs.check.hours import hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Looked
 from spark_jobs.check.lost import Loss
 from spark_jobs.check.missing_item import DO_DEBUG, LIMITS, NOTE, Missing, named
-from spark_jobs.report.human_numbers import share
-from spark_jobs.report.wording import plural
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.request_log.lost_lines import LOST_LINES, OTHER_BROKER
+from spark_jobs.wording.human_numbers import share
+from spark_jobs.wording.wording import plural
 
 MANY_REQUESTS = 1000
 """Among so many a kind that all clusters have is no longer missing by chance."""

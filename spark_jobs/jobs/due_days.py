@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.jobs.archive import Archive, LogFile
-from spark_jobs.report.visible_text import visible
 from spark_jobs.warehouse.warehouse import RunScope, days_of, older_tables, read_table
+from spark_jobs.wording.visible_text import visible
 
 _NAMED = 3
 _COLUMNS = ["source_file", "broker_id", "bytes_read", "modified_ns", "day_digest", "days"]

@@ -16,10 +16,10 @@ from spark_jobs.crosscheck.unknown import REASONS
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.jobs.print_news import audited_day
-from spark_jobs.report.human_numbers import count, time_of_day
-from spark_jobs.report.visible_text import visible
-from spark_jobs.report.wording import entity_name
 from spark_jobs.settings import CrosscheckSettings
+from spark_jobs.wording.human_numbers import count, time_of_day
+from spark_jobs.wording.visible_text import visible
+from spark_jobs.wording.wording import entity_name
 
 
 def print_crosscheck(

@@ -16,10 +16,10 @@ from rich.text import Text
 
 from spark_jobs.alter.change_key import change_key
 from spark_jobs.alter.quota_alteration import PROPOSED, proposed_alterations
-from spark_jobs.report.human_numbers import duration, exact_rate
-from spark_jobs.report.visible_text import visible
 from spark_jobs.warehouse.recommended_day import recommended_day
 from spark_jobs.warehouse.warehouse import read_table
+from spark_jobs.wording.human_numbers import duration, exact_rate
+from spark_jobs.wording.visible_text import visible
 
 # A proposal on one line, whatever the terminal's width.
 _WIDTH_MAX = 10_000

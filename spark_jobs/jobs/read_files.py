@@ -8,7 +8,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.archive import LogFile
 from spark_jobs.jobs.file_report import FileReport
 from spark_jobs.jobs.read_logs import ReadTask, read_log_file
-from spark_jobs.report.visible_text import visible
+from spark_jobs.wording.visible_text import visible
 
 _NAMED = 5
 

@@ -9,13 +9,13 @@ from rich.console import Console
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.resolve_quotas import read_timeline
-from spark_jobs.report.human_numbers import moment
 from spark_jobs.timeline.events import SINCE_UNKNOWN_MS
 from spark_jobs.timeline.resolution import QuotaInForce, which_quota
 from spark_jobs.warehouse.moments import moment_of, since_epoch_ms
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 from spark_jobs.warehouse.utc_days import DAY_MS, day_of
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
+from spark_jobs.wording.human_numbers import moment
 
 _UNITS = {
     "producer_byte_rate": "bytes/s",

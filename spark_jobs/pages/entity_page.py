@@ -26,11 +26,11 @@ from spark_jobs.pages.sample_windows import RANGE_MAX_MS, sample_starts_of
 from spark_jobs.pages.throttled_requests import throttled_requests
 from spark_jobs.pages.whose import team_of
 from spark_jobs.report.findings import Finding, findings_of
-from spark_jobs.report.human_numbers import unit_of
-from spark_jobs.report.visible_text import shortened
-from spark_jobs.report.wording import VERDICTS
 from spark_jobs.warehouse.tables import DEMAND
 from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.wording.human_numbers import unit_of
+from spark_jobs.wording.visible_text import shortened
+from spark_jobs.wording.wording import VERDICTS
 
 PANELS_MAX = 6
 TABLE_ROWS_MAX = 200

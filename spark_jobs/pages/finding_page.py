@@ -16,11 +16,11 @@ from spark_jobs.pages.wrong_decisions import wrong_decisions
 from spark_jobs.report.change_words import changes_in_words
 from spark_jobs.report.findings import Finding, finding_of
 from spark_jobs.report.news import news_of
-from spark_jobs.report.visible_text import shortened
-from spark_jobs.report.wording import VERDICTS
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.tables import FINDINGS
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.visible_text import shortened
+from spark_jobs.wording.wording import VERDICTS
 
 _CONFIGURED = "configured_quota"
 # What happened just before and after an interval is a part of its picture.

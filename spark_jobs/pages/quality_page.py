@@ -10,7 +10,6 @@ from typing import Any
 
 from spark_jobs.pages.page import Place, render
 from spark_jobs.report.findings import severity_rank
-from spark_jobs.report.human_numbers import NONE, iso
 from spark_jobs.report.quality import (
     STAGES,
     CheckedTable,
@@ -21,8 +20,9 @@ from spark_jobs.report.quality import (
     stage_of,
     total_lines,
 )
-from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.human_numbers import NONE, iso
+from spark_jobs.wording.visible_text import shortened, visible
 
 FILES_MAX = 200
 _LATER_STAGES = ("whatif", "applied")

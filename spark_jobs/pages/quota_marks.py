@@ -9,10 +9,10 @@ import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
 from spark_jobs.pages.kept_tables import read_kept
-from spark_jobs.report.human_numbers import rate
-from spark_jobs.report.wording import entity_name
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.human_numbers import rate
+from spark_jobs.wording.wording import entity_name
 
 MARKS_MAX = 200
 _COLUMNS = ["quota_user", "quota_client_id", "bound", "broker_id", "valid_from_ms",

@@ -13,10 +13,10 @@ from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.whose import team_of
 from spark_jobs.report.change_results import change_results_of
 from spark_jobs.report.proposals import Proposal, proposals_of, written_files
-from spark_jobs.report.visible_text import shortened
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.visible_text import shortened
 
 ROWS_PER_PAGE = 100
 _SENSOR = ["quota_type", "quota_user", "quota_client_id"]

@@ -9,8 +9,8 @@ import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
 from spark_jobs.pages.kept_tables import kept_table
-from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.visible_text import shortened, visible
 
 REQUESTS_MAX = 20
 _BATCH_ROWS = 8192  # few are wanted: reading stops early

@@ -9,11 +9,11 @@ import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
 from spark_jobs.report.findings import Finding
-from spark_jobs.report.human_numbers import NONE, count, duration, moment, significant, size
-from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.report.wording import plural
 from spark_jobs.warehouse.tables import WRONG_VERDICTS
 from spark_jobs.warehouse.warehouse import RunScope, open_table
+from spark_jobs.wording.human_numbers import NONE, count, duration, moment, significant, size
+from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.wording import plural
 
 SHOWN_MAX = 50
 EXPLAINED_WITHIN_MS = 2

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spark_jobs.follow.changes import Change, Status
-from spark_jobs.report.human_numbers import count
 from spark_jobs.report.news import News
-from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.report.wording import plural
+from spark_jobs.wording.human_numbers import count
+from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.wording import plural
 
 _WHO_LENGTH_MAX = 80
 _REASON_LENGTH_MAX = 200

@@ -8,11 +8,11 @@ from typing import Any
 from spark_jobs.follow.changes import Change, Status
 from spark_jobs.report.change_words import decisions_in_words
 from spark_jobs.report.diff import ChangedDecision, Diff, Side
-from spark_jobs.report.human_numbers import count, duration
 from spark_jobs.report.news_text import problem_name
-from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.report.wording import VERDICTS, entity_name, in_words
 from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.wording.human_numbers import count, duration
+from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.wording import VERDICTS, entity_name, in_words
 
 LISTED_MAX = 10
 _NAMED = {Status.NEW: "only in the second", Status.GONE: "only in the first"}

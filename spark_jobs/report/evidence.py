@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_jobs.report.human_numbers import NONE, duration, significant
-from spark_jobs.report.visible_text import shortened, visible
+from spark_jobs.wording.human_numbers import NONE, duration, significant
+from spark_jobs.wording.visible_text import shortened, visible
 
 _LENGTH_MAX = 400
 _LIST_MAX = 10

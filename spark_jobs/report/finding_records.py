@@ -12,10 +12,10 @@ import msgspec
 from spark_jobs.follow.acknowledgement import Acknowledgement
 from spark_jobs.follow.changes import Change
 from spark_jobs.follow.owners import Owner
-from spark_jobs.report.human_numbers import iso
 from spark_jobs.report.news import News
 from spark_jobs.warehouse.tables import FINDINGS
 from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.wording.human_numbers import iso
 
 FINDINGS_NAME = "findings.jsonl"
 SCHEMA_ID = "urn:quota-audit:finding:1"

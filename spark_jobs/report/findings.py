@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.report.evidence import Evidence, evidence_items
-from spark_jobs.report.visible_text import visible
-from spark_jobs.report.wording import entity_name
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.wording.visible_text import visible
+from spark_jobs.wording.wording import entity_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.decision_counts import VerdictCounts
 from spark_jobs.report.findings import Finding, by_severity
-from spark_jobs.report.human_numbers import count, duration, share
-from spark_jobs.report.wording import plural
+from spark_jobs.wording.human_numbers import count, duration, share
+from spark_jobs.wording.wording import plural
 
 _JUDGED_SHARE_MIN = 0.5
 

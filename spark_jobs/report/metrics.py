@@ -11,8 +11,8 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from spark_jobs.follow.changes import Status
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.throttles import ThrottledSensor
-from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.warehouse.tables import SEVERITIES, VERDICTS
+from spark_jobs.wording.visible_text import shortened, visible
 
 METRICS_NAME = "metrics.prom"
 ENTITIES_MAX = 1000

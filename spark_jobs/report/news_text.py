@@ -12,9 +12,9 @@ from spark_jobs.report.change_words import (
     gone_in_words,
     shown,
 )
-from spark_jobs.report.human_numbers import count
 from spark_jobs.report.news import News
-from spark_jobs.report.wording import FINDING_KINDS, entity_name, in_words
+from spark_jobs.wording.human_numbers import count
+from spark_jobs.wording.wording import FINDING_KINDS, entity_name, in_words
 
 LISTED_MAX = 10
 _EXPLANATION_LENGTH_MAX = 400

@@ -12,9 +12,9 @@ from spark_jobs.report.findings import by_severity
 from spark_jobs.report.owner_facts import TeamSummary, team_summaries
 from spark_jobs.report.page import render
 from spark_jobs.report.page_template import page_template
-from spark_jobs.report.wording import entity_name
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.wording import entity_name
 
 OWNERS_NAME = "owners.html"
 _PAGE = re.compile(r"owner-[a-z0-9-]+\.html")

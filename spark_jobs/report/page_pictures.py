@@ -9,12 +9,12 @@ from markupsafe import Markup
 
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.decision_counts import SensorUse
-from spark_jobs.report.human_numbers import count, duration, rate, significant, time_of_day
 from spark_jobs.report.pictures import picture
 from spark_jobs.report.sensor_history import SensorHistory, sensor_histories
 from spark_jobs.report.throttles import ThrottledSensor, throttled_seconds
-from spark_jobs.report.wording import plural
 from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.wording.human_numbers import count, duration, rate, significant, time_of_day
+from spark_jobs.wording.wording import plural
 
 # Of clients that nobody throttled, the few closest to their quota are worth a look.
 _CLOSEST_MAX = 4

@@ -7,10 +7,10 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
-from spark_jobs.report import human_numbers as numbers
-from spark_jobs.report import wording
 from spark_jobs.report.change_words import shown
-from spark_jobs.report.visible_text import shortened, visible
+from spark_jobs.wording import human_numbers as numbers
+from spark_jobs.wording import wording
+from spark_jobs.wording.visible_text import shortened, visible
 
 
 def page_template(name: str) -> Template:

@@ -15,10 +15,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from spark_jobs.report.human_numbers import byte_step, duration, unit_of, utc
-from spark_jobs.report.inline_svg import BOUND, GRID, INK, OVER, RATE, THROTTLED, inline_svg
 from spark_jobs.report.sensor_history import SensorHistory
-from spark_jobs.svg_style import quiet_axes, svg_of, svg_style
+from spark_jobs.wording.human_numbers import byte_step, duration, unit_of, utc
+from spark_jobs.wording.inline_svg import BOUND, GRID, INK, OVER, RATE, THROTTLED, inline_svg
+from spark_jobs.wording.svg_style import quiet_axes, svg_of, svg_style
 
 WIDTH_IN, HEIGHT_IN = 4.8, 2.2
 TIME_TICKS_MAX = 5

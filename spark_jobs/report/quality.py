@@ -11,9 +11,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.report.visible_text import visible
 from spark_jobs.warehouse.published_rows import read_batches
 from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.wording.visible_text import visible
 
 STAGES = ("ingested", "replayed", "judged")
 SAMPLES_MAX = 3

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from spark_jobs.report.human_numbers import count, duration, share, time_of_day
 from spark_jobs.report.summary import AuditSummary, ThrottledClient
-from spark_jobs.report.visible_text import shortened
-from spark_jobs.report.wording import plural
+from spark_jobs.wording.human_numbers import count, duration, share, time_of_day
+from spark_jobs.wording.visible_text import shortened
+from spark_jobs.wording.wording import plural
 
 LINES_MAX = 20
 _FINDINGS_MAX = 4

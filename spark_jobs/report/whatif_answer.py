@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.report.human_numbers import count, duration
-from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.report.whatif_figures import (
     Replay,
     Row,
@@ -20,6 +18,8 @@ from spark_jobs.report.whatif_figures import (
 )
 from spark_jobs.report.whatif_harm import harm_in_words
 from spark_jobs.report.whatif_wording import KINDS
+from spark_jobs.wording.human_numbers import count, duration
+from spark_jobs.wording.visible_text import shortened, visible
 
 _NAMED_MAX = 3
 _LABEL_LENGTH_MAX = 60

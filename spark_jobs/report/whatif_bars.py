@@ -17,9 +17,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from spark_jobs.report.inline_svg import GRID, INK, OVER, RATE, inline_svg
-from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.svg_style import svg_of, svg_style
+from spark_jobs.wording.inline_svg import GRID, INK, OVER, RATE, inline_svg
+from spark_jobs.wording.svg_style import svg_of, svg_style
+from spark_jobs.wording.visible_text import shortened, visible
 
 _WIDTH_IN, _LINE_IN, _MARGIN_IN = 4.4, 0.21, 0.06
 _NAMES_IN = 2.1

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any, Literal, NamedTuple
 
-from spark_jobs.report.human_numbers import count, significant, size
-from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.report.wording import plural
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
+from spark_jobs.wording.human_numbers import count, significant, size
+from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.wording import plural
 
 Row = Mapping[str, Any]
 Values = Mapping[str, float]

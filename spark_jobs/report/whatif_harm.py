@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.report.human_numbers import count, share
 from spark_jobs.report.whatif_figures import (
     FIGURE,
     Cell,
@@ -20,7 +19,8 @@ from spark_jobs.report.whatif_figures import (
     seconds,
     totals,
 )
-from spark_jobs.report.wording import plural
+from spark_jobs.wording.human_numbers import count, share
+from spark_jobs.wording.wording import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from spark_jobs.report import whatif_wording as words
 from spark_jobs.report.page_template import page_template
-from spark_jobs.report.visible_text import shortened
 from spark_jobs.report.whatif_answer import answer
 from spark_jobs.report.whatif_figures import FIGURES, Row, modes_of, replays_of
 from spark_jobs.report.whatif_harm import harm_tables
@@ -20,6 +19,7 @@ from spark_jobs.report.whatif_tables import clients_tables, totals_tables
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.warehouse.whole_file import write_whole
+from spark_jobs.wording.visible_text import shortened
 
 WHATIF_PAGE_NAME = "whatif.html"
 PICTURES_MAX = 10

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.report.whatif_bars import Bar, BarGroup, bars_picture
 from spark_jobs.report.whatif_figures import (
     Client,
@@ -20,7 +19,8 @@ from spark_jobs.report.whatif_figures import (
     totals,
 )
 from spark_jobs.report.whatif_wording import KINDS, MODES
-from spark_jobs.report.wording import plural
+from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.wording import plural
 
 
 @dataclass(frozen=True, slots=True)

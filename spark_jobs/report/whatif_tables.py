@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from spark_jobs.report.human_numbers import count
 from spark_jobs.report.whatif_figures import (
     CLIENTS_HIT,
     FIGURES,
@@ -24,7 +23,8 @@ from spark_jobs.report.whatif_figures import (
     modes_of,
     totals,
 )
-from spark_jobs.report.wording import plural
+from spark_jobs.wording.human_numbers import count
+from spark_jobs.wording.wording import plural
 
 # What was asked is, as logged, the same under every policy.
 _ASKED = ("requests", "unsized_requests", "asked")

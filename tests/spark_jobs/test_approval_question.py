@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from spark_jobs.alter.change_key import change_key
 from spark_jobs.alter.quota_alteration import QuotaAlteration
 from spark_jobs.approval_question import code, escaped, question_text
-from spark_jobs.report.visible_text import visible
+from spark_jobs.wording.visible_text import visible
 
 WORD_JOINER = "\u2060"
 MARKDOWN = MarkdownIt("commonmark").enable("table")

@@ -11,10 +11,10 @@ from spark_jobs.pages.addresses import entity_id
 from spark_jobs.pages.finding_page import finding_page
 from spark_jobs.pages.finding_words import HYPOTHESES, WHAT_TO_DO
 from spark_jobs.pages.wrong_decisions import SHOWN_MAX
-from spark_jobs.report.human_numbers import iso
 from spark_jobs.warehouse.tables import FINDING_KINDS
 from spark_jobs.warehouse.tables import HYPOTHESES as TRIED
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.human_numbers import iso
 from tests.spark_jobs.pages.page_checks import HOSTILE, LONG, Page, place_of
 from tests.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 

@@ -4,9 +4,10 @@ import doctest
 
 import pytest
 
-from spark_jobs.report import human_numbers, whatif_bars, whatif_figures, whatif_page
+from spark_jobs.report import whatif_bars, whatif_figures, whatif_page
 from spark_jobs.report.whatif_figures import FIGURE, FIGURES, Client, cell, replays_of, totals
 from spark_jobs.warehouse.tables import WHATIF, WHATIF_KINDS, WHATIF_MODES
+from spark_jobs.wording import human_numbers
 from tests.spark_jobs.report.whatif_builder import delayed, quiet, refused
 
 KEYS = {"policy", "label", "mode", "broker_id", "user", "client_id", "kind"}

@@ -13,14 +13,14 @@ from spark_jobs import report
 from spark_jobs.jobs.read_logs import UNREADABLE_FILE
 from spark_jobs.judge import verdicts
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.report import wording
 from spark_jobs.report.evidence import evidence_items
-from spark_jobs.report.human_numbers import byte_step, duration, rate, share, time_of_day
-from spark_jobs.report.visible_text import shortened, visible
-from spark_jobs.report.wording import REASONS, entity_name, in_words
 from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse.tables import FINDING_KINDS as KINDS
 from spark_jobs.warehouse.tables import VERDICTS
+from spark_jobs.wording import wording
+from spark_jobs.wording.human_numbers import byte_step, duration, rate, share, time_of_day
+from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.wording import REASONS, entity_name, in_words
 from tests.tables_builder import DAY, NOON_MS
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(report.__path__))

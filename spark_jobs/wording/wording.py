@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_jobs.report.visible_text import shortened, visible
 from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.wording.visible_text import shortened, visible
 
 VERDICTS = {
     "agree": "as configured",
