@@ -35,8 +35,8 @@ from spark_jobs.jobs.archive import find_archive  # noqa: E402
 from spark_jobs.jobs.ingest_options import IngestOptions  # noqa: E402
 from spark_jobs.jobs.ingest_requests import read_archive  # noqa: E402
 from spark_jobs.jobs.read_logs import ReadTask, read_log_file  # noqa: E402
-from spark_jobs.jobs.spark_session import spark_session  # noqa: E402
 from spark_jobs.request_log.chunk import LogOptions  # noqa: E402
+from spark_jobs.spark.spark_session import spark_session  # noqa: E402
 
 SMALL_MB, LARGE_MB, ROUNDS = 40, 240, 3
 UNIT = "marginal MB per core-second"

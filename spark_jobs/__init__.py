@@ -5,6 +5,6 @@ import os
 if not os.path.exists(__file__):
     os.environ.setdefault(
         "NUMBA_CACHE_LOCATOR_CLASSES",
-        "spark_jobs.kernel_cache.ZippedKernels,UserProvidedCacheLocator,InTreeCacheLocator,"
+        "spark_jobs.spark.kernel_cache.ZippedKernels,UserProvidedCacheLocator,InTreeCacheLocator,"
         "UserWideCacheLocator,IPythonCacheLocator",
     )

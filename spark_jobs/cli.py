@@ -122,7 +122,7 @@ def ingest(
     """Read request logs into the tables requests, quota_events, brokers, files, quarantine."""
     from spark_jobs.jobs.archive import choose_cluster, find_archive
     from spark_jobs.jobs.ingest_requests import ingest_requests
-    from spark_jobs.jobs.spark_session import spark_session
+    from spark_jobs.spark.spark_session import spark_session
     from spark_jobs.warehouse.table_versions import new_run
 
     options = ingest_options(
@@ -149,7 +149,7 @@ def resolve(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") ->
 def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Replay every decision of a day into decisions, rates and quota_state."""
     from spark_jobs.jobs.replay_quotas import replay_quotas
-    from spark_jobs.jobs.spark_session import spark_session
+    from spark_jobs.spark.spark_session import spark_session
 
     with spark_session("replay") as spark:
         typer.echo(replay_quotas(spark, _draft(warehouse, cluster, day)))
@@ -165,7 +165,7 @@ def judge(
     """Gather wrong decisions into findings that a person can act on."""
     from spark_jobs.jobs.archive import list_archive
     from spark_jobs.jobs.judge_decisions import judge_decisions
-    from spark_jobs.jobs.spark_session import spark_session
+    from spark_jobs.spark.spark_session import spark_session
 
     with ExitStack() as stack:
         session = partial(stack.enter_context, spark_session("judge"))
@@ -255,7 +255,7 @@ def which_quota(
 def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Say which rate profile (broker generation) explains a day's throttles best."""
     from spark_jobs.jobs.detect_profile import print_profiles
-    from spark_jobs.jobs.spark_session import spark_session
+    from spark_jobs.spark.spark_session import spark_session
 
     with spark_session("detect-profile") as spark:
         print_profiles(spark, _scope(warehouse, cluster, day))

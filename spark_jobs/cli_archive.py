@@ -36,7 +36,7 @@ def list_due(
     """Print the days of an archive that are to be audited, or audited again, and why."""
     from spark_jobs.jobs.archive import choose_cluster, find_archive
     from spark_jobs.jobs.print_due import print_due
-    from spark_jobs.jobs.spark_session import spark_session
+    from spark_jobs.spark.spark_session import spark_session
 
     found = find_archive(archive, choose_cluster(archive, cluster))
     with ExitStack() as stack:

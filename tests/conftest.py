@@ -52,7 +52,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Two workers, two shuffle partitions: small enough to be quick, enough to lose an order."""
-    from spark_jobs.jobs.spark_session import spark_session
+    from spark_jobs.spark.spark_session import spark_session
 
     spark_settings = SparkSettings(
         master="local[2]",

@@ -13,11 +13,11 @@ import pandas as pd  # noqa: TID251  what is measured is the way through it
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.jobs.spark_session import spark_session
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.transforms.sensor_seconds import rates_per_second
 from spark_jobs.warehouse.tables import DECISIONS
 

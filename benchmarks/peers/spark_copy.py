@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from spark_jobs.jobs.spark_session import spark_session
+from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.tables import DECISIONS, REQUESTS
 
 SCALARS = [f.name for f in REQUESTS if f.type.num_fields == 0]

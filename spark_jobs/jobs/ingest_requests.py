@@ -25,13 +25,13 @@ from spark_jobs.jobs.ingested_files import (
     publish_parts,
 )
 from spark_jobs.jobs.log_gaps import loss_sentences, write_log_gaps
-from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.quota_sources import known_quotas
 from spark_jobs.jobs.read_files import check_none_refused, read_archived, warnings_of
 from spark_jobs.jobs.read_logs import ReadTask
 from spark_jobs.jobs.same_lines import counted_once, same_lines_sentences
 from spark_jobs.request_log.chunk import LogOptions
 from spark_jobs.settings import IngestSettings
+from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.interval import AHEAD_MS
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.places import remove_folder

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.jobs.archive import Archive, LogFile
 from spark_jobs.jobs.archive_days import days_of_log
 from spark_jobs.jobs.due_days import Digests, ReadLogs, due_days
-from spark_jobs.jobs.on_workers import on_workers
+from spark_jobs.spark.on_workers import on_workers
 
 
 def print_due(

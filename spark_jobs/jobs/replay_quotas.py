@@ -17,7 +17,6 @@ from spark_jobs.jobs.broker_stream import RowGroup, row_groups
 from spark_jobs.jobs.day_edges import around_day, handed_on, interval_of, known_from_ms
 from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.mutation_lane import replay_mutations
-from spark_jobs.jobs.on_workers import on_workers
 from spark_jobs.jobs.profile_scores import profile_scores
 from spark_jobs.jobs.read_broker_log import read_broker_log
 from spark_jobs.jobs.read_lost_requests import read_lost_requests
@@ -30,6 +29,7 @@ from spark_jobs.jobs.topic_inventory import write_inventory
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.settings import JudgeSettings
+from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_replay import (
     DECISION,

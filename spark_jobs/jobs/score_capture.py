@@ -21,7 +21,6 @@ from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
 from spark_jobs.jobs.replay_quotas import carried_states, replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
-from spark_jobs.jobs.spark_session import spark_session
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.score.agreement import COLUMNS, compare
 from spark_jobs.score.consistency import KnownState, RateRule, check_consistency
@@ -29,6 +28,7 @@ from spark_jobs.score.figures import capture_figures, planted_figures, sensor_fi
 from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
 from spark_jobs.score.planted_faults import count_found, read_planted
 from spark_jobs.settings import IngestSettings
+from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 

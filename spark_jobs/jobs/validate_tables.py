@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.spark_session import spark_session
+from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.warehouse import RunScope
 
 

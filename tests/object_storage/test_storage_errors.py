@@ -14,7 +14,7 @@ import pytest
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.failed_run import said_of
-from spark_jobs.jobs.on_workers import Needs
+from spark_jobs.spark.on_workers import Needs
 from spark_jobs.warehouse.places import place, usable_place
 from tests.object_storage.moto_server import KEY, SECRET, ObjectStorage
 

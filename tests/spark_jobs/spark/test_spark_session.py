@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from spark_jobs.jobs.spark_session import master_of, python_of_workers
 from spark_jobs.settings import SparkSettings
+from spark_jobs.spark.spark_session import master_of, python_of_workers
 
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "40123"}
 ELSEWHERE = {"PYSPARK_PYTHON": "/opt/audit/bin/python"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_jobs.jobs import worker_memory
+from spark_jobs.spark import worker_memory
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.worker_memory import keep_modules
+from spark_jobs.spark.worker_memory import keep_modules
 from spark_jobs.warehouse.places import is_in_bucket, refusal
 
 Item = TypeVar("Item")
