@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_jobs.jobs.archive import find_archive
-from spark_jobs.jobs.log_stream import line_blocks
+from spark_jobs.ingest.archive import find_archive
+from spark_jobs.ingest.log_stream import line_blocks
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "capture"
 SHARES = {"PRODUCE": 0.49, "FETCH": 0.49, "rest": 0.0195, "admin": 0.0005}

@@ -31,11 +31,11 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.busy_log import write_archive  # noqa: E402
 from benchmarks.cpu_seconds import tree_seconds  # noqa: E402
 from benchmarks.from_json import few_columns, requests_table  # noqa: E402
-from spark_jobs.jobs.archive import find_archive  # noqa: E402
-from spark_jobs.jobs.ingest_options import IngestOptions  # noqa: E402
-from spark_jobs.jobs.ingest_requests import read_archive  # noqa: E402
-from spark_jobs.jobs.read_logs import ReadTask, read_log_file  # noqa: E402
-from spark_jobs.request_log.chunk import LogOptions  # noqa: E402
+from spark_jobs.ingest.archive import find_archive  # noqa: E402
+from spark_jobs.ingest.ingest_options import IngestOptions  # noqa: E402
+from spark_jobs.ingest.ingest_requests import read_archive  # noqa: E402
+from spark_jobs.ingest.lines.chunk import LogOptions  # noqa: E402
+from spark_jobs.ingest.read_logs import ReadTask, read_log_file  # noqa: E402
 from spark_jobs.spark.spark_session import spark_session  # noqa: E402
 
 SMALL_MB, LARGE_MB, ROUNDS = 40, 240, 3

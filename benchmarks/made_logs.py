@@ -21,9 +21,9 @@ import numpy as np
 
 from benchmarks.busy_log import EXAMPLE
 from benchmarks.made_traffic import PLENTY, START_MS, BrokerRows, Traffic, broker_rows
-from spark_jobs.jobs.archive import find_archive
-from spark_jobs.jobs.log_stream import line_blocks
-from spark_jobs.request_log.wire_size import request_size
+from spark_jobs.ingest.archive import find_archive
+from spark_jobs.ingest.log_stream import line_blocks
+from spark_jobs.ingest.messages.wire_size import request_size
 
 BROKERS, CLIENTS, THROTTLED = 4, 400, 8
 REQUESTS_PER_SECOND = 500

@@ -23,7 +23,7 @@ from benchmarks.made_traffic import (
     Traffic,
     broker_rows,
 )
-from spark_jobs.jobs.part_writer import ROW_GROUP_ROWS, SEARCHED_BY
+from spark_jobs.ingest.part_writer import ROW_GROUP_ROWS, SEARCHED_BY
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.parquet_layout import layout
 from spark_jobs.warehouse.tables import BROKERS, DEFAULT, FILES, QUOTA_EVENTS, REQUESTS

@@ -120,8 +120,8 @@ def ingest(
     ignore_server_properties: IgnoreProperties = False,
 ) -> None:
     """Read request logs into the tables requests, quota_events, brokers, files, quarantine."""
-    from spark_jobs.jobs.archive import choose_cluster, find_archive
-    from spark_jobs.jobs.ingest_requests import ingest_requests
+    from spark_jobs.ingest.archive import choose_cluster, find_archive
+    from spark_jobs.ingest.ingest_requests import ingest_requests
     from spark_jobs.spark.spark_session import spark_session
     from spark_jobs.warehouse.table_versions import new_run
 
@@ -163,7 +163,7 @@ def judge(
     archive: MetricsArchive = None,
 ) -> None:
     """Gather wrong decisions into findings that a person can act on."""
-    from spark_jobs.jobs.archive import list_archive
+    from spark_jobs.ingest.archive import list_archive
     from spark_jobs.jobs.judge_decisions import judge_decisions
     from spark_jobs.spark.spark_session import spark_session
 

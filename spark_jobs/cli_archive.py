@@ -17,8 +17,8 @@ def list_days(
     prefix: Prefix = None,
 ) -> None:
     """Print the UTC days an archive's request logs cover, one a line."""
-    from spark_jobs.jobs.archive import choose_cluster, find_archive
-    from spark_jobs.jobs.archive_days import archive_days
+    from spark_jobs.ingest.archive import choose_cluster, find_archive
+    from spark_jobs.ingest.archive_days import archive_days
 
     for found in archive_days(
         find_archive(archive, choose_cluster(archive, cluster)), timezone, prefix
@@ -34,7 +34,7 @@ def list_due(
     prefix: Prefix = None,
 ) -> None:
     """Print the days of an archive that are to be audited, or audited again, and why."""
-    from spark_jobs.jobs.archive import choose_cluster, find_archive
+    from spark_jobs.ingest.archive import choose_cluster, find_archive
     from spark_jobs.jobs.print_due import print_due
     from spark_jobs.spark.spark_session import spark_session
 

@@ -11,7 +11,7 @@ import typer
 from spark_jobs.warehouse.places import place, usable_place
 
 if TYPE_CHECKING:
-    from spark_jobs.jobs.ingest_options import IngestOptions
+    from spark_jobs.ingest.ingest_options import IngestOptions
 
 
 def _warehouse_option(said: str) -> Any:
@@ -234,7 +234,7 @@ def ingest_options(
     ignore_server_properties: bool,
 ) -> IngestOptions:
     """Return what the options of every command that reads an archive say."""
-    from spark_jobs.jobs.ingest_options import IngestOptions
+    from spark_jobs.ingest.ingest_options import IngestOptions
 
     return IngestOptions.of(
         timezone=timezone,

@@ -25,10 +25,10 @@ from typing import BinaryIO, cast
 import pyarrow.parquet as pq
 import zstandard
 
-from spark_jobs.jobs.archive import LogFile
-from spark_jobs.jobs.file_report import FileReport
-from spark_jobs.jobs.read_logs import ReadTask, read_log_file
-from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
+from spark_jobs.ingest.archive import LogFile
+from spark_jobs.ingest.file_report import FileReport
+from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
+from spark_jobs.ingest.read_logs import ReadTask, read_log_file
 from tests.line_mutations import Bent, bent_lines, real_lines
 
 LINES_PER_FILE = 20_000

@@ -12,12 +12,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
-from spark_jobs.timeline.events import QuotaEvent
-from spark_jobs.timeline.java_properties import read_properties
-from spark_jobs.timeline.journal import NOTED_WITHIN_MS, read_journal
-from spark_jobs.timeline.out_of_scope import out_of_scope_names
-from spark_jobs.timeline.snapshot import read_snapshot
-from spark_jobs.timeline.static_config import read_static_config
+from spark_jobs.ingest.quota_sources.events import QuotaEvent
+from spark_jobs.ingest.quota_sources.java_properties import read_properties
+from spark_jobs.ingest.quota_sources.journal import NOTED_WITHIN_MS, read_journal
+from spark_jobs.ingest.quota_sources.out_of_scope import out_of_scope_names
+from spark_jobs.ingest.quota_sources.snapshot import read_snapshot
+from spark_jobs.ingest.quota_sources.static_config import read_static_config
 from spark_jobs.warehouse.tables import DEFAULT
 
 _RELEASE = re.compile(r"\d{1,4}(?:\.\d{1,6}){1,3}")

@@ -19,19 +19,19 @@ import msgspec
 from spark_jobs.anonymize.message_names import replace_names
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
 from spark_jobs.anonymize.text_lines import written_text
-from spark_jobs.request_log.envelope import JOINED_BYTES_MAX, EnvelopeState, stream_of, unwrap
-from spark_jobs.request_log.line_reader import LoggedRequest, Reason, read_request
-from spark_jobs.request_log.line_time import STAMP, LineClock
-from spark_jobs.request_log.message_definition import API_NAMES
-from spark_jobs.request_log.message_struct import message_struct
-from spark_jobs.request_log.request_line import (
+from spark_jobs.ingest.lines.envelope import JOINED_BYTES_MAX, EnvelopeState, stream_of, unwrap
+from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_request
+from spark_jobs.ingest.lines.line_time import STAMP, LineClock
+from spark_jobs.ingest.lines.request_line import (
     MARKER,
     NO_RESPONSE,
     ClientInformation,
     RequestLine,
     request_begin,
 )
-from spark_jobs.request_log.text_line import BEGIN as TEXT_BEGIN
+from spark_jobs.ingest.lines.text_line import BEGIN as TEXT_BEGIN
+from spark_jobs.ingest.messages.message_definition import API_NAMES
+from spark_jobs.ingest.messages.message_struct import message_struct
 
 _PLACE = b"<set aside>"
 # After stamp, level and marker: read as the same reason, whatever stands for the place.

@@ -11,8 +11,8 @@ import hmac
 from urllib.parse import quote
 
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
-from spark_jobs.timeline.events import QuotaEvent
-from spark_jobs.timeline.server_log import (
+from spark_jobs.ingest.quota_sources.events import QuotaEvent
+from spark_jobs.ingest.quota_sources.server_log import (
     STAMP,
     STARTED,
     STARTING,

@@ -14,8 +14,8 @@ from itertools import islice
 
 import numpy as np
 
-from spark_jobs.request_log.envelope import EnvelopeState, unwrap
-from spark_jobs.request_log.line_time import STAMP, LineClock
+from spark_jobs.ingest.lines.envelope import EnvelopeState, unwrap
+from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 
 ENVELOPE, BROKER_TIME, FILE_TIME, SET_BACK, JOURNAL, OTHER_BROKER = (
     "envelope", "broker_time", "file_time", "set_back", "journal", "other_broker",

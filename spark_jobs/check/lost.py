@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.request_log.client_lines import (
+from spark_jobs.ingest.lost_lines.client_lines import (
     JAVA,
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,
     ClientLines,
 )
-from spark_jobs.request_log.lost_lines import gaps_of
+from spark_jobs.ingest.lost_lines.lost_lines import gaps_of
 
 LINES_MAX = 1_000_000
 """Of more requests the lost ones are not looked for: they take half a GB of memory."""

@@ -28,8 +28,8 @@ from spark_jobs.check.missing_parts import (
     lost_missing,
     unheard_missing,
 )
+from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.wording.human_numbers import share
 from spark_jobs.wording.wording import plural
 

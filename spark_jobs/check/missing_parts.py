@@ -10,8 +10,8 @@ from spark_jobs.check.hours import hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Looked
 from spark_jobs.check.lost import Loss
 from spark_jobs.check.missing_item import DO_DEBUG, LIMITS, NOTE, Missing, named
-from spark_jobs.request_log.line_reader import Reason
-from spark_jobs.request_log.lost_lines import LOST_LINES, OTHER_BROKER
+from spark_jobs.ingest.lines.line_reader import Reason
+from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER
 from spark_jobs.wording.human_numbers import share
 from spark_jobs.wording.wording import plural
 

@@ -26,19 +26,19 @@ from spark_jobs.check.missing import missing_of
 from spark_jobs.check.result import Check
 from spark_jobs.check.sampling import FILES_MAX, SAMPLE_BYTES, chosen_files, share_of_file
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import Archive, LogFile
-from spark_jobs.jobs.broker_facts import broker_facts
-from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.ingest.archive import Archive, LogFile
+from spark_jobs.ingest.broker_facts import broker_facts
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.lines.chunk import LogOptions
+from spark_jobs.ingest.lines.line_reader import Reason
+from spark_jobs.ingest.quota_sources.events import QuotaEvent
+from spark_jobs.ingest.quota_sources.java_properties import read_properties
+from spark_jobs.ingest.read_quota_sources import KnownQuotas, known_quotas
+from spark_jobs.ingest.text_file import read_small_text
 from spark_jobs.jobs.look_at_log import Looking, look_at_log
-from spark_jobs.jobs.quota_sources import KnownQuotas, known_quotas
-from spark_jobs.jobs.text_file import read_small_text
-from spark_jobs.request_log.chunk import LogOptions
-from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.settings import IngestSettings
 from spark_jobs.timeline.enabled_levels import LevelRule
-from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.intervals import quota_intervals
-from spark_jobs.timeline.java_properties import read_properties
 from spark_jobs.timeline.resolution import QuotaTimeline
 
 SERVER_LOG_BYTES = 64 << 20

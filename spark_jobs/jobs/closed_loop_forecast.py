@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from spark_jobs.ingest.lines.serving import CONTROLLER_APIS
 from spark_jobs.jobs.read_broker_log import read_starts
 from spark_jobs.jobs.resolve_quotas import read_changes
 from spark_jobs.lab.client_log import FETCHES, LoggedRequest
@@ -29,7 +30,6 @@ from spark_jobs.recommend.forecast import BrokerForecast, broker_forecast
 from spark_jobs.recommend.grouped import Aggregate, grouped
 from spark_jobs.recommend.sharing_clients import ClientKey, sharing_clients
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
-from spark_jobs.request_log.serving import CONTROLLER_APIS
 from spark_jobs.warehouse.utc_days import DAY_MS, day_number
 from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
 

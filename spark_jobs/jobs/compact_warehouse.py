@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.jobs.part_writer import SEARCHED_BY as REQUESTS_BY
+from spark_jobs.ingest.part_writer import SEARCHED_BY as REQUESTS_BY
 from spark_jobs.warehouse.arrow_places import parquet_file, parquet_writer
 from spark_jobs.warehouse.made_by import file_keys
 from spark_jobs.warehouse.parquet_layout import layout

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.ingest.ingested_files import AHEAD
 from spark_jobs.jobs.broker_stream import (
     RowGroup,
     groups_before,
@@ -19,7 +20,6 @@ from spark_jobs.jobs.broker_stream import (
     read_group,
     row_groups,
 )
-from spark_jobs.jobs.ingested_files import AHEAD
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.transforms.sensor_replay import CarriedState, SensorKey
 from spark_jobs.warehouse.interval import Interval

@@ -16,14 +16,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.jobs.archive import Archive, LogFile
+from spark_jobs.ingest.archive import Archive, LogFile
 from spark_jobs.warehouse.warehouse import RunScope, days_of, older_tables, read_table
 from spark_jobs.wording.visible_text import visible
 
 _NAMED = 3
 _COLUMNS = ["source_file", "broker_id", "bytes_read", "modified_ns", "day_digest", "days"]
 Digests = Mapping[dt.date, str]
-"""What a file says of each of its days (:class:`spark_jobs.jobs.day_digests.DayDigests`)."""
+"""What a file says of each of its days (:class:`spark_jobs.ingest.day_digests.DayDigests`)."""
 ReadLogs = Callable[[Sequence[LogFile]], Sequence[Digests]]
 _Manifest = Mapping[dt.date, Mapping[str, Mapping[str, Any]]]
 _NOTHING: Mapping[str, Mapping[str, Any]] = {}

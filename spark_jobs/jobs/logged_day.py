@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.ingest.who_serves import controller_listeners, uses_zookeeper
 from spark_jobs.jobs.read_broker_log import read_starts
 from spark_jobs.jobs.resolve_quotas import read_changes
-from spark_jobs.jobs.who_serves import controller_listeners, uses_zookeeper
 from spark_jobs.lab.client_log import FETCHES
 from spark_jobs.lab.logged_brokers import broker_config, config_of_all
 from spark_jobs.lab.logged_changes import broker_starts, changes_until, quota_changes

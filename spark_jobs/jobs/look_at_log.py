@@ -14,17 +14,17 @@ from spark_jobs.check.clock_signs import FILE_TIME, ClockSign
 from spark_jobs.check.looked_at import FileLook
 from spark_jobs.check.sampling import PIECES, piece_begins
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import LogFile
-from spark_jobs.jobs.log_stream import TruncatedFileError, line_blocks, read_block
-from spark_jobs.jobs.packed_file import open_packed, open_regular
-from spark_jobs.jobs.read_logs import ALTERATION_COLUMNS
-from spark_jobs.request_log.chunk import (
+from spark_jobs.ingest.archive import LogFile
+from spark_jobs.ingest.lines.chunk import (
     LINE_BYTES_MAX,
     ChunkState,
     LineSource,
     LogOptions,
     parse_chunk,
 )
+from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks, read_block
+from spark_jobs.ingest.packed_file import open_packed, open_regular
+from spark_jobs.ingest.read_logs import ALTERATION_COLUMNS
 
 BLOCK_BYTES = 1 << 20
 PACKED = (".gz", ".zst")

@@ -11,7 +11,7 @@ from zstandard import ZstdError
 from spark_jobs.crosscheck.metric_export import read_export
 from spark_jobs.crosscheck.quota_metrics import QuotaSeries, quota_series
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.packed_file import open_packed, open_regular
+from spark_jobs.ingest.packed_file import open_packed, open_regular
 
 EXPORT_BYTES_MAX = 512 << 20
 _PIECE_BYTES = 1 << 20

@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import choose_cluster, find_archive
-from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.ingest.archive import choose_cluster, find_archive
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.jobs.whatif import whatif

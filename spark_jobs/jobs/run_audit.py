@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from spark_jobs.jobs.archive import Archive, choose_cluster, clusters_of, find_archive
+from spark_jobs.ingest.archive import Archive, choose_cluster, clusters_of, find_archive
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.due_days import due_days
-from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.jobs.print_due import read_with
 from spark_jobs.jobs.publish_report import print_summary, publish_run

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import Archive, LogFile, choose_cluster, find_archive
-from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingest_requests import ingest_requests
-from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
+from spark_jobs.ingest.archive import Archive, LogFile, choose_cluster, find_archive
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.ingest_requests import ingest_requests
+from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
 from spark_jobs.jobs.replay_quotas import carried_states, replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.quota.rate_profile import RateProfile

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from spark_jobs.ingest.lines.serving import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
-from spark_jobs.request_log.serving import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.transforms.mutations import MUTATION_COLUMNS
 from spark_jobs.warehouse.arrow_places import parquet_file

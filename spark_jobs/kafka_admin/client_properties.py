@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.timeline.java_properties import Property, read_properties
+from spark_jobs.ingest.quota_sources.java_properties import Property, read_properties
 
 HIDDEN = "[hidden]"
 JAAS = "sasl.jaas.config"

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from spark_jobs.ingest.quota_sources.events import QuotaEntity
 from spark_jobs.policy.change import BrokerStarted, Change, QuotaChanged
 from spark_jobs.policy.config_error import PolicyConfigError
 from spark_jobs.quota.quota_type import QuotaType
@@ -21,7 +22,6 @@ from spark_jobs.timeline.default_quota_callback import (
     quota_metric_tags,
 )
 from spark_jobs.timeline.enabled_levels import LevelRule
-from spark_jobs.timeline.events import QuotaEntity
 
 QUOTAS = "quotas"
 """Configuration key: a list of quotas that hold from the beginning.

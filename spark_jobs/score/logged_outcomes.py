@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from spark_jobs.request_log.line_time import STAMP, LineClock
+from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.score.text_outcomes import TEXT_MARKER, read_text_produce
 from spark_jobs.warehouse.tables import DEFAULT
 

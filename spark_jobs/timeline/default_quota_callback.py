@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Container
 
-from spark_jobs.timeline.events import QuotaEntity
+from spark_jobs.ingest.quota_sources.events import QuotaEntity
 from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 
 

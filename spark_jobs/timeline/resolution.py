@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spark_jobs.ingest.quota_sources.events import QuotaEntity
 from spark_jobs.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
@@ -24,7 +25,6 @@ from spark_jobs.timeline.enabled_levels import (
     LevelSteps,
     level_steps,
 )
-from spark_jobs.timeline.events import QuotaEntity
 
 _ANY_BROKER_BEFORE_4_2 = LevelRule()
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.ingest.lines.narrowed_time import NOT_MATCHED, matched_records
+from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG
 from spark_jobs.quota.repeated import repeated
-from spark_jobs.request_log.narrowed_time import NOT_MATCHED, matched_records
-from spark_jobs.timeline.restarts import SERVER_LOG
 
 NO_START_MS = 0
 """Stands for a start that no log tells of."""

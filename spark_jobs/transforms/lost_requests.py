@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
+from spark_jobs.ingest.lost_lines.missing_within import SensorGaps, missing_within
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.request_log.lost_lines import LOST_LINES
-from spark_jobs.request_log.missing_within import SensorGaps, missing_within
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.warehouse.tables import F64, I32, STR
 

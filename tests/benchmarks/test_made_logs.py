@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.made_logs import lines_of, template_of, traffic_of
 from benchmarks.made_traffic import broker_rows
-from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
+from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 
 MEGABYTES = 30
 

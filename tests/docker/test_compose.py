@@ -226,7 +226,7 @@ def test_nothing_but_the_page_of_airflow_is_told_a_secret_it_does_not_need(compo
 
 
 def test_the_demo_s_brokers_write_an_archive(compose: Any) -> None:
-    from spark_jobs.jobs.archive import REQUEST_LOG, SERVER_LOG
+    from spark_jobs.ingest.archive import REQUEST_LOG, SERVER_LOG
 
     logging = (ROOT / "docker" / "kafka-log4j2.xml").read_text()
     lab = (ROOT / "tests" / "oracle" / "logging" / "log4j2.xml").read_text()

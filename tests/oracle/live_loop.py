@@ -13,9 +13,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.archive import find_archive
-from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.ingest.archive import find_archive
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.jobs.recommend_quotas import read_settings, recommend_quotas
 from spark_jobs.jobs.replay_quotas import replay_quotas

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.ingest_options import IngestOptions
+from spark_jobs.ingest.ingest_options import IngestOptions
 from tests.oracle.live_audit import LiveAudit, audit_and_score, audit_live
 
 DECISION_AGREEMENT_MIN = 0.98

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.jobs.archive import find_archive
+from spark_jobs.ingest.archive import find_archive
 from spark_jobs.jobs.crosscheck_metrics import crosscheck_metrics
 from spark_jobs.settings import CrosscheckSettings
 from spark_jobs.warehouse.warehouse import RunScope, days_of

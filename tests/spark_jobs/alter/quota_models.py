@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from spark_jobs.alter.quota_set import Entity, QuotaSet, QuotaValue, quota_set
+from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.policy.kip13_config import ConfigKeys
-from spark_jobs.timeline.java_properties import read_properties
 from spark_jobs.warehouse.tables import DEFAULT
 
 Held = dict[Entity, dict[str, float]]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_jobs.anonymize import pseudonyms as room
 from spark_jobs.anonymize.alphabets import NAME_LETTERS
 from spark_jobs.anonymize.pseudonyms import KEPT_NAMES, Kind, Pseudonyms
-from spark_jobs.timeline.restarts import _CONNECTION
+from spark_jobs.ingest.quota_sources.restarts import _CONNECTION
 
 LETTERS = "".join(map(NAME_LETTERS.character, range(NAME_LETTERS.size)))
 KEY = b"a key of thirty-two bytes, or so"

@@ -16,11 +16,11 @@ from spark_jobs.anonymize.quota_files import (
     written_version,
 )
 from spark_jobs.errors import BadInputError
-from spark_jobs.timeline.events import QuotaEvent
-from spark_jobs.timeline.journal import read_journal
-from spark_jobs.timeline.out_of_scope import out_of_scope_settings
-from spark_jobs.timeline.snapshot import read_snapshot
-from spark_jobs.timeline.static_config import read_static_config
+from spark_jobs.ingest.quota_sources.events import QuotaEvent
+from spark_jobs.ingest.quota_sources.journal import read_journal
+from spark_jobs.ingest.quota_sources.out_of_scope import out_of_scope_settings
+from spark_jobs.ingest.quota_sources.snapshot import read_snapshot
+from spark_jobs.ingest.quota_sources.static_config import read_static_config
 
 NAMES = Pseudonyms(b"the key of the tests, 32 bytes..")
 

@@ -15,9 +15,9 @@ import pytest
 from spark_jobs.anonymize.message_names import KEPT_WORDS
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
 from spark_jobs.anonymize.request_lines import RequestLines
-from spark_jobs.request_log.chunk import ChunkState, LineSource, LogOptions, parse_chunk
-from spark_jobs.request_log.envelope import JOINED_BYTES_MAX
-from spark_jobs.request_log.line_reader import Reason
+from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
+from spark_jobs.ingest.lines.envelope import JOINED_BYTES_MAX
+from spark_jobs.ingest.lines.line_reader import Reason
 from tests.line_mutations import bent_lines, real_lines
 from tests.log_lines import log_line, message
 from tests.spark_jobs.anonymize.renamed import Renamed

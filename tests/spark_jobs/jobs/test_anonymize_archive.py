@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
+from spark_jobs.ingest.archive import clusters_of, find_archive
+from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
 from spark_jobs.jobs.anonymize_archive import CopyOptions, anonymize_archive
 from spark_jobs.jobs.anonymize_key import anonymize_key
-from spark_jobs.jobs.archive import clusters_of, find_archive
-from spark_jobs.jobs.log_stream import TruncatedFileError, log_lines
 from tests.log_lines import log_line, message
 
 KEY = b"the key of the tests, 32 bytes.."

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from benchmarks.made_requests import make_warehouse
 from benchmarks.made_traffic import Traffic
+from spark_jobs.ingest.part_writer import SEARCHED_BY
 from spark_jobs.jobs.broker_rules import rules_of
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks, row_groups
 from spark_jobs.jobs.day_edges import interval_of
-from spark_jobs.jobs.part_writer import SEARCHED_BY
 from spark_jobs.jobs.replay_broker import (
     SHARES_MAX,
     BrokerShare,

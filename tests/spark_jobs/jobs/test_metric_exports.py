@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import find_archive, ignored_files
+from spark_jobs.ingest.archive import find_archive, ignored_files
 from spark_jobs.jobs.metric_exports import read_exports
 from spark_jobs.jobs.print_crosscheck import instance_brokers
 from tests.oracle.metrics_export import prometheus_export

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import find_archive
-from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingest_requests import ingest_requests
+from spark_jobs.ingest.archive import find_archive
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.score_capture import ScoreRequest, score_capture

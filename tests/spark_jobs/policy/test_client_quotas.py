@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.policy.change import BrokerStarted, QuotaChanged
 from spark_jobs.policy.client_quotas import ClientQuotas
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.timeline.enabled_levels import LevelRule
-from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.intervals import quota_intervals
 from spark_jobs.timeline.resolution import QuotaTimeline
 

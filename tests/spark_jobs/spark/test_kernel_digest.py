@@ -16,6 +16,7 @@ import pytest
 from numba.core.dispatcher import Dispatcher
 
 from spark_jobs.align import beam, borrowed, events, explanation, placement, search, step
+from spark_jobs.ingest.fast_lines import line_fields, line_kernel, line_layout, line_scan, line_walk
 from spark_jobs.quota import (
     bucket_kernel,
     compiled_rules,
@@ -25,7 +26,6 @@ from spark_jobs.quota import (
     rate_kernel,
     throttle_time,
 )
-from spark_jobs.request_log import line_fields, line_kernel, line_layout, line_scan, line_walk
 
 ROOT = Path(__file__).parents[3]
 INLINED = (borrowed, events, beam, explanation, step)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
@@ -17,11 +18,10 @@ from spark_jobs.timeline.default_quota_callback import (
     quota_metric_tags,
 )
 from spark_jobs.timeline.enabled_levels import BEGINNING_MS, END_MS, LevelRule
-from spark_jobs.timeline.events import QuotaEvent
 from spark_jobs.timeline.intervals import quota_intervals
 from spark_jobs.timeline.resolution import QuotaTimeline, Resolution, which_quota
 from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
-from tests.spark_jobs.timeline.quota_events import event
+from tests.spark_jobs.ingest.quota_sources.quota_events import event
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 FORGETS = LevelRule(until_restart=False)

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.archive import LogFile, find_archive
-from spark_jobs.jobs.archive_days import days_of_log
+from spark_jobs.ingest.archive import LogFile, find_archive
+from spark_jobs.ingest.archive_days import days_of_log
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.day_edges import handed_on
 from spark_jobs.jobs.due_days import due_days
-from spark_jobs.jobs.ingest_options import IngestOptions
-from spark_jobs.jobs.ingest_requests import ingest_requests
 from spark_jobs.jobs.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.jobs.replay_quotas import replay_quotas
 from spark_jobs.jobs.resolve_quotas import resolve_quotas

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs import report
-from spark_jobs.jobs.read_logs import UNREADABLE_FILE
+from spark_jobs.ingest.lines.line_reader import Reason
+from spark_jobs.ingest.read_logs import UNREADABLE_FILE
 from spark_jobs.judge import verdicts
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.report.evidence import evidence_items
-from spark_jobs.request_log.line_reader import Reason
 from spark_jobs.warehouse.tables import FINDING_KINDS as KINDS
 from spark_jobs.warehouse.tables import VERDICTS
 from spark_jobs.wording import wording

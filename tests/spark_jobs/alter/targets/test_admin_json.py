@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from spark_jobs.alter.render import render
-from spark_jobs.request_log.message_definition import Field, message_definitions
+from spark_jobs.ingest.messages.message_definition import Field, message_definitions
 from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.alter.fixed_alterations import (
     ALTERATIONS,

@@ -1,0 +1,204 @@
+"""Finding the files of an archive: request logs by broker, and what lies beside them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.ingest.archive_files import archive_files
+from spark_jobs.ingest.text_file import read_small_text
+from spark_jobs.warehouse.warehouse import checked_cluster
+
+REQUEST_LOG = "kafka-request.log"
+SERVER_LOG = "server.log"
+VERSION = "kafka-version.txt"
+_PROPERTIES, _JOURNAL = "server.properties", "quota_changes.txt"
+_SNAPSHOT = "quota-snapshot"
+_METRICS = re.compile(r"^broker-metrics.*\.json(\.gz|\.zst)?$")
+_BROKER = re.compile(r"^broker=([0-9]+)$")
+_BROKER_ID_MAX = (1 << 31) - 1
+_CLUSTER = re.compile(r"^cluster=(.+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One log file, as it was when the archive was listed.
+
+    ``broker_id`` is None where the path does not say it.
+    """
+
+    path: Path
+    source_file: str
+    broker_id: int | None
+    size_bytes: int
+    modified_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The files of one cluster in an archive folder."""
+
+    root: Path
+    cluster: str
+    request_logs: tuple[LogFile, ...]
+    server_logs: tuple[LogFile, ...]
+    properties: Mapping[int, Path]
+    snapshots: tuple[Path, ...]
+    journals: tuple[Path, ...]
+    metrics: tuple[Path, ...]
+    kafka_version: str | None
+
+
+def clusters_of(archive: Path) -> tuple[str, ...]:
+    """Return the names of the ``cluster=<name>`` folders of an archive, in order."""
+    _check_folder(archive)
+    names = (m[1] for p in archive.iterdir() if p.is_dir() and (m := _CLUSTER.match(p.name)))
+    return tuple(sorted(names))
+
+
+def find_archive(archive: Path, cluster: str) -> Archive:
+    """Return the files of ``cluster``: below ``cluster=<name>/`` where such folders exist.
+
+    Raises BadInputError where the folder is missing or holds no request log.
+    """
+    found = list_archive(archive, cluster)
+    if not found.request_logs:
+        raise BadInputError(
+            f"No request log found under {found.root}: expected files named "
+            f"broker=<id>/…/{REQUEST_LOG}* (plain, .gz or .zst). Check the path, or turn on the "
+            "broker's logger kafka.request.logger at DEBUG."
+        )
+    return found
+
+
+def list_archive(archive: Path, cluster: str) -> Archive:
+    """Return the files of ``cluster`` as :func:`find_archive` does, be there request logs or none.
+
+    Raises BadInputError where the folder is missing.
+    """
+    clusters = clusters_of(archive)
+    root = archive / f"cluster={cluster}" if cluster in clusters else archive
+    if clusters and cluster not in clusters:
+        raise BadInputError(
+            f"{archive} holds the clusters {', '.join(clusters)}, but not {cluster!r}. "
+            "Choose one with --cluster."
+        )
+    files = _files_of(archive, root)
+    version = next((p for p in files if p.name == VERSION), None)
+    return Archive(
+        root=root,
+        cluster=cluster,
+        request_logs=tuple(_log_file(p, archive) for p in files if _is_log(p, REQUEST_LOG)),
+        server_logs=tuple(_log_file(p, archive) for p in files if _is_log(p, SERVER_LOG)),
+        properties={
+            broker: p
+            for p in files
+            if p.name == _PROPERTIES and (broker := _broker_of(p)) is not None
+        },
+        snapshots=tuple(p for p in files if p.name.startswith(_SNAPSHOT)),
+        journals=tuple(p for p in files if p.name == _JOURNAL),
+        metrics=tuple(p for p in files if _METRICS.match(p.name)),
+        kafka_version=read_small_text(version).strip() if version else None,
+    )
+
+
+def ignored_files(archive: Path, cluster: str) -> list[str]:
+    """Return the names of the files of ``cluster`` that nothing looks at, below the archive."""
+    root = archive / f"cluster={cluster}" if cluster in clusters_of(archive) else archive
+    return sorted(
+        names[0].relative_to(archive).as_posix()
+        for names in archive_files(archive, _is_read)
+        if names[0].is_relative_to(root) and not any(_is_read(name.name) for name in names)
+    )
+
+
+def listener_brokers(options: list[str]) -> dict[str, int]:
+    """Return listener address → broker id from options like ``10.0.0.5:9092=3``.
+
+    Raises BadInputError naming the option that does not read so.
+    """
+    brokers: dict[str, int] = {}
+    for option in options:
+        address, separator, broker = option.rpartition("=")
+        if not separator or ":" not in address or not broker.isdigit():
+            raise BadInputError(
+                f"--listener {option!r} is not of the form host:port=<broker id>, "
+                "for example 10.0.0.5:9092=3."
+            )
+        brokers[address] = int(broker)
+    return brokers
+
+
+def _check_folder(archive: Path) -> None:
+    if not archive.is_dir():
+        raise BadInputError(
+            f"{archive} is not a folder. Expected an archive folder with "
+            f"[cluster=<name>/]broker=<id>/…/{REQUEST_LOG}* below it."
+        )
+
+
+def _files_of(archive: Path, root: Path) -> list[Path]:
+    """Return a name below ``root`` of each file there is one of, the same file once.
+
+    Of several names the one that tells the broker is taken.
+    """
+    files = []
+    for names in archive_files(archive, _is_read):
+        below = [n for n in names if n.is_relative_to(root) and _is_read(n.name)]
+        of_broker = (n for n in below if _broker_of(n.relative_to(archive)) is not None)
+        if below:
+            files.append(next(of_broker, below[0]))
+    return sorted(files)
+
+
+def _is_read(name: str) -> bool:
+    """Return whether a file of this name is looked at; all others are ignored."""
+    return (
+        _is_log(Path(name), REQUEST_LOG)
+        or _is_log(Path(name), SERVER_LOG)
+        or (name in {_PROPERTIES, VERSION, _JOURNAL} or name.startswith(_SNAPSHOT))
+        or _METRICS.match(name) is not None
+    )
+
+
+def _is_log(path: Path, stem: str) -> bool:
+    return path.name.startswith(stem) and not path.name.endswith((".tmp", ".swp", ".md5"))
+
+
+def _broker_of(path: Path) -> int | None:
+    for part in path.parts:
+        if found := _BROKER.match(part):
+            if len(found[1]) > 10 or int(found[1]) > _BROKER_ID_MAX:
+                raise BadInputError(
+                    f"{path}: {part} is no broker's folder, ids of brokers are up to "
+                    f"{_BROKER_ID_MAX}. Rename it."
+                )
+            return int(found[1])
+    return None
+
+
+def _log_file(path: Path, archive: Path) -> LogFile:
+    relative = path.relative_to(archive)
+    # A name of other bytes than UTF-8 is no text that a table holds.
+    source_file = os.fsencode(relative.as_posix()).decode("utf-8", "backslashreplace")
+    now = path.stat()
+    return LogFile(path, source_file, _broker_of(relative), now.st_size, now.st_mtime_ns)
+
+
+def choose_cluster(archive: Path, cluster: str | None) -> str:
+    """Return the cluster to work on: as asked, else the archive's only one, else ``default``.
+
+    Raises BadInputError where there are several, or the name is none.
+    """
+    if cluster is not None:
+        return checked_cluster(cluster)
+    clusters = clusters_of(archive)
+    if len(clusters) > 1:
+        raise BadInputError(
+            f"{archive} holds the clusters {', '.join(clusters)}: choose one with --cluster."
+        )
+    return checked_cluster(clusters[0]) if clusters else "default"

@@ -1,0 +1,204 @@
+"""The ordinary lines of a block, read in one pass, as Arrow columns of ``tables.REQUESTS``.
+
+Ordinary is what :mod:`spark_jobs.ingest.fast_lines.line_kernel` reads, at a minute that clocks showed
+once, of a broker that is known. The rest is left to the reader of single lines, in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.ingest.fast_lines import line_layout as at
+from spark_jobs.ingest.fast_lines.line_kernel import Int32s, LineColumns, read_lines
+from spark_jobs.ingest.fast_lines.line_scan import Bytes, Int64s
+from spark_jobs.ingest.fast_lines.line_tables import line_tables
+from spark_jobs.ingest.fast_lines.line_walk import NO_TEXT
+from spark_jobs.ingest.fast_lines.ordinary_columns import (
+    Bools,
+    array,
+    from_messages,
+    from_numbers,
+    from_texts,
+    last,
+    texts_of,
+)
+from spark_jobs.ingest.lines.line_time import LineClock
+from spark_jobs.ingest.lines.record_time import BY_REMOTE_TIME, ReplicaWaits, WaitingProduces
+from spark_jobs.warehouse.tables import REQUESTS
+
+_ALL_REPLICAS = -1
+_ITEM_BYTES_MIN = 8
+"""A topic and an error code take more of their line than that."""
+_LINE_END = ord("\n")
+_SLOTS = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class OrdinaryLines:
+    """What was read of a block, row by row in the order of the lines, and which lines were not.
+
+    ``starts`` says where each line begins, and at last where the block ends.
+    """
+
+    starts: Int64s
+    left_lines: Int64s
+    log_time_ms: Int64s
+    produces: WaitingProduces
+    _numbers: Int64s
+    _broker_ids: Int32s
+    _columns: LineColumns
+    _texts: pa.StringArray
+
+    @property
+    def lines(self) -> Int64s:
+        """Return the number of each row's line, counted from 0."""
+        return self._numbers[:, at.LINE]
+
+    def batch(self, source_file: str, first_line: int) -> pa.RecordBatch:
+        """Return the rows, once ``produces`` has been learned from."""
+        numbers, texts, found = self._numbers, self._texts, self._columns
+        rows = len(numbers)
+        columns = {
+            **from_numbers(numbers, self.log_time_ms, self.produces.waited),
+            **from_texts(texts, found.texts[:rows]),
+            **from_messages(numbers, texts, found.topic_texts, found.topic_bytes, found.errors),
+            "log_time_ms": array(self.log_time_ms, pa.int64()),
+            "broker_id": array(self._broker_ids, pa.int32()),
+            "source_file": pa.repeat(source_file, rows),
+            "source_line": array(self.lines + first_line, pa.int64()),
+        }
+        return pa.RecordBatch.from_arrays([columns[f.name] for f in REQUESTS], schema=REQUESTS)
+
+
+def read_ordinary(
+    data: bytes,
+    broker_id: int | None,
+    listener_brokers: Mapping[str, int],
+    clock: LineClock,
+    waits: ReplicaWaits,
+) -> OrdinaryLines | None:
+    """Return what ``data``, which ends with a line end, holds of ordinary lines.
+
+    None where a minute is no plain one or a broker is not known: then every line is one for the
+    reader of single lines. Neither ``clock`` nor ``waits`` has learned from a line yet.
+    """
+    block = np.frombuffer(data, np.uint8)
+    columns = _room(block)
+    lines, rows, n_texts = read_lines(block, _stops(_is_utf8(data)), line_tables(), columns)
+    assert lines == len(columns.is_read), (lines, len(columns.is_read))
+    columns.starts[lines] = len(data)
+    numbers = np.asfortranarray(columns.numbers[:rows])
+    log_time_ms = _times_ms(numbers, clock)
+    texts = texts_of(block, columns.spans[:n_texts])
+    broker_ids = _broker_ids(broker_id, listener_brokers, texts, columns.texts[:rows])
+    if log_time_ms is None or broker_ids is None:
+        return None
+    ends = numbers[:, at.TOPICS_END]
+    is_asked = numbers[:, at.ACKS] == _ALL_REPLICAS
+    named = columns.topic_texts[: last(ends)]
+    produces = WaitingProduces(
+        is_asked,
+        numbers[:, at.REMOTE_US],
+        _topic_numbers(named, is_asked, ends, texts, waits),
+        ends,
+        np.full(rows, BY_REMOTE_TIME, np.int8),
+    )
+    return OrdinaryLines(
+        columns.starts,
+        np.flatnonzero(~columns.is_read),
+        log_time_ms,
+        produces,
+        numbers,
+        broker_ids,
+        columns,
+        texts,
+    )
+
+
+def _room(block: Bytes) -> LineColumns:
+    lines = int(np.count_nonzero(block == _LINE_END))
+    items = len(block) // _ITEM_BYTES_MIN + 1
+    return LineColumns(
+        starts=np.empty(lines + 1, np.int64),
+        is_read=np.zeros(lines, np.bool_),
+        numbers=np.empty((lines, at.NUMBERS), np.int64),
+        texts=np.empty((lines, at.TEXTS), np.int32),
+        topic_texts=np.empty(items, np.int32),
+        topic_bytes=np.empty(items, np.int64),
+        errors=np.empty(items, np.int16),
+        spans=np.empty((lines * at.TEXTS + items, 2), np.int64),
+        slots=np.full(_SLOTS, NO_TEXT, np.int32),
+    )
+
+
+@cache
+def _stops(is_utf8: bool) -> Bytes:
+    """Return which bytes end a plain string, or may: the marker has a blank."""
+    stops = np.zeros(256, np.uint8)
+    stops[:0x21] = stops[[ord('"'), ord("\\")]] = 1
+    if not is_utf8:
+        stops[0x80:] = 1
+    return stops
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _times_ms(numbers: Int64s, clock: LineClock) -> Int64s | None:
+    minutes = numbers[:, at.MINUTE]
+    begins = np.flatnonzero(np.diff(minutes, prepend=-1))
+    moments = [clock.plain_minute_ms(minute) for minute in minutes[begins].tolist()]
+    if None in moments:
+        return None
+    runs = np.diff(begins, append=len(minutes))
+    found: Int64s = np.repeat(np.array(moments, np.int64), runs) + numbers[:, at.WITHIN_MS]
+    return found
+
+
+def _broker_ids(
+    broker_id: int | None,
+    listener_brokers: Mapping[str, int],
+    texts: pa.StringArray,
+    columns: Int32s,
+) -> Int32s | None:
+    if broker_id is not None:
+        return np.full(len(columns), broker_id, np.int32)
+    connections, rows = np.unique(columns[:, at.CONNECTION], return_inverse=True)
+    addresses = [
+        c.partition("-")[0] for c in texts.take(array(connections, pa.int32())).to_pylist()
+    ]
+    if not listener_brokers.keys() >= set(addresses):
+        return None
+    known: Int32s = np.array([listener_brokers[a] for a in addresses], np.int32)[rows]
+    return known
+
+
+def _topic_numbers(
+    named: Int32s,
+    is_asked: Bools,
+    ends: Int64s,
+    texts: pa.StringArray,
+    waits: ReplicaWaits,
+) -> Int64s:
+    """Return the number in ``waits`` of each topic of an acks=-1 produce, -1 for any other."""
+    found = np.full(len(named), NO_TEXT, np.int64)
+    asked = np.repeat(is_asked, np.diff(ends, prepend=0)) & (named != NO_TEXT)
+    known = np.zeros(len(texts), np.int64)
+    used = np.zeros(len(texts), np.bool_)
+    used[named[asked]] = True
+    numbers = np.flatnonzero(used)
+    known[numbers] = [waits.number(t) for t in texts.take(array(numbers, pa.int64())).to_pylist()]
+    found[asked] = known[named[asked]]
+    return found

@@ -1,0 +1,187 @@
+"""Step ingest_requests: an archive → requests, quota_events, brokers, files and more tables."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from spark_jobs.ingest.archive import Archive
+from spark_jobs.ingest.broker_facts import broker_facts
+from spark_jobs.ingest.broker_starts import write_server_log_tables
+from spark_jobs.ingest.file_report import FileReport
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.ingest.ingested_files import (
+    audited_days,
+    check_conservation,
+    file_rows,
+    publish_parts,
+)
+from spark_jobs.ingest.lines.chunk import LogOptions
+from spark_jobs.ingest.log_gaps import loss_sentences, write_log_gaps
+from spark_jobs.ingest.read_files import check_none_refused, read_archived, warnings_of
+from spark_jobs.ingest.read_logs import ReadTask
+from spark_jobs.ingest.read_quota_sources import known_quotas
+from spark_jobs.ingest.same_lines import counted_once, same_lines_sentences
+from spark_jobs.settings import IngestSettings
+from spark_jobs.spark.on_workers import on_workers
+from spark_jobs.warehouse.interval import AHEAD_MS
+from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.places import remove_folder
+from spark_jobs.warehouse.table_versions import begin_draft
+from spark_jobs.warehouse.tables import BROKERS, FILES, QUOTA_EVENTS
+from spark_jobs.warehouse.utc_days import DAY_MS, day_number
+from spark_jobs.warehouse.warehouse import RunScope
+
+
+@dataclass(frozen=True, slots=True)
+class IngestReport:
+    """What an ingest read, for people."""
+
+    scopes: tuple[RunScope, ...]  # of the days written, in order
+    files: int
+    lines_read: int
+    requests: int
+    quarantined: int
+    brokers: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def days(self) -> tuple[dt.date, ...]:
+        """Return the days written, in order."""
+        return tuple(scope.day for scope in self.scopes)
+
+    def sentence(self) -> str:
+        """Return the ingest in one line, and one for each warning."""
+        return (
+            f"ingested {self.requests:,} requests of {self.lines_read:,} lines in {self.files} "
+            f"files ({self.quarantined:,} quarantined), days {', '.join(map(str, self.days))}; "
+            + "; ".join(self.brokers)
+            + "".join(f"\nwarning: {warning}" for warning in self.warnings)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArchive:
+    """What was read of every file, the days written, and the rows of the table ``files``."""
+
+    reports: list[FileReport]
+    scopes: list[RunScope]
+    files: list[dict[str, Any]]
+
+
+def ingest_requests(
+    spark: SparkSession,
+    archive: Archive,
+    warehouse: Path,
+    day: dt.date | None,
+    options: IngestOptions,
+    run: str | None = None,
+) -> IngestReport:
+    """Write the ingested tables of ``day``, or of every day the archive holds.
+
+    They are the beginning of ``run``, which somebody has to publish; without one they are
+    published at once. Raises BadInputError where there is nothing to audit, AuditFailedError where
+    the lines written are not the lines read.
+    """
+    read = read_archive(spark, archive, warehouse, day, options, run)
+    reports, scopes, files = read.reports, read.scopes, read.files
+    broker_ids = sorted({broker_id for report in reports for broker_id in report.broker_ids})
+    first_ms = min(r.first_request_ms for r in reports if r.first_request_ms is not None)
+    alterations = [row for report in reports for row in report.alterations]
+    facts = broker_facts(archive, options, broker_ids)
+    known = known_quotas(archive, options, alterations, broker_ids, first_ms)
+    for scope in scopes:
+        # A replay looks ahead so far.
+        end_ms = (day_number(scope.day) + 1) * DAY_MS + AHEAD_MS
+        events = [e for e in known.rows if e["earliest_ms"] < end_ms]
+        of_day = [f for f in files if f["date"] == scope.day]
+        write_local(pa.Table.from_pylist(of_day, FILES), "files", scope)
+        write_local(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
+        write_local(pa.Table.from_pylist(facts, BROKERS), "brokers", scope)
+    write_server_log_tables(spark, scopes, known.server_logs)
+    return IngestReport(
+        scopes=tuple(scopes),
+        files=len({f["source_file"] for f in files}),
+        lines_read=sum({f["source_file"]: f["lines_read"] for f in files}.values()),
+        requests=sum(f["requests"] for f in files),
+        quarantined=sum(f["quarantined"] for f in files),
+        warnings=(
+            *warnings_of(reports),
+            *same_lines_sentences(reports),
+            *known.warnings,
+            *_losses(spark, scopes, files),
+        ),
+        brokers=tuple(
+            f"broker {f['broker_id']}: {f['version'] or 'version unknown'} ({f['version_source']})"
+            for f in facts
+        ),
+    )
+
+
+def read_archive(
+    spark: SparkSession,
+    archive: Archive,
+    warehouse: Path,
+    day: dt.date | None,
+    options: IngestOptions,
+    run: str | None = None,
+) -> ReadArchive:
+    """Write ``requests`` and ``quarantine`` of ``day``, or of every day the archive holds.
+
+    ``run`` and what is raised are as :func:`ingest_requests` does.
+    """
+    folder = warehouse / f".staged-{uuid.uuid4().hex}"
+    folder.mkdir(parents=True)
+    try:
+        reports = _read(spark, archive, options, folder, day)
+        check_none_refused(reports)
+        reports = counted_once(reports)
+        days = audited_days(reports, archive, day)
+        files = file_rows(reports, days)
+        check_conservation(reports, files, days)
+        scopes = [RunScope(warehouse, archive.cluster, one_day) for one_day in days]
+        if run is not None:
+            scopes = [begin_draft(scope, run) for scope in scopes]
+        publish_parts(reports, scopes)
+    finally:
+        remove_folder(folder)
+    return ReadArchive(reports, scopes, files)
+
+
+def _losses(
+    spark: SparkSession, scopes: Sequence[RunScope], files: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield what a person should know of requests that are missing from the log, day by day."""
+    for scope in scopes:
+        requests = sum(f["requests"] for f in files if f["date"] == scope.day)
+        for sentence in loss_sentences(write_log_gaps(spark, scope), requests):
+            yield f"{scope.day}: {sentence}"
+
+
+def _read(
+    spark: SparkSession,
+    archive: Archive,
+    options: IngestOptions,
+    folder: Path,
+    day: dt.date | None,
+) -> list[FileReport]:
+    """Return every file's report; one task a file, the largest first."""
+    log_options = LogOptions(
+        timezone=options.timezone,
+        prefix=options.prefix,
+        listener_brokers=dict(options.listener_brokers),
+    )
+    ratio_max = IngestSettings().unpacked_ratio_max
+    task = ReadTask(log_options, folder, None if day is None else day_number(day), ratio_max)
+    logs = sorted(archive.request_logs, key=lambda log: -log.size_bytes)
+    logs = [replace(log, path=log.path.absolute()) for log in logs]
+    read = partial(read_archived, task=task)
+    return on_workers(spark, logs, read, read=archive.root.absolute(), written=folder)

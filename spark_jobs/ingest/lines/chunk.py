@@ -1,0 +1,229 @@
+"""A block of whole log lines → Arrow batches of requests and quarantined lines, all lines counted.
+
+Pure: what must outlive a block (a joined line's begin, the clock's place in the repeated hour) is
+in :class:`ChunkState`, which is handed from block to block of one file.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.ingest.fast_lines.ordinary_lines import OrdinaryLines, read_ordinary
+from spark_jobs.ingest.lines.envelope import JOINED_BYTES_MAX, EnvelopeState, unwrap
+from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_request
+from spark_jobs.ingest.lines.line_time import STAMP, LineClock
+from spark_jobs.ingest.lines.record_time import ReplicaWaits
+from spark_jobs.ingest.lines.request_columns import (
+    in_order,
+    quarantine_batch,
+    request_batch,
+    request_row,
+)
+from spark_jobs.ingest.lines.text_version import BrokerVersion
+
+LINE_BYTES_MAX = JOINED_BYTES_MAX - 1
+"""A longer line is not read. The log holds no record, so a request of 100 MB has a short line."""
+QUARANTINED_TEXT_MAX = 500
+"""So many characters of a quarantined line are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """How an archive's lines are to be read; the prefix is a regular expression."""
+
+    timezone: str
+    prefix: str | None
+    listener_brokers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LineSource:
+    """Where a block comes from: its file, its broker (None: not in the path), its first line."""
+
+    source_file: str
+    broker_id: int | None
+    first_line: int
+
+
+@dataclass(slots=True)
+class ChunkState:
+    """What one block of a file leaves to the next."""
+
+    clock: LineClock | None = None
+    envelope: EnvelopeState = field(default_factory=EnvelopeState)
+    is_after_other: bool = False
+    last_time_ms: int | None = None
+    waits: ReplicaWaits = field(default_factory=ReplicaWaits)
+    version: BrokerVersion = field(default_factory=BrokerVersion)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChunk:
+    """What a block holds: ``lines_read`` = requests + quarantine + ``other``."""
+
+    requests: pa.RecordBatch
+    quarantine: pa.RecordBatch
+    lines_read: int
+    other: int
+
+
+def parse_chunk(
+    data: bytes, source: LineSource, options: LogOptions, state: ChunkState, *, is_last: bool
+) -> tuple[ParsedChunk, ChunkState]:
+    """Return what ``data`` (whole lines) holds and the state for the next block of the file.
+
+    ``is_last`` ends the file: what still waits for its continuation is quarantined.
+    """
+    reader = _reader(source, options, state)
+    whole = data if data.endswith(b"\n") or not data else data + b"\n"
+    found = None
+    if options.prefix is None and whole:
+        found = read_ordinary(
+            whole, source.broker_id, options.listener_brokers, reader.clock, state.waits
+        )
+    # One byte more is the line's end.
+    if found is None or np.diff(found.starts).max(initial=0) > LINE_BYTES_MAX + 1:
+        return parse_line_by_line(data, source, options, state, is_last=is_last)
+    row = 0
+    for line in found.left_lines.tolist():
+        row = _pass_by(found, row, line, state, reader.clock)
+        begin, end = found.starts[line : line + 2].tolist()
+        reader.read(whole[begin : end - 1], source.first_line + line)
+    lines_read = len(found.starts) - 1
+    _pass_by(found, row, lines_read, state, reader.clock)
+    if is_last:
+        reader.end()
+    ordinary = found.batch(source.source_file, source.first_line)
+    return reader.parsed(lines_read, ordinary), state
+
+
+def parse_line_by_line(
+    data: bytes, source: LineSource, options: LogOptions, state: ChunkState, *, is_last: bool
+) -> tuple[ParsedChunk, ChunkState]:
+    """Return what :func:`parse_chunk` returns, every line read alone: its reference."""
+    reader = _reader(source, options, state)
+    lines = data.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    for number, raw in enumerate(lines, start=source.first_line):
+        reader.read(raw, number)
+    if is_last:
+        reader.end()
+    return reader.parsed(len(lines)), state
+
+
+def _pass_by(found: OrdinaryLines, row: int, line: int, state: ChunkState, clock: LineClock) -> int:
+    """Leave in ``state`` what the ordinary lines from ``row`` to before ``line`` leave.
+
+    Returns the first row behind them.
+    """
+    end = int(np.searchsorted(found.lines, line))
+    if end > row:
+        state.waits.learn(found.produces, row, end)
+        clock.pass_by(int(found.log_time_ms[end - 1]))
+        state.is_after_other = False
+    return end
+
+
+def _reader(source: LineSource, options: LogOptions, state: ChunkState) -> _Reader:
+    if state.clock is None:
+        state.clock = LineClock(zoneinfo.ZoneInfo(options.timezone))
+    return _Reader(source, options, state, state.clock)
+
+
+class _Reader:
+    """Gathers the rows of one block."""
+
+    def __init__(
+        self, source: LineSource, options: LogOptions, state: ChunkState, clock: LineClock
+    ) -> None:
+        self._source, self._options, self._state = source, options, state
+        self._prefix = re.compile(options.prefix.encode()) if options.prefix else None
+        self._requests: list[tuple[object, ...]] = []
+        self._quarantine: list[tuple[object, ...]] = []
+        self._other = 0
+        self.clock = clock
+
+    def read(self, raw: bytes, number: int) -> None:
+        """Take one line of the file into account."""
+        text = unwrap(raw, self._state.envelope, self._prefix)
+        if text is None:  # its end is on a later line, which then counts as the request
+            self._other += 1
+            return
+        if len(text) > LINE_BYTES_MAX:
+            self._too_long(text, number)
+            return
+        stamp = STAMP.match(text)
+        if stamp is None:
+            self._without_stamp(text, number)
+            return
+        time_ms = self.clock.epoch_ms(stamp[1])
+        found = read_request(text) if time_ms is not None else Reason.BAD_TIME
+        if isinstance(found, LoggedRequest) and found.clue is not None:
+            self._state.version.take(found.clue)
+            if self._state.version.is_before_2_0:
+                found = Reason.BEFORE_2_0
+        if isinstance(found, LoggedRequest):
+            assert time_ms is not None
+            self._request(found, time_ms, text, number)
+        elif found is None:
+            self._other += 1
+        else:
+            self._set_aside(found, text, number, time_ms)
+        self._state.is_after_other = found is None
+
+    def end(self) -> None:
+        """Quarantine the joined line whose end never came; its parts were counted as other."""
+        for text in self._state.envelope.unfinished():
+            self._other -= 1
+            self._set_aside(Reason.CUT, text, self._source.first_line, None)
+
+    def parsed(self, lines_read: int, ordinary: pa.RecordBatch | None = None) -> ParsedChunk:
+        """Return everything read, ``ordinary`` requests among it."""
+        requests = request_batch(self._requests)
+        return ParsedChunk(
+            requests=requests if ordinary is None else in_order(ordinary, requests),
+            quarantine=quarantine_batch(self._quarantine),
+            lines_read=lines_read,
+            other=self._other,
+        )
+
+    def _too_long(self, text: bytes, number: int) -> None:
+        stamp = STAMP.match(text)
+        time_ms = self.clock.epoch_ms(stamp[1]) if stamp else None
+        self._set_aside(Reason.TOO_LONG, text, number, time_ms)
+        self._state.is_after_other = False
+
+    def _without_stamp(self, text: bytes, number: int) -> None:
+        # A stack trace follows the line of another logger that it belongs to.
+        if not text.strip() or self._state.is_after_other:
+            self._other += 1
+        else:
+            self._set_aside(Reason.FOREIGN, text, number, None)
+
+    def _request(self, found: LoggedRequest, time_ms: int, text: bytes, number: int) -> None:
+        broker_id = self._source.broker_id
+        if broker_id is None:
+            broker_id = self._options.listener_brokers.get(found.line.local_address)
+        if broker_id is None:
+            self._set_aside(Reason.UNKNOWN_BROKER, text, number, time_ms)
+            return
+        file = self._source.source_file
+        self._requests.append(
+            request_row(
+                found.line, found.fields, broker_id, time_ms, file, number, self._state.waits
+            )
+        )
+
+    def _set_aside(self, reason: Reason, text: bytes, number: int, time_ms: int | None) -> None:
+        kept = text[: 4 * QUARANTINED_TEXT_MAX].decode("utf-8", "replace")[:QUARANTINED_TEXT_MAX]
+        source = self._source
+        self._quarantine.append(
+            (source.broker_id, time_ms, source.source_file, number, str(reason), kept)
+        )

@@ -1,0 +1,172 @@
+"""Workers' side of an ingest: one log file → Parquet files of its requests and quarantined lines.
+
+Rows go from Arrow straight into Parquet; only counts, and the few requests that alter quotas,
+travel to the driver.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from spark_jobs.ingest.archive import LogFile
+from spark_jobs.ingest.day_digests import DayDigests, rows_by_day
+from spark_jobs.ingest.file_report import (
+    QUARANTINE_TABLE,
+    REQUESTS_TABLE,
+    Count,
+    FileReport,
+)
+from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
+from spark_jobs.ingest.log_stream import UNPACKED_RATIO_MAX, TruncatedFileError, line_blocks
+from spark_jobs.ingest.part_writer import PartWriter
+from spark_jobs.warehouse.interval import AHEAD_MS
+from spark_jobs.warehouse.tables import QUARANTINE
+from spark_jobs.warehouse.utc_days import DAY_MS
+
+UNREADABLE_FILE = "unreadable_file"
+UNDATED_ROWS_MAX = 65_536
+"""More lines than these do not wait for the first that has a day; they are the archive's first's.
+"""
+ALTERATION_COLUMNS = (
+    "broker_id", "log_time_ms", "client_id", "correlation_id", "is_forwarded",
+    "quota_alterations", "validate_only", "error_codes", "remote_time_us",
+    "response_queue_time_us", "send_time_us", "source_file", "source_line",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """How to read files, where to stage their rows, and of which UTC day number (None: all).
+
+    Of the day after, its first minutes are staged too: they tell of the last throttles.
+    A file that unpacks to more than ``unpacked_ratio_max`` times its size is refused.
+    """
+
+    options: LogOptions
+    folder: Path
+    day: int | None
+    unpacked_ratio_max: int = UNPACKED_RATIO_MAX
+
+
+def read_log_file(log: LogFile, task: ReadTask) -> FileReport:
+    """Return the report of one file, whose rows of the day asked for were written as Parquet."""
+    reader = _FileReader(log, task)
+    state = ChunkState()
+    digest = xxhash.xxh3_128()
+    blocks = line_blocks(log.path, ratio_max=task.unpacked_ratio_max)
+    while True:
+        try:
+            data = next(blocks, None)
+        except TruncatedFileError as error:
+            reader.cut(str(error))
+            break
+        digest.update(data or b"")
+        source = LineSource(log.source_file, log.broker_id, reader.report.lines_read + 1)
+        parsed, state = parse_chunk(data or b"", source, task.options, state, is_last=data is None)
+        reader.report.lines_read += parsed.lines_read
+        reader.report.other += parsed.other
+        reader.take_requests(parsed.requests)
+        reader.take_quarantine(parsed.quarantine)
+        if data is None:
+            break
+    reader.report.digest = digest.hexdigest()
+    return reader.close()
+
+
+class _FileReader:
+    """Counts and writes the rows of one file, day by day."""
+
+    def __init__(self, log: LogFile, task: ReadTask) -> None:
+        self.report = FileReport(log.source_file, log.broker_id, log.size_bytes)
+        self._task = task
+        self._writer = PartWriter(task.folder)
+        self._counts: Counter[tuple[str, int | None, str | None]] = Counter()
+        self._digests = DayDigests()
+        self._broker_ids: set[int] = set()
+        self._undated: list[pa.RecordBatch] = []
+        self._last_day: int | None = None
+
+    def take_requests(self, rows: pa.RecordBatch) -> None:
+        """Take a block's requests."""
+        if not len(rows):
+            return
+        for day, of_day in rows_by_day(rows):
+            self._counts[REQUESTS_TABLE, day, None] += len(of_day)
+            self._digests.take(day, of_day)
+            self._write(REQUESTS_TABLE, day, of_day)
+        self._last_day = rows["log_time_ms"][-1].as_py() // DAY_MS
+        self._broker_ids |= set(pc.unique(rows["broker_id"]).to_pylist())
+        first_ms = pc.min(rows["log_time_ms"]).as_py()
+        known_ms = self.report.first_request_ms
+        self.report.first_request_ms = first_ms if known_ms is None else min(known_ms, first_ms)
+        altering = rows.filter(
+            pc.greater(pc.fill_null(pc.list_value_length(rows["quota_alterations"]), 0), 0)
+        )
+        self.report.alterations += altering.select(list(ALTERATION_COLUMNS)).to_pylist()
+
+    def take_quarantine(self, rows: pa.RecordBatch) -> None:
+        """Take a block's quarantined lines; one without a time belongs to the day around it."""
+        if not len(rows):
+            return
+        if self._last_day is None and rows["log_time_ms"].null_count:
+            self._undated.append(rows)
+            if sum(map(len, self._undated)) >= UNDATED_ROWS_MAX:
+                self._date_undated()
+            return
+        self._date_and_write(rows)
+
+    def cut(self, why: str) -> None:
+        """Count the unreadable rest of the file as one quarantined line."""
+        self.report.lines_read += 1
+        row = {
+            "broker_id": self.report.broker_id,
+            "log_time_ms": None,
+            "source_file": self.report.source_file,
+            "source_line": self.report.lines_read,
+            "reason": UNREADABLE_FILE,
+            "text": f"the file ends early: {why}",
+        }
+        self.take_quarantine(pa.RecordBatch.from_pylist([row], schema=QUARANTINE))
+
+    def close(self) -> FileReport:
+        """Return the finished report."""
+        self._date_undated()
+        self.report.parts = self._writer.close()
+        self.report.day_digests = self._digests.found()
+        self.report.broker_ids = sorted(self._broker_ids)
+        self.report.counts = [
+            Count(table, day, reason, rows) for (table, day, reason), rows in self._counts.items()
+        ]
+        return self.report
+
+    def _date_undated(self) -> None:
+        """Write the lines before the first request, as of its day; no day where there is none."""
+        for rows in self._undated:
+            self._date_and_write(rows)
+        self._undated.clear()
+
+    def _date_and_write(self, rows: pa.RecordBatch) -> None:
+        days = [
+            self._last_day if at_ms is None else at_ms // DAY_MS
+            for at_ms in rows["log_time_ms"].to_pylist()
+        ]
+        for day in sorted(set(days), key=str):
+            of_day = rows.filter(pa.array([d == day for d in days]))
+            for reason, count in Counter(of_day["reason"].to_pylist()).items():
+                self._counts[QUARANTINE_TABLE, day, reason] += count
+            self._write(QUARANTINE_TABLE, day, of_day)
+
+    def _write(self, table: str, day: int | None, rows: pa.RecordBatch) -> None:
+        asked = self._task.day
+        if asked is None or day is None or day == asked:
+            self._writer.add(table, day, rows)
+        elif table == REQUESTS_TABLE and day == asked + 1:
+            first_minutes = pc.less(rows["log_time_ms"], day * DAY_MS + AHEAD_MS)
+            if pc.any(first_minutes).as_py():
+                self._writer.add(table, day, rows.filter(first_minutes))
