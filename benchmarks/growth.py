@@ -30,7 +30,7 @@ from benchmarks.made_requests import make_warehouse
 from benchmarks.made_traffic import Traffic
 from benchmarks.process_tree import Taken
 from benchmarks.replay import replayed, warm_up
-from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.resolve.resolve_quotas import resolve_quotas
 
 SMALLEST = 200_000
 SIZES = (1_000_000, 5_000_000, 20_000_000)

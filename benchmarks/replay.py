@@ -27,7 +27,7 @@ from rich.table import Table
 from benchmarks.made_requests import make_warehouse
 from benchmarks.made_traffic import Traffic
 from benchmarks.process_tree import Taken, run
-from spark_jobs.jobs.resolve_quotas import resolve_quotas
+from spark_jobs.resolve.resolve_quotas import resolve_quotas
 
 REQUESTS = 20_000_000
 WARM_UP = Traffic(20_000, brokers=2)

@@ -140,7 +140,7 @@ def ingest(
 @app.command()
 def resolve(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Turn quota events into the timeline quota_changes: which value held from when to when."""
-    from spark_jobs.jobs.resolve_quotas import resolve_quotas
+    from spark_jobs.resolve.resolve_quotas import resolve_quotas
 
     typer.echo(resolve_quotas(_draft(warehouse, cluster, day)))
 
@@ -246,7 +246,7 @@ def which_quota(
     cluster: ClusterName = "default",
 ) -> None:
     """Answer which quota values held for a client, at which level, and since when."""
-    from spark_jobs.jobs.which_quota import print_which_quota
+    from spark_jobs.resolve.which_quota import print_which_quota
 
     print_which_quota(warehouse.absolute(), cluster, user, client_id, broker, at)
 

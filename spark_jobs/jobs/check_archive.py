@@ -36,10 +36,10 @@ from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.ingest.read_quota_sources import KnownQuotas, known_quotas
 from spark_jobs.ingest.text_file import read_small_text
 from spark_jobs.jobs.look_at_log import Looking, look_at_log
+from spark_jobs.resolve.timeline.enabled_levels import LevelRule
+from spark_jobs.resolve.timeline.intervals import quota_intervals
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.settings import IngestSettings
-from spark_jobs.timeline.enabled_levels import LevelRule
-from spark_jobs.timeline.intervals import quota_intervals
-from spark_jobs.timeline.resolution import QuotaTimeline
 
 SERVER_LOG_BYTES = 64 << 20
 """So many bytes of server logs, packed as they are, are read: each broker's first files."""

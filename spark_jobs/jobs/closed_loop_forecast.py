@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.ingest.lines.serving import CONTROLLER_APIS
-from spark_jobs.jobs.read_broker_log import read_starts
-from spark_jobs.jobs.resolve_quotas import read_changes
 from spark_jobs.lab.client_log import FETCHES, LoggedRequest
 from spark_jobs.lab.client_settings import ClientSettings
 from spark_jobs.lab.client_throttles import ClientThrottle, client_throttles
@@ -30,6 +28,8 @@ from spark_jobs.recommend.forecast import BrokerForecast, broker_forecast
 from spark_jobs.recommend.grouped import Aggregate, grouped
 from spark_jobs.recommend.sharing_clients import ClientKey, sharing_clients
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
+from spark_jobs.resolve.read_broker_log import read_starts
+from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.utc_days import DAY_MS, day_number
 from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
 

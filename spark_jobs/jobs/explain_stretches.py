@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from spark_jobs.jobs.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.jobs.read_lost_requests import read_lost_requests
-from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.judge.hypotheses import explain_stretch
 from spark_jobs.judge.stretch_findings import ExplainedStretch, explained_stretch
 from spark_jobs.judge.stretches import find_stretches
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.transforms.lost_requests import LostRequests
 from spark_jobs.transforms.other_states import (

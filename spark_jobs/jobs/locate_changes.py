@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_stream import RowGroup
 from spark_jobs.jobs.survey_requests import Survey
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.located_changes import REQUEST_COLUMNS, located_changes
 from spark_jobs.transforms.sensor_replay import BrokerRules
 from spark_jobs.warehouse.arrow_places import parquet_file

@@ -10,8 +10,6 @@ from pyspark.sql import functions as F
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.who_serves import controller_listeners, uses_zookeeper
-from spark_jobs.jobs.read_broker_log import read_starts
-from spark_jobs.jobs.resolve_quotas import read_changes
 from spark_jobs.lab.client_log import FETCHES
 from spark_jobs.lab.logged_brokers import broker_config, config_of_all
 from spark_jobs.lab.logged_changes import broker_starts, changes_until, quota_changes
@@ -19,6 +17,8 @@ from spark_jobs.lab.scenario import ScenarioPolicy
 from spark_jobs.policy.change import Change, QuotaChanged, TopicAdded
 from spark_jobs.policy.client_quotas import QUOTAS
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.resolve.read_broker_log import read_starts
+from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.publish_table import read_partition
 from spark_jobs.warehouse.utc_days import DAY_MS, day_number
 from spark_jobs.warehouse.warehouse import RunScope, read_table

@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.jobs.broker_rules import ProfileScore, rules_of
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks
-from spark_jobs.jobs.read_broker_log import read_broker_log
 from spark_jobs.jobs.replay_broker import DECIDE_ROWS
 from spark_jobs.jobs.survey_requests import Survey
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.resolve.broker_log import BrokerLog
+from spark_jobs.resolve.read_broker_log import read_broker_log
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.lane_settling import AsEstimated
 from spark_jobs.transforms.lane_states import LaneStates
 from spark_jobs.transforms.rate_lane import Decided, RateLane

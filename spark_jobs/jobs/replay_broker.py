@@ -16,8 +16,8 @@ from spark_jobs.align.events import Window
 from spark_jobs.jobs.broker_stream import RowGroup, request_chunks
 from spark_jobs.judge.verdicts import RATE_VERDICTS, Tolerances
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.transforms import lane_tables
-from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.lane_agreement import LaneAgreement
 from spark_jobs.transforms.lane_interval import LaneInterval
 from spark_jobs.transforms.lane_seconds import Columns, LaneSeconds, rate_rows

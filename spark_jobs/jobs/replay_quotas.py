@@ -18,16 +18,16 @@ from spark_jobs.jobs.day_edges import around_day, handed_on, interval_of, known_
 from spark_jobs.jobs.locate_changes import locate_changes
 from spark_jobs.jobs.mutation_lane import replay_mutations
 from spark_jobs.jobs.profile_scores import profile_scores
-from spark_jobs.jobs.read_broker_log import read_broker_log
 from spark_jobs.jobs.read_lost_requests import read_lost_requests
 from spark_jobs.jobs.replay_broker import ReplayTask, broker_shares, replay_broker
 from spark_jobs.jobs.request_lane import replay_request_quotas
-from spark_jobs.jobs.resolve_quotas import read_timeline
 from spark_jobs.jobs.state_digest import state_digest
 from spark_jobs.jobs.survey_requests import Survey, survey_requests
 from spark_jobs.jobs.topic_inventory import write_inventory
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.resolve.read_broker_log import read_broker_log
+from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.transforms.resolution_table import ResolutionTable

@@ -1,6 +1,6 @@
 """Which sensor a client is recorded on, and its bound, as the changes of quotas come in.
 
-The precedence is the audit's own (:mod:`spark_jobs.timeline.default_quota_callback`); here it
+The precedence is the audit's own (:mod:`spark_jobs.resolve.timeline.default_quota_callback`); here it
 follows the changes one by one instead of looking back over a day.
 """
 
@@ -15,13 +15,13 @@ from spark_jobs.ingest.quota_sources.events import QuotaEntity
 from spark_jobs.policy.change import BrokerStarted, Change, QuotaChanged
 from spark_jobs.policy.config_error import PolicyConfigError
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.timeline.default_quota_callback import (
+from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     enabled_level,
     quota_limit,
     quota_metric_tags,
 )
-from spark_jobs.timeline.enabled_levels import LevelRule
+from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 
 QUOTAS = "quotas"
 """Configuration key: a list of quotas that hold from the beginning.

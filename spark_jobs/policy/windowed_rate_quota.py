@@ -20,7 +20,7 @@ from spark_jobs.policy.sensors import SensorKey, Sensors
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile, profile_of_version
-from spark_jobs.timeline.enabled_levels import LevelRule
+from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 
 BROKER_VERSION = "broker.version"
 USES_ZOOKEEPER = "uses.zookeeper"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
-from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.transforms.lost_requests import LostRequests
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable, ResolvedRows
 from spark_jobs.warehouse.tables import BOOL, F64, I8, I16, I32, I64, STR

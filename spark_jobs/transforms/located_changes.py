@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from spark_jobs.align.changes import NO_SENSOR, ClientRequests, locate_changes
 from spark_jobs.align.events import EXACT, UP_TO, Events, Window
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.timeline.resolution import QuotaTimeline, Resolution
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 from spark_jobs.transforms.amounts import floats
 from spark_jobs.transforms.likely_time import likely_from_ms
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable

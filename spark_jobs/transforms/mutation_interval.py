@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from spark_jobs.judge.verdicts import Tolerances
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.transforms.aligned_amounts import align_amounts
 from spark_jobs.transforms.amounts import LINE_ORDER, RECORD_ORDER, SENSOR_COLUMNS
-from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.mutations import MutationLine, expand_mutations, follow_mutations
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_replay import (

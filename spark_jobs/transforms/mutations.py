@@ -21,8 +21,8 @@ from spark_jobs.quota.partition_inventory import (
 )
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD
+from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.transforms.amounts import AMOUNTS
-from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.mutation_lines import decided_lines
 from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.transforms.sensor_replay import EXPIRED_AFTER_MS

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.repeated import repeated
+from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.transforms.amounts import bools, floats
-from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
 from spark_jobs.transforms.likely_time import likely_from_ms
 from spark_jobs.transforms.lost_requests import LostRequests

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.timeline.resolution import QuotaTimeline, Resolution
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 
 # A row's place in the table is (client << 42 | time): 42 bits hold milliseconds until 2109.
 _TIME_BITS = 42

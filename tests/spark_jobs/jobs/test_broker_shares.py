@@ -26,9 +26,9 @@ from spark_jobs.jobs.replay_broker import (
     replay_broker,
 )
 from spark_jobs.jobs.replay_quotas import tolerances
-from spark_jobs.jobs.resolve_quotas import read_timeline, resolve_quotas
+from spark_jobs.resolve.broker_log import BrokerLog
+from spark_jobs.resolve.resolve_quotas import read_timeline, resolve_quotas
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.transforms.broker_log import BrokerLog
 from spark_jobs.transforms.request_lanes import ANSWER_COLUMNS
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.transforms.sensor_codes import Share

@@ -19,7 +19,6 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs import print_whatif
-from spark_jobs.jobs.resolve_quotas import resolve_quotas
 from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.jobs.whatif import whatif
 from spark_jobs.lab.mode import Mode
@@ -28,6 +27,7 @@ from spark_jobs.lab.replay import outcome_rows
 from spark_jobs.lab.scenario import ScenarioPolicy, read_scenario
 from spark_jobs.policy.catalogue import POLICIES
 from spark_jobs.policy.config_error import PolicyConfigError
+from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.tables import WHATIF
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 

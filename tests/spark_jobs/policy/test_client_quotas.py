@@ -12,9 +12,9 @@ from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.policy.change import BrokerStarted, QuotaChanged
 from spark_jobs.policy.client_quotas import ClientQuotas
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.timeline.enabled_levels import LevelRule
-from spark_jobs.timeline.intervals import quota_intervals
-from spark_jobs.timeline.resolution import QuotaTimeline
+from spark_jobs.resolve.timeline.enabled_levels import LevelRule
+from spark_jobs.resolve.timeline.intervals import quota_intervals
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 
 PRODUCER, REQUEST = str(QuotaType.PRODUCER_BYTE_RATE), str(QuotaType.REQUEST_PERCENTAGE)
 ENTITIES = [

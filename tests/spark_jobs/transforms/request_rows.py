@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_jobs.timeline.resolution import QuotaTimeline
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.transforms.resolution_table import ResolutionTable
 from spark_jobs.warehouse.tables import REQUESTS
 from tests.tables_builder import NOON_MS, row

@@ -16,7 +16,7 @@ from spark_jobs.quota import mutation_times
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import BucketState
-from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.transforms.mutation_interval import (
     TWINS_MS,
     MutationInterval,

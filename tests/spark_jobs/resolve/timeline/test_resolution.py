@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
-from spark_jobs.timeline.default_quota_callback import (
+from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
     enabled_level,
@@ -17,9 +17,9 @@ from spark_jobs.timeline.default_quota_callback import (
     quota_limit,
     quota_metric_tags,
 )
-from spark_jobs.timeline.enabled_levels import BEGINNING_MS, END_MS, LevelRule
-from spark_jobs.timeline.intervals import quota_intervals
-from spark_jobs.timeline.resolution import QuotaTimeline, Resolution, which_quota
+from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS, LevelRule
+from spark_jobs.resolve.timeline.intervals import quota_intervals
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution, which_quota
 from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 from tests.spark_jobs.ingest.quota_sources.quota_events import event
 

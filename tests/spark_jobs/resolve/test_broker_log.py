@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.transforms.broker_log import KNOWN_MS, BrokerLog
+from spark_jobs.resolve.broker_log import KNOWN_MS, BrokerLog
 from spark_jobs.transforms.lane_rows import NOT_STAMPED, LaneRows
 from spark_jobs.transforms.request_lanes import RequestLanes
 from spark_jobs.transforms.sensor_codes import SensorCodes

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.timeline.default_quota_callback import EnabledLevels
-from spark_jobs.timeline.enabled_levels import BEGINNING_MS, END_MS, LevelRule, level_steps
+from spark_jobs.resolve.timeline.default_quota_callback import EnabledLevels
+from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS, LevelRule, level_steps
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 NONE, CLIENT_ID, USER = EnabledLevels.NONE, EnabledLevels.CLIENT_ID, EnabledLevels.USER

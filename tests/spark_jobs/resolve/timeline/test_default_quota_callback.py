@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.timeline.default_quota_callback import (
+from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
     enabled_level,

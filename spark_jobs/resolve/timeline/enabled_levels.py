@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from spark_jobs.timeline.default_quota_callback import EnabledLevels
+from spark_jobs.resolve.timeline.default_quota_callback import EnabledLevels
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 BEGINNING_MS = -(1 << 62)

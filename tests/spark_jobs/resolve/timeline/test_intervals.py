@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
-from spark_jobs.timeline.intervals import SAME_CHANGE_WITHIN_MS, quota_intervals
+from spark_jobs.resolve.timeline.intervals import SAME_CHANGE_WITHIN_MS, quota_intervals
 from spark_jobs.warehouse.tables import DEFAULT, QUOTA_CHANGES
 from tests.spark_jobs.ingest.quota_sources.quota_events import event, snapshot
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.restarts import restarts_ms
-from spark_jobs.jobs.read_broker_log import read_starts
-from spark_jobs.timeline.enabled_levels import LevelRule
-from spark_jobs.timeline.intervals import quota_intervals
-from spark_jobs.timeline.moved import moved_changes
-from spark_jobs.timeline.resolution import QuotaTimeline
+from spark_jobs.resolve.read_broker_log import read_starts
+from spark_jobs.resolve.timeline.enabled_levels import LevelRule
+from spark_jobs.resolve.timeline.intervals import quota_intervals
+from spark_jobs.resolve.timeline.moved import moved_changes
+from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.tables import QUOTA_CHANGES
 from spark_jobs.warehouse.warehouse import RunScope, read_table, scopes_of_days

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.ingest.quota_sources.events import QuotaEntity
-from spark_jobs.timeline.default_quota_callback import (
+from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
     enabled_level,
@@ -17,7 +17,7 @@ from spark_jobs.timeline.default_quota_callback import (
     quota_limit,
     quota_metric_tags,
 )
-from spark_jobs.timeline.enabled_levels import (
+from spark_jobs.resolve.timeline.enabled_levels import (
     BEGINNING_MS,
     END_MS,
     LevelRule,

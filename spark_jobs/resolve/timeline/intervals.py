@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.ingest.quota_sources.events import SOURCES, QuotaEntity, QuotaEvent
-from spark_jobs.timeline.default_quota_callback import quota_level
+from spark_jobs.resolve.timeline.default_quota_callback import quota_level
 from spark_jobs.warehouse.tables import QUOTA_LEVELS, QUOTA_TYPES
 
 SAME_CHANGE_WITHIN_MS = 10_000

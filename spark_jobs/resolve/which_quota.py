@@ -9,8 +9,8 @@ from rich.console import Console
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS
-from spark_jobs.jobs.resolve_quotas import read_timeline
-from spark_jobs.timeline.resolution import QuotaInForce, which_quota
+from spark_jobs.resolve.resolve_quotas import read_timeline
+from spark_jobs.resolve.timeline.resolution import QuotaInForce, which_quota
 from spark_jobs.warehouse.moments import moment_of, since_epoch_ms
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 from spark_jobs.warehouse.utc_days import DAY_MS, day_of

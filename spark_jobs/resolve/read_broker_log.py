@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_jobs.transforms.broker_log import BrokerLog
+from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.warehouse.warehouse import RunScope, read_table, scopes_of_days
 
 
