@@ -28,7 +28,7 @@ from rich.table import Table
 from benchmarks.alignment_cost import STEP_REQUESTS, STEP_REQUESTS_MIN, in_lane, in_step
 from benchmarks.kept_results import add_to_history, keep
 from benchmarks.replay import warm_up
-from spark_jobs.align.explanation import EXPLAINED
+from spark_jobs.replay.alignment.explanation import EXPLAINED
 from tests.synthetic_broker import (
     Audited,
     Log,

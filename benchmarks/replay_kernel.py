@@ -46,7 +46,7 @@ EPOCH_MS = 1_700_000_000_000
 ROUNDS, JVM_WARM_UP_ROUNDS = 20, 3
 REFERENCE_ROWS_MAX = 50_000
 ROWS = 2_000_000
-# At least so many rows are replayed at once by spark_jobs/jobs/replay_broker.py.
+# At least so many rows are replayed at once by spark_jobs/replay/replay_broker.py.
 CALL_ROWS = 131_072
 TOGETHER, BY_TIME = "", "_in_time_order"
 NO_COMPILER = "no C compiler (gcc or cc) on PATH: not compared with C"

@@ -148,7 +148,7 @@ def resolve(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") ->
 @app.command()
 def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Replay every decision of a day into decisions, rates and quota_state."""
-    from spark_jobs.jobs.replay_quotas import replay_quotas
+    from spark_jobs.replay.replay_quotas import replay_quotas
     from spark_jobs.spark.spark_session import spark_session
 
     with spark_session("replay") as spark:
@@ -254,7 +254,7 @@ def which_quota(
 @app.command("detect-profile")
 def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Say which rate profile (broker generation) explains a day's throttles best."""
-    from spark_jobs.jobs.detect_profile import print_profiles
+    from spark_jobs.replay.detect_profile import print_profiles
     from spark_jobs.spark.spark_session import spark_session
 
     with spark_session("detect-profile") as spark:

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.align.events import EXACT, Events, Int64s, Samples, Window
-from spark_jobs.align.placement import Placed, place
-from spark_jobs.align.search import Found, search
-from spark_jobs.align.window import align_window
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.alignment.events import EXACT, Events, Int64s, Samples, Window
+from spark_jobs.replay.alignment.placement import Placed, place
+from spark_jobs.replay.alignment.search import Found, search
+from spark_jobs.replay.alignment.window import align_window
 
 NO_QUOTA = math.nan
 # A client's next request cannot come sooner: the response must travel first.

@@ -17,8 +17,8 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.sensors.sensor_seconds import rates_per_second
 from spark_jobs.spark.spark_session import spark_session
-from spark_jobs.transforms.sensor_seconds import rates_per_second
 from spark_jobs.warehouse.tables import DECISIONS
 
 KEY = ("broker_id", "quota_type", "user", "client_id")

@@ -11,8 +11,8 @@ from spark_jobs.check.looked_at import Group
 from spark_jobs.ingest.lines.serving import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.quota.partition_inventory import DECIDED_ERRORS, NO_ERROR, PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.transforms.amounts import EXEMPT_APIS
-from spark_jobs.transforms.mutation_lines import decided_lines
+from spark_jobs.replay.sensors.amounts import EXEMPT_APIS
+from spark_jobs.replay.sensors.mutation_lines import decided_lines
 
 FETCHES = ("FETCH", "SHARE_FETCH")
 

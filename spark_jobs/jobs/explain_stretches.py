@@ -10,15 +10,17 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.jobs.broker_rules import NEWEST_PROFILE, rules_of
-from spark_jobs.jobs.read_lost_requests import read_lost_requests
 from spark_jobs.judge.hypotheses import explain_stretch
 from spark_jobs.judge.stretch_findings import ExplainedStretch, explained_stretch
 from spark_jobs.judge.stretches import find_stretches
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
+from spark_jobs.replay.read_lost_requests import read_lost_requests
+from spark_jobs.replay.sensors.lost_requests import LostRequests
+from spark_jobs.replay.sensors.resolution_table import ResolutionTable
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.transforms.lost_requests import LostRequests
 from spark_jobs.transforms.other_states import (
     HISTORY_COLUMNS,
     lost_states,
@@ -28,8 +30,6 @@ from spark_jobs.transforms.other_states import (
     sensor_history,
     sensors_in,
 )
-from spark_jobs.transforms.resolution_table import ResolutionTable
-from spark_jobs.transforms.sensor_replay import BrokerRules
 from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
 
 BANDWIDTH = ("producer_byte_rate", "consumer_byte_rate")

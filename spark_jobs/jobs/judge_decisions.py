@@ -13,10 +13,10 @@ from spark_jobs.jobs.crosscheck_metrics import crosscheck_metrics
 from spark_jobs.jobs.explain_stretches import explain_stretches
 from spark_jobs.jobs.roll_up_rates import roll_up_rates
 from spark_jobs.judge.findings import SensorSecond, find
-from spark_jobs.judge.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.replay.sensors.sensor_seconds import SENSOR, seconds_of_suspects
+from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import CrosscheckSettings, JudgeSettings
-from spark_jobs.transforms.sensor_seconds import SENSOR, seconds_of_suspects
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.publish_table import read_partition
 from spark_jobs.warehouse.tables import FINDINGS, WRONG_VERDICTS

@@ -19,8 +19,8 @@ from spark_jobs.ingest.archive import Archive, LogFile, choose_cluster, find_arc
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
-from spark_jobs.jobs.replay_quotas import carried_states, replay_quotas
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.replay.replay_quotas import carried_states, replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.agreement import COLUMNS, compare
 from spark_jobs.score.consistency import KnownState, RateRule, check_consistency

@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.jobs.logged_day import LoggedDay
-from spark_jobs.jobs.topic_inventory import read_inventory
 from spark_jobs.jobs.whatif_lanes import LINE_ORDER, Row, columns_of
 from spark_jobs.lab.client_log import LoggedRequest
 from spark_jobs.lab.logged_changes import changes_until, failovers
@@ -29,8 +28,9 @@ from spark_jobs.lab.scenario import ScenarioPolicy
 from spark_jobs.policy.catalogue import policy_class
 from spark_jobs.policy.change import Change
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
-from spark_jobs.transforms.mutation_lines import decided_lines
-from spark_jobs.transforms.mutations import MUTATION_COLUMNS
+from spark_jobs.replay.sensors.mutation_lines import decided_lines
+from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS
+from spark_jobs.replay.topic_inventory import read_inventory
 from spark_jobs.warehouse.warehouse import RunScope
 
 _line_order = itemgetter(*LINE_ORDER)

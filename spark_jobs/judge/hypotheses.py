@@ -21,7 +21,7 @@ from spark_jobs.judge.sensor_history import (
     throttle_ms,
 )
 from spark_jobs.judge.stretches import Stretch
-from spark_jobs.judge.verdicts import REQUEST_THROTTLE_MAX_MS
+from spark_jobs.replay.verdicts.verdicts import REQUEST_THROTTLE_MAX_MS
 
 EXPLAINED_WITHIN_MS = 2
 """Log and hypothesis may differ by this: rounding, and an event on a sample's very edge."""

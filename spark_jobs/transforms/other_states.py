@@ -25,12 +25,12 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.sensors.amounts import bools, floats
+from spark_jobs.replay.sensors.lost_requests import LostRequests
+from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
 from spark_jobs.resolve.timeline.resolution import QuotaInterval
-from spark_jobs.transforms.amounts import bools, floats
-from spark_jobs.transforms.lost_requests import LostRequests
-from spark_jobs.transforms.resolution_table import ClientIndex, ResolutionTable
-from spark_jobs.transforms.sensor_replay import BrokerRules
 
 HISTORY_COLUMNS = (
     "broker_id", "quota_type", "quota_user", "quota_client_id", "sensor_epoch", "sensor_seq",

@@ -17,7 +17,7 @@ from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.jobs.judge_decisions import judge_decisions
 from spark_jobs.jobs.print_crosscheck import print_crosscheck
-from spark_jobs.jobs.replay_quotas import replay_quotas
+from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.settings import CrosscheckSettings
 from spark_jobs.warehouse.warehouse import RunScope, read_table

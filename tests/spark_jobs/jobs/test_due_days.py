@@ -20,7 +20,7 @@ from spark_jobs.ingest.read_files import with_changes
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
 from spark_jobs.ingest.same_lines import counted_once
 from spark_jobs.jobs.due_days import Digests, due_days
-from spark_jobs.jobs.state_digest import state_digest
+from spark_jobs.replay.state_digest import state_digest
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.table_versions import put_carried
 from spark_jobs.warehouse.tables import FILES

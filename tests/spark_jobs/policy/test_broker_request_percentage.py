@@ -7,7 +7,7 @@ import pytest
 from spark_jobs.ingest.messages.api_keys import API_KEYS
 from spark_jobs.policy.broker_request_percentage import BrokerRequestPercentage
 from spark_jobs.policy.decision import ADMITTED, Held
-from spark_jobs.transforms.amounts import EXEMPT_APIS
+from spark_jobs.replay.sensors.amounts import EXEMPT_APIS
 from tests.spark_jobs.policy.broker_requests import T, fetch, produce, request
 
 CONFIG = {"quotas": [{"user": "alice", "request_percentage": 5}]}

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.replay.rates.lane_rows import NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.request_lanes import RequestLanes
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.resolve.broker_log import KNOWN_MS, BrokerLog
-from spark_jobs.transforms.lane_rows import NOT_STAMPED, LaneRows
-from spark_jobs.transforms.request_lanes import RequestLanes
-from spark_jobs.transforms.sensor_codes import SensorCodes
 from spark_jobs.warehouse.tables import THROTTLE_RECORDS
-from tests.spark_jobs.transforms.request_rows import quota, requests, resolutions
+from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
 from tests.tables_builder import NOON_MS, row
 
 

@@ -15,7 +15,6 @@ from types import ModuleType
 import pytest
 from numba.core.dispatcher import Dispatcher
 
-from spark_jobs.align import beam, borrowed, events, explanation, placement, search, step
 from spark_jobs.ingest.fast_lines import line_fields, line_kernel, line_layout, line_scan, line_walk
 from spark_jobs.quota import (
     bucket_kernel,
@@ -26,6 +25,7 @@ from spark_jobs.quota import (
     rate_kernel,
     throttle_time,
 )
+from spark_jobs.replay.alignment import beam, borrowed, events, explanation, placement, search, step
 
 ROOT = Path(__file__).parents[3]
 INLINED = (borrowed, events, beam, explanation, step)

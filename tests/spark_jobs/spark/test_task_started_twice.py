@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.made_requests import make_warehouse
 from benchmarks.made_traffic import Traffic
-from spark_jobs.jobs import replay_quotas as step
+from spark_jobs.replay import replay_quotas as step
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.warehouse import read_table

@@ -9,6 +9,7 @@ import pytest
 from spark_jobs.judge.hypotheses import explain_stretch
 from spark_jobs.judge.stretches import find_stretches
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.transforms.other_states import (
     HISTORY_COLUMNS,
     lost_states,
@@ -16,7 +17,6 @@ from spark_jobs.transforms.other_states import (
     other_quotas,
     sensors_in,
 )
-from spark_jobs.transforms.sensor_replay import BrokerRules
 from spark_jobs.warehouse.tables import DECISIONS
 from tests.spark_jobs.judge.sensor_builder import START_MS, constant, history
 from tests.tables_builder import row

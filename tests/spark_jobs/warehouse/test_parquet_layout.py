@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.transforms.coded_columns import coded
+from spark_jobs.replay.rates.coded_columns import coded
 from spark_jobs.warehouse.parquet_layout import layout
 from spark_jobs.warehouse.table_files import SEARCHED_BY, TableFiles
 from spark_jobs.warehouse.tables import TABLES

@@ -1,0 +1,116 @@
+"""What the search reads: one sensor's requests, each with what its log line admits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from spark_jobs.replay.alignment.borrowed import borrowed
+
+Int8s = npt.NDArray[np.int8]
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+# What a row's logged throttle time tells of this sensor.
+EXACT = 0  # the broker threw it for this quota
+UP_TO = 1  # another quota of the same request may have thrown more
+NOTHING = 2  # it was thrown by something else, or no quota was in force
+
+
+# Columns of EventArrays.
+EARLIEST, LATEST, LIKELY_FROM, LIKELY_UNTIL, LOGGED, EVIDENCE = range(6)
+AMOUNT, BOUND = range(2)
+
+
+class EventArrays(NamedTuple):
+    """:class:`Events` as the compiled search takes them."""
+
+    whole: Int64s  # [n, 6]
+    broken: Floats  # [n, 2]
+
+
+@njit(forceinline=True)
+def borrowed_events(events: EventArrays) -> EventArrays:
+    """Return the arrays without their owners, as :func:`borrowed` says."""
+    return EventArrays(borrowed(events.whole), borrowed(events.broken))
+
+
+class Events(NamedTuple):
+    """The requests of one sensor in the order of their most likely record times; arrays of n."""
+
+    earliest_ms: Int64s
+    latest_ms: Int64s
+    likely_from_ms: Int64s  # where nearly all record times lie: outside of it costs
+    likely_until_ms: Int64s
+    amount: Floats
+    bound: Floats  # NaN: no quota in force
+    logged_throttle_time_ms: Int64s
+    evidence: Int8s
+
+    def arrays(self) -> EventArrays:
+        """Return the columns packed into two arrays."""
+        whole = (
+            self.earliest_ms,
+            self.latest_ms,
+            self.likely_from_ms,
+            self.likely_until_ms,
+            self.logged_throttle_time_ms,
+            self.evidence.astype(np.int64),
+        )
+        return EventArrays(
+            np.stack(whole, axis=1).astype(np.int64),
+            np.stack((self.amount, self.bound), axis=1).astype(np.float64),
+        )
+
+    def between(self, start: int, stop: int) -> Events:
+        """Return the rows ``start`` to ``stop``."""
+        return Events(
+            self.earliest_ms[start:stop],
+            self.latest_ms[start:stop],
+            self.likely_from_ms[start:stop],
+            self.likely_until_ms[start:stop],
+            self.amount[start:stop],
+            self.bound[start:stop],
+            self.logged_throttle_time_ms[start:stop],
+            self.evidence[start:stop],
+        )
+
+
+class Window(NamedTuple):
+    """How the sensor keeps its rate (``MetricConfig``, and the rate profile of the version)."""
+
+    samples: int
+    window_ms: int
+    keeps_overlapping: bool
+
+    @property
+    def slots(self) -> int:
+        """Return how many samples there can be at once."""
+        return self.samples + 1 if self.keeps_overlapping else self.samples
+
+    @property
+    def expire_age_ms(self) -> int:
+        """Return the age at which a sample is purged."""
+        return self.samples * self.window_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The samples of one sensor at a moment, slot by slot: arrays of ``slots``."""
+
+    start_ms: Int64s
+    last_event_ms: Int64s
+    value: Floats
+    count: int
+    index: int
+
+    @classmethod
+    def empty(cls, slots: int) -> Samples:
+        """Return the samples of a sensor that recorded nothing yet."""
+        zeros = np.zeros(slots, np.int64)
+        return cls(zeros, zeros.copy(), np.zeros(slots), 0, 0)

@@ -1,0 +1,257 @@
+"""The search: recording times and order that explain a sensor's logged throttles best.
+
+A beam search over the order of the requests and over what each may have done to the samples. The
+hypotheses are ranked by what they leave unexplained; those that hold the same amounts are one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.replay.alignment.beam import (
+    AHEAD,
+    FLOOR,
+    NEXT_EVENT,
+    NODE,
+    Beam,
+    allocate,
+    borrowed_beam,
+    copy_hypothesis,
+    covers,
+    fingerprint,
+    start_from,
+)
+from spark_jobs.replay.alignment.borrowed import borrowed
+from spark_jobs.replay.alignment.events import (
+    EARLIEST,
+    LATEST,
+    LIKELY_FROM,
+    EventArrays,
+    Events,
+    Int64s,
+    Samples,
+    Window,
+    borrowed_events,
+)
+from spark_jobs.replay.alignment.explanation import PARENT, STEP_COLUMNS, UNEXPLAINED_COST
+from spark_jobs.replay.alignment.step import record
+
+# One hypothesis becomes at most this many: few orders are possible at a time.
+FAN_OUT = 8
+# This many requests may be recorded before one whose line was earlier (bits of an int64).
+LOOK_AHEAD = 24
+# A hypothesis that costs this much more than the best is not worth carrying.
+HOPELESS_COST = 4 * UNEXPLAINED_COST
+_OUT_OF_TURN_COST = 0.3
+# Of borrowed.py, events.py, beam.py, explanation.py and step.py, which _search inlines: numba's
+# cache looks at this file alone.
+KERNEL_DIGEST = "626fdc06138d"
+
+
+class Found(NamedTuple):
+    """The best hypothesis: its last step, its cost, and the steps that led to it, among others."""
+
+    leaf: int
+    cost: float
+    steps: Int64s  # [N, STEP_COLUMNS]
+
+
+def search(
+    events: Events, samples: Samples, window: Window, width: int, cost_max: float = np.inf
+) -> Found:
+    """Return the best of ``width`` hypotheses after all ``events``; the first step is the root.
+
+    Gives up where everything costs more than ``cost_max``: what is found is then not whole.
+    """
+    n = len(events.amount)
+    beam = allocate(width, window.slots)
+    children = allocate(width * FAN_OUT, window.slots)
+    start_from(beam, samples, n)
+    leaf, cost, steps = _search(
+        beam,
+        children,
+        events.arrays(),
+        np.zeros((width * FAN_OUT, STEP_COLUMNS), np.int64),
+        np.zeros((4 * n + 16, STEP_COLUMNS), np.int64),
+        window.samples,
+        window.window_ms,
+        window.keeps_overlapping,
+        cost_max,
+    )
+    return Found(leaf, cost, steps)
+
+
+@njit(cache=True)
+def _search(
+    beam: Beam,
+    children: Beam,
+    events: EventArrays,
+    taken: Int64s,
+    history: Int64s,
+    samples: int,
+    window_ms: int,
+    keeps_overlapping: bool,
+    cost_max: float,
+) -> tuple[int, float, Int64s]:
+    beam, children = borrowed_beam(beam), borrowed_beam(children)
+    events, taken = borrowed_events(events), borrowed(taken)
+    n = len(events.whole)
+    history[0, PARENT] = -1
+    kept, nodes = 1, 1
+    buckets = np.zeros(4 * len(beam.costs), np.int64)
+    chain = np.zeros(len(beam.costs), np.int64)
+    places = np.zeros(len(history), np.int64)
+    for _ in range(n):
+        if nodes + len(beam.costs) > len(history):
+            nodes = _forget_dead_ends(beam, kept, history, nodes, places)
+            while 2 * nodes + len(beam.costs) > len(history):
+                history = np.concatenate((history, np.zeros_like(history)))
+            places = np.zeros(len(history), np.int64)
+        grown = _expand(beam, kept, events, children, taken, samples, window_ms, keeps_overlapping)
+        assert grown > 0
+        kept = _select(
+            beam, children, grown, taken, history, nodes, buckets, chain, keeps_overlapping
+        )
+        nodes += kept
+        if beam.costs[0] > cost_max:
+            break
+    return beam.heads[0, NODE], beam.costs[0], history
+
+
+@njit(forceinline=True)
+def _forget_dead_ends(beam: Beam, kept: int, history: Int64s, nodes: int, places: Int64s) -> int:
+    """Leave only steps that led to one of the hypotheses; return how many those are.
+
+    Most were taken by hypotheses that others outdid soon. ``places`` is room for as many numbers.
+    """
+    places[:nodes] = -1
+    for h in range(kept):
+        node = beam.heads[h, NODE]
+        while node >= 0 and places[node] < 0:
+            places[node] = 0
+            node = history[node, PARENT]
+    alive = 0
+    for node in range(nodes):
+        if places[node] < 0:
+            continue
+        for column in range(STEP_COLUMNS):
+            history[alive, column] = history[node, column]
+        # A step comes after the one before it, whose new place is known.
+        if history[alive, PARENT] >= 0:
+            history[alive, PARENT] = places[history[alive, PARENT]]
+        places[node] = alive
+        alive += 1
+    for h in range(kept):
+        beam.heads[h, NODE] = places[beam.heads[h, NODE]]
+    return alive
+
+
+@njit(forceinline=True)
+def _expand(
+    beam: Beam,
+    kept: int,
+    events: EventArrays,
+    children: Beam,
+    taken: Int64s,
+    samples: int,
+    window_ms: int,
+    keeps_overlapping: bool,
+) -> int:
+    """Write what each hypothesis becomes by its possible next events; return how many."""
+    n = len(events.whole)
+    grown = 0
+    room = len(children.costs)
+    for h in range(kept):
+        first = beam.heads[h, NEXT_EVENT]
+        last_turn_ms = events.whole[first, LATEST]
+        for j in range(first, min(n, first + LOOK_AHEAD)):
+            turn_cost = _turn_cost(beam, h, events, first, j)
+            if turn_cost < 0:
+                continue
+            for starts_sample in (False, True):
+                for purges_late in (False, True):
+                    if grown >= room:
+                        return grown
+                    is_possible, has_other = record(
+                        beam, h, events, j, last_turn_ms, starts_sample, purges_late,
+                        samples, window_ms, keeps_overlapping, children, grown, taken,
+                    )  # fmt: skip
+                    if is_possible:
+                        children.costs[grown] += turn_cost
+                        taken[grown, PARENT] = beam.heads[h, NODE]
+                        _take_turn(children, grown, j - first)
+                        grown += 1
+                    if not has_other:
+                        break
+    return grown
+
+
+@njit(forceinline=True)
+def _turn_cost(beam: Beam, h: int, events: EventArrays, first: int, j: int) -> float:
+    """Return what it costs to record event ``j`` before ``first``; below 0 if it cannot be next."""
+    if j == first:
+        return 0.0
+    is_recorded = (beam.heads[h, AHEAD] >> (j - first)) & 1
+    is_later = events.whole[j, EARLIEST] > events.whole[first, LATEST]
+    if is_recorded or is_later or events.whole[j, LATEST] < beam.heads[h, FLOOR] - 1:
+        return -1.0
+    later_ms = events.whole[j, LIKELY_FROM] - events.whole[first, LIKELY_FROM]
+    return _OUT_OF_TURN_COST + float(min(max(0.1 * later_ms, 0.0), 3.0))
+
+
+@njit(forceinline=True)
+def _take_turn(beam: Beam, h: int, distance: int) -> None:
+    ahead = beam.heads[h, AHEAD] | (1 << distance)
+    while ahead & 1:
+        ahead >>= 1
+        beam.heads[h, NEXT_EVENT] += 1
+    beam.heads[h, AHEAD] = ahead
+
+
+@njit(forceinline=True)
+def _select(
+    beam: Beam,
+    children: Beam,
+    grown: int,
+    taken: Int64s,
+    history: Int64s,
+    nodes: int,
+    buckets: np.ndarray,
+    chain: np.ndarray,
+    keeps_overlapping: bool,
+) -> int:
+    """Keep the cheapest children, each state once; return how many."""
+    kept = 0
+    order = np.argsort(children.costs[:grown], kind="mergesort")
+    limit = children.costs[order[0]] + HOPELESS_COST
+    if grown > 1:
+        buckets[:] = -1
+    for c in order:
+        if kept == len(beam.costs) or children.costs[c] > limit:
+            break
+        if grown > 1:
+            bucket = fingerprint(children, c) % len(buckets)
+            if _is_covered(beam, children, c, buckets[bucket], chain, keeps_overlapping):
+                continue
+            chain[kept] = buckets[bucket]
+            buckets[bucket] = kept
+        copy_hypothesis(beam, kept, children, c)
+        beam.heads[kept, NODE] = nodes + kept
+        history[nodes + kept] = taken[c]
+        kept += 1
+    return kept
+
+
+@njit(forceinline=True)
+def _is_covered(
+    beam: Beam, children: Beam, c: int, first: int, chain: np.ndarray, keeps_overlapping: bool
+) -> bool:
+    k = first
+    while k >= 0:
+        if covers(beam, k, children, c, keeps_overlapping):
+            return True
+        k = chain[k]
+    return False

@@ -1,0 +1,186 @@
+"""One broker's ingested requests in the order of their estimates, a chunk at a time.
+
+Parquet's statistics say where the requests of a broker are and since when each row group may have
+some; so what is read is sorted without a shuffle, and no more is held than overlaps in time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_jobs.replay.rates.request_lanes import (
+    ANSWER_COLUMNS,
+    FETCHES,
+    NAME_COLUMNS,
+    REQUEST_COLUMNS,
+    unified,
+)
+from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.made_by import check_file
+
+CHUNK_ROWS = 65_536
+_BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"
+_THROTTLES = "api_key", "throttle_time_ms"
+_SIZES = "topics.list.element.records_bytes"
+_FOREVER_US = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Where some of a broker's requests are: estimated from ``first_us`` to ``last_us``.
+
+    Those before ``from_us`` and from ``until_us`` on are left out.
+    """
+
+    path: str
+    index: int
+    rows: int
+    first_us: int
+    is_shared: bool  # with other brokers
+    last_us: int = _FOREVER_US
+    from_us: int | None = None
+    until_us: int | None = None
+
+
+def row_groups(folder: Path) -> dict[int, list[RowGroup]]:
+    """Return the row groups of a partition of ``requests``, by broker."""
+    found: defaultdict[int, list[RowGroup]] = defaultdict(list)
+    for path in sorted(folder.glob("*.parquet")):
+        file = parquet_file(path)
+        check_file(file.metadata, "requests", path)
+        places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
+        for index in range(file.metadata.num_row_groups):
+            group = file.metadata.row_group(index)
+            brokers, first_us, last_us = _statistics(file, index, places)
+            for broker_id in brokers:
+                found[broker_id].append(
+                    RowGroup(str(path), index, group.num_rows, first_us, len(brokers) > 1, last_us)
+                )
+    return dict(found)
+
+
+def groups_since(groups: Iterable[RowGroup], from_us: int) -> list[RowGroup]:
+    """Return where the requests estimated from then on are."""
+    return [
+        replace(group, first_us=max(group.first_us, from_us), from_us=from_us)
+        for group in groups
+        if group.last_us >= from_us
+    ]
+
+
+def groups_before(groups: Iterable[RowGroup], until_us: int) -> list[RowGroup]:
+    """Return where the requests estimated before then are."""
+    return [replace(group, until_us=until_us) for group in groups if group.first_us < until_us]
+
+
+def _statistics(
+    file: pq.ParquetFile, index: int, places: dict[str, int]
+) -> tuple[list[int], int, int]:
+    """Return the brokers of a row group, its first estimate and its last."""
+    group = file.metadata.row_group(index)
+    broker, estimate = (group.column(places[name]).statistics for name in (_BROKER, _ESTIMATE))
+    is_told = all(told is not None and told.has_min_max for told in (broker, estimate))
+    if is_told and broker.min == broker.max:
+        return [broker.min], estimate.min, estimate.max
+    rows = file.read_row_group(index, columns=[_BROKER, _ESTIMATE])
+    first_us, last_us = (pc.min_max(rows[_ESTIMATE]).as_py()[name] or 0 for name in ("min", "max"))
+    return sorted(pc.unique(rows[_BROKER]).to_pylist()), first_us, last_us
+
+
+def request_chunks(
+    groups: Sequence[RowGroup], broker_id: int, rows_min: int = CHUNK_ROWS
+) -> Iterator[tuple[pa.Table, np.ndarray, int | None]]:
+    """Yield a broker's requests, their order, and the ms before which all have been.
+
+    Requests have REQUEST_COLUMNS, text as dictionaries, and ANSWER_COLUMNS where any fetch was
+    throttled. The order is that of estimate, file and line, over all that is yielded, and names
+    only what is due; the ms are None with the last ones.
+    """
+    coming = sorted(groups, key=lambda g: (g.first_us, g.path, g.index))
+    columns = list(REQUEST_COLUMNS)
+    if any(_has_throttled_fetch(path, coming) for path in {g.path for g in groups}):
+        columns += ANSWER_COLUMNS
+    held: list[pa.Table] = []
+    files: dict[str, pq.ParquetFile] = {}
+    fresh = 0
+    for place, group in enumerate(coming):
+        held.append(read_group(group, broker_id, columns, files))
+        fresh += group.rows
+        is_last = place + 1 == len(coming)
+        if fresh < rows_min and not is_last:
+            continue
+        until_ms = None if is_last else coming[place + 1].first_us // 1000
+        held, ready = _split(unified(held), until_ms)
+        if ready:
+            fresh = 0
+            # Out of the list: what is yielded is not kept here while it is looked at.
+            yield (*ready.pop(), until_ms)
+
+
+def _split(
+    rows: pa.Table, until_ms: int | None
+) -> tuple[list[pa.Table], list[tuple[pa.Table, np.ndarray]]]:
+    """Return what stays held, and the rows and order of what lies before ``until_ms``, if any."""
+    order = _record_order(rows)
+    if until_ms is None:
+        return [], [(rows, order)]
+    is_ready = rows[_ESTIMATE].to_numpy()[order] // 1000 < until_ms
+    if not is_ready.any():
+        return [rows], []
+    return [rows.take(pa.array(order[~is_ready]))], [(rows, order[is_ready])]
+
+
+def _has_throttled_fetch(path: str, groups: Sequence[RowGroup]) -> bool:
+    """Return whether a fetch was throttled in those of ``groups`` that are in this file."""
+    file = parquet_file(path)
+    for index in (group.index for group in groups if group.path == path):
+        rows = file.read_row_group(index, columns=list(_THROTTLES), use_threads=False)
+        api_key, throttle_ms = (rows[name].to_numpy() for name in _THROTTLES)
+        if np.isin(api_key[throttle_ms > 0], FETCHES).any():
+            return True
+    return False
+
+
+def read_group(
+    group: RowGroup, broker_id: int, columns: Sequence[str], files: dict[str, pq.ParquetFile]
+) -> pa.Table:
+    """Return a broker's requests in a row group, the estimate among their ``columns``.
+
+    ``files`` keeps the last file open. Text comes as dictionaries.
+    """
+    if group.path not in files:
+        files.clear()
+        files[group.path] = parquet_file(group.path, read_dictionary=list(NAME_COLUMNS))
+    # Of an answer's topics only how much each was; their names would take as long as ten columns.
+    read = [_SIZES if name == "topics" else name for name in columns]
+    if group.is_shared:
+        read.append(_BROKER)
+    rows = files[group.path].read_row_group(group.index, columns=read, use_threads=False)
+    if group.is_shared:
+        rows = rows.filter(pc.equal(rows[_BROKER], broker_id))
+    if group.from_us is not None:
+        rows = rows.filter(pc.greater_equal(rows[_ESTIMATE], group.from_us))
+    if group.until_us is not None:
+        rows = rows.filter(pc.less(rows[_ESTIMATE], group.until_us))
+    return rows.select(columns)
+
+
+def _record_order(rows: pa.Table) -> np.ndarray:
+    file = rows["source_file"].combine_chunks()
+    names = file.dictionary.to_pylist()
+    rank = np.empty(max(len(names), 1), np.int32)
+    rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    keys = (
+        rows["source_line"].to_numpy(),
+        rank[file.indices.to_numpy()],
+        rows[_ESTIMATE].to_numpy(),
+    )
+    return np.lexsort(keys)

@@ -1,0 +1,113 @@
+"""How well each rate profile explains each broker's produce throttles, by plain replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.replay.broker_rules import ProfileScore, rules_of
+from spark_jobs.replay.broker_stream import RowGroup, request_chunks
+from spark_jobs.replay.rates.lane_settling import AsEstimated
+from spark_jobs.replay.rates.lane_states import LaneStates
+from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.rates.request_lanes import RequestLanes
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.replay_broker import DECIDE_ROWS
+from spark_jobs.replay.sensors.resolution_table import ResolutionTable
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.survey_requests import Survey
+from spark_jobs.replay.verdicts.verdicts import Tolerances
+from spark_jobs.resolve.broker_log import BrokerLog
+from spark_jobs.resolve.read_broker_log import read_broker_log
+from spark_jobs.spark.on_workers import on_workers
+from spark_jobs.warehouse.warehouse import RunScope
+
+_NO_TOLERANCE = Tolerances(throttle_ms=0, warm_up_ms=0, change_ms=0)
+_PRODUCES = QuotaType.PRODUCER_BYTE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreTask:
+    rules: Mapping[int, BrokerRules]
+    resolutions: ResolutionTable
+    controller_listeners: frozenset[str]
+    broker_log: BrokerLog
+
+
+def profile_scores(
+    spark: SparkSession,
+    scope: RunScope,
+    brokers: Mapping[int, Sequence[RowGroup]],
+    survey: Survey,
+    resolutions: ResolutionTable,
+) -> list[ProfileScore]:
+    """Return the scores of all profiles for every broker that throttled, or should have.
+
+    Requests whose client has a request quota as well tell nothing.
+    """
+    if not brokers:
+        return []
+    task = _ScoreTask(
+        rules_of(scope, dict.fromkeys(brokers, RateProfile.RATE_3_8)),
+        resolutions,
+        survey.controller_listeners,
+        read_broker_log(scope),
+    )
+    folder = scope.partition_dir("requests")
+    scores = on_workers(spark, list(brokers.items()), partial(_scores, task=task), read=folder)
+    return [score for of_broker in scores for score in of_broker]
+
+
+def _scores(broker: tuple[int, Sequence[RowGroup]], task: _ScoreTask) -> list[ProfileScore]:
+    broker_id, groups = broker
+    codes = SensorCodes()
+    lanes = {
+        profile: _plain_lane(broker_id, codes, task.rules[broker_id], profile)
+        for profile in RateProfile
+    }
+    scores = {profile: ProfileScore(broker_id, profile, 0, 0, 0, 0) for profile in RateProfile}
+    expand = RequestLanes(
+        broker_id,
+        task.resolutions,
+        {_PRODUCES: codes},
+        task.controller_listeners,
+        task.broker_log,
+        None,
+    )
+    for requests, order, until_ms in request_chunks(groups, broker_id):
+        rows = expand.rows(requests, order)[_PRODUCES]
+        alone = rows.take(np.flatnonzero(~rows.has_request_bound))
+        for profile, lane in lanes.items():
+            lane.take(alone)
+            if until_ms is None or lane.is_due(DECIDE_ROWS):
+                decided = lane.decide(until_ms)
+                if decided is not None:
+                    scores[profile] = _added(scores[profile], decided)
+    return [score for score in scores.values() if score.decisions]
+
+
+def _plain_lane(
+    broker_id: int, codes: SensorCodes, rules: BrokerRules, profile: RateProfile
+) -> RateLane:
+    states = LaneStates(replace(rules, profile=profile), _PRODUCES)
+    return RateLane(broker_id, codes, states, AsEstimated(), _NO_TOLERANCE, {}, unrecords=False)
+
+
+def _added(score: ProfileScore, decided: Decided) -> ProfileScore:
+    is_bound = ~np.isnan(decided.rows.bound)
+    logged_ms, replayed_ms = decided.rows.logged_ms[is_bound], decided.throttle_ms[is_bound]
+    throttled = (logged_ms > 0) | (replayed_ms > 0)
+    return replace(
+        score,
+        decisions=score.decisions + int(is_bound.sum()),
+        agreeing=score.agreeing + int(((logged_ms > 0) == (replayed_ms > 0)).sum()),
+        throttled=score.throttled + int(throttled.sum()),
+        within_1ms=score.within_1ms
+        + int((throttled & (np.abs(logged_ms - replayed_ms) <= 1)).sum()),
+    )

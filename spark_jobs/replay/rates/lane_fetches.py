@@ -1,0 +1,103 @@
+"""Throttled fetches among a lane's settled rows: what they can have tried to read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.replay.rates.lane_rows import LaneRows
+from spark_jobs.replay.rates.lane_states import LaneStates
+from spark_jobs.replay.verdicts.fetch_attempt import (
+    GENEROUS_BATCH_MAX_BYTES,
+    Attempt,
+    FetchAttempts,
+    FetchLimits,
+    FetchRows,
+    judge_fetch_attempts,
+)
+
+# A throttled fetch whose client has a request quota as well may be throttled by that.
+_ANY_THROTTLE_MS = np.iinfo(np.int64).max
+
+
+def lane_fetch_attempts(
+    rows: LaneRows,
+    group: np.ndarray,
+    recorded_at_ms: np.ndarray,
+    amount: np.ndarray,
+    is_throttled: np.ndarray,
+    states: LaneStates,
+) -> FetchAttempts:
+    """Return what can be said of each row; NOT_THROTTLED where it is no throttled fetch.
+
+    ``amount`` is what the throttle gives back with the replayed state. Tries are followed within a
+    group, which is of one sensor: one of which only a part is there is accused of less, never of
+    more.
+    """
+    found = FetchAttempts(np.full(len(rows), Attempt.NOT_THROTTLED, np.int8), amount.copy())
+    if not is_throttled.any():
+        return found
+    places = np.flatnonzero(np.isin(group, np.unique(group[is_throttled])))
+    own, sensor = rows.take(places), np.unique(group[places], return_inverse=True)[1]
+    samples, window_ms = states.rules.of_type(states.quota_type)
+    profile = states.rules.profile
+    limits = FetchLimits(
+        # The overlapping sample is 3.8's, window_ms >= 1 that of 3.3: both cut (2.5+).
+        cuts_to_quota=not profile.allows_zero_window,
+        samples=samples,
+        keeps_overlapping=profile.keeps_overlapping_sample,
+        batch_max_bytes=GENEROUS_BATCH_MAX_BYTES,
+    )
+    n = len(own)
+    fetches = FetchRows(
+        sensor=sensor,
+        position=_positions(own, sensor, is_throttled[places]),
+        recorded_at_ms=recorded_at_ms[places],
+        interval_ms=own.latest_ms - own.earliest_ms,
+        amount=np.nan_to_num(amount[places]),
+        is_unrecorded=is_throttled[places],
+        has_records=own.has_records,
+        has_errors=own.has_errors,
+        bound=own.bound,
+        fetch_max_bytes=own.fetch_max_bytes,
+        span_ms=np.full(n, samples * window_ms),
+        logged_ms=own.logged_ms,
+        request_throttle_max_ms=np.where(own.has_request_bound, _ANY_THROTTLE_MS, 0),
+    )
+    found.attempt[places], found.amount[places] = judge_fetch_attempts(fetches, limits)
+    return found
+
+
+def throttle_of_other_amount(
+    logged_ms: np.ndarray, amount: np.ndarray, other: np.ndarray, bound: np.ndarray
+) -> np.ndarray:
+    """Return the throttle of ``other`` where ``amount`` was throttled by ``logged_ms``.
+
+    In one state, a throttle grows by the amount over the bound (``QuotaUtils.boundedThrottleTime``
+    with the window's length cancelled out).
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        more_ms = np.nan_to_num((other - amount) / bound * 1000.0)
+    return np.asarray(np.maximum(logged_ms + np.rint(more_ms).astype(np.int64), 0))
+
+
+def _positions(rows: LaneRows, sensor: np.ndarray, is_throttled: np.ndarray) -> np.ndarray:
+    """Return a number that changes where a client may have begun to read from elsewhere.
+
+    Within a fetch session a client names only the partitions whose position it changed, so after
+    an answer without data its next request names none, and is short (KIP-227). A longer one after
+    a throttled try was made by a seek, a pause or another assignment.
+    """
+    named = rows.own_lines()["connection"].combine_chunks().cast(pa.string())
+    connections = pc.dictionary_encode(named)
+    key = sensor * len(connections.dictionary) + connections.indices.to_numpy()
+    order = np.lexsort((np.arange(len(key)), key))
+    is_first = np.ones(len(key), bool)
+    is_first[1:] = np.diff(key[order]) != 0
+    moved = is_first.copy()
+    in_order, tried = rows.request_bytes[order], is_throttled[order]
+    moved[1:] |= tried[:-1] & ~(in_order[1:] <= in_order[:-1])
+    position = np.empty(len(key), np.int64)
+    position[order] = np.cumsum(moved)
+    return position

@@ -1,0 +1,316 @@
+"""Which of a sensor's rows are settled by a moment, in which order, and at which record times.
+
+What is settled does not depend on how the rows came in: it is looked at at fixed moments, the whole
+multiples of two rate windows since the epoch, and what is decided there depends on the rows before
+only. So a log that is cut anywhere is replayed as if it were whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
+from spark_jobs.quota.rate_decision import RECORD
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
+from spark_jobs.replay.alignment.proof import proven
+from spark_jobs.replay.alignment.window import align_window
+from spark_jobs.replay.rates.lane_rows import NOT_STAMPED
+
+# A stretch with throttles is aligned when it has this many rows and spans two looks, or has so many
+# rows or lasts so long at most.
+ROWS_MIN, ROWS_MAX = 2_048, 16_384
+SPAN_MAX_MS = 600_000
+# The bits of an int64 name the samples.
+SAMPLES_MAX = 60
+# Tries of throttled fetches are judged together up to a whole multiple of this since the epoch.
+TRIES_MS = 600_000
+TRIES_MAX = 65_536
+LOOKS_BEFORE_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRows:
+    """One life of one sensor, in the order of the estimates; arrays of one length."""
+
+    at_ms: np.ndarray
+    earliest_ms: np.ndarray
+    latest_ms: np.ndarray
+    likely_from_ms: np.ndarray
+    stamp_ms: np.ndarray
+    amount: np.ndarray
+    bound: np.ndarray
+    logged_ms: np.ndarray
+    has_request_bound: np.ndarray
+
+
+class Settled(NamedTuple):
+    """The first rows of a life in the order of their recording; arrays of one length."""
+
+    order: np.ndarray
+    recorded_at_ms: np.ndarray
+    is_proven: np.ndarray
+    group: np.ndarray  # rows of one group are judged together
+
+    @classmethod
+    def plainly(cls, at_ms: np.ndarray, start: int, stop: int, group: int) -> Settled:
+        """Return rows as estimated."""
+        n = stop - start
+        rows = np.arange(start, stop)
+        return cls(rows, at_ms[start:stop], np.zeros(n, bool), np.full(n, group))
+
+    def take(self, rows: np.ndarray) -> Settled:
+        """Return the entries of these rows."""
+        return Settled(*(column[rows] for column in self))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Settled]) -> Settled:
+        """Return the entries of ``parts``, at least one, one after the other."""
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+class Settling(Protocol):
+    """How rows of one quota type are settled."""
+
+    @property
+    def look_ms(self) -> int:
+        """Return the distance of the moments at which it is looked."""
+        ...
+
+    @property
+    def kept_ms(self) -> int:
+        """Return how old rows are at a look that are settled where nothing is to be explained."""
+        ...
+
+    def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
+        """Return whether each row has something that has to be explained."""
+        ...
+
+    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
+        """Return what is settled when all rows before ``until_ms`` (a look) are there.
+
+        None: no more rows come, all are settled. ``states`` (one sensor's) moves on with them.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AsEstimated:
+    """Rows are taken at their estimates, at once."""
+
+    look_ms: int = 1
+    kept_ms: int = 0
+
+    def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
+        """Return that nothing has."""
+        return np.zeros(len(logged_ms), bool)
+
+    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
+        """Return all rows before ``until_ms``."""
+        stop = _before(rows.at_ms, until_ms)
+        return [Settled.plainly(rows.at_ms, 0, stop, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettling:
+    """Fetches at their estimates; tries of throttled ones wait for what follows them."""
+
+    look_ms: int
+    kept_ms: int
+
+    @classmethod
+    def of(cls, window: Window) -> FetchSettling:
+        """Return that of sensors with this rate window."""
+        look_ms = 2 * window.expire_age_ms
+        return cls(look_ms, LOOKS_BEFORE_TRIES * look_ms)
+
+    def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
+        """Return whether each fetch was throttled."""
+        return np.asarray(logged_ms > 0)
+
+    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
+        """Return what is settled; tries are in one group with what was read around them."""
+        at_ms, told = rows.at_ms, np.flatnonzero(rows.logged_ms > 0)
+        settled: list[Settled] = []
+        start = 0
+        while start < len(at_ms):
+            place = int(np.searchsorted(told, start))
+            if place == len(told):
+                stop = _before(at_ms, None if until_ms is None else until_ms - self.kept_ms)
+                if stop > start:
+                    settled.append(Settled.plainly(at_ms, start, stop, len(settled)))
+                return settled
+            first_ms = int(at_ms[told[place]])
+            context_ms = first_ms // self.look_ms * self.look_ms - self.kept_ms
+            before = int(np.searchsorted(at_ms, context_ms))
+            if before > start:
+                settled.append(Settled.plainly(at_ms, start, before, len(settled)))
+                start = before
+            end_ms = (first_ms // TRIES_MS + 1) * TRIES_MS
+            is_there = until_ms is None or until_ms >= end_ms
+            stop = int(np.searchsorted(at_ms, end_ms)) if is_there else _before(at_ms, until_ms)
+            if stop - start >= TRIES_MAX:
+                stop = start + TRIES_MAX
+            elif not is_there:
+                return settled
+            settled.append(Settled.plainly(at_ms, start, stop, len(settled)))
+            start = stop
+        return settled
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceSettling:
+    """Produces at the times and in the order that explain the logged throttles best."""
+
+    window: Window
+    look_ms: int
+    kept_ms: int
+
+    @classmethod
+    def of(cls, window: Window) -> ProduceSettling:
+        """Return that of sensors with this rate window."""
+        look_ms = 2 * window.expire_age_ms
+        return cls(window, look_ms, look_ms)
+
+    def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
+        """Return whether each row was throttled, or was due to be."""
+        return np.asarray((logged_ms > 0) | (tried_ms > 0))
+
+    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
+        """Return what is settled by alignment, and between throttles as estimated."""
+        settled: list[Settled] = []
+        start, n = 0, len(rows.at_ms)
+        while start < n:
+            first = self._next_told(rows, states, start)
+            if first is None:
+                stop = _before(rows.at_ms, None if until_ms is None else until_ms - self.kept_ms)
+                self._go_on(rows, states, settled, start, stop)
+                return settled
+            look_ms = int(rows.at_ms[first]) // self.look_ms * self.look_ms
+            before = int(np.searchsorted(rows.at_ms, look_ms - self.kept_ms))
+            self._go_on(rows, states, settled, start, before)
+            start = max(start, before)
+            due = self._due(rows.at_ms, start, look_ms + self.look_ms, until_ms)
+            if due is None:
+                return settled
+            part = self._aligned(rows, states, start, due[0], is_last=due[1])
+            settled.append(part)
+            start += len(part.order)
+        return settled
+
+    def _next_told(self, rows: SensorRows, states: SensorStates, start: int) -> int | None:
+        """Return the next row that has something to explain if all before are as estimated."""
+        trial = states.take(np.array([0]))
+        for block in range(start, len(rows.at_ms), ROWS_MAX):
+            part = slice(block, min(block + ROWS_MAX, len(rows.at_ms)))
+            tried_ms = _replayed(rows, np.arange(len(rows.at_ms))[part], rows.at_ms[part], trial)
+            told = self.told(rows.logged_ms[part], tried_ms)
+            if told.any():
+                return block + int(told.argmax())
+        return None
+
+    def _due(
+        self, at_ms: np.ndarray, start: int, look_ms: int, until_ms: int | None
+    ) -> tuple[int, bool] | None:
+        """Return up to which row is aligned at the first look that is due, and if it is the last.
+
+        None: that look is still to come.
+        """
+        while True:
+            is_last = until_ms is None and look_ms > at_ms[-1]
+            if until_ms is not None and look_ms > until_ms:
+                stop = _before(at_ms, until_ms)
+                return (start + ROWS_MAX, False) if stop - start >= ROWS_MAX else None
+            stop = int(at_ms.searchsorted(look_ms))
+            if stop - start >= ROWS_MAX:
+                is_last &= stop - start == ROWS_MAX
+                return start + ROWS_MAX, is_last
+            span_ms = int(at_ms[stop - 1] - at_ms[start]) if stop > start else 0
+            is_long = span_ms >= 2 * self.look_ms
+            if is_last or span_ms >= SPAN_MAX_MS or (stop - start >= ROWS_MIN and is_long):
+                return stop, is_last
+            if stop == len(at_ms):
+                return None
+            # The first look at which another row is there.
+            look_ms = int(at_ms[stop]) // self.look_ms * self.look_ms + self.look_ms
+
+    def _go_on(
+        self, rows: SensorRows, states: SensorStates, settled: list[Settled], start: int, stop: int
+    ) -> None:
+        if stop > start:
+            places = np.arange(start, stop)
+            _replayed(rows, places, rows.at_ms[start:stop], states)
+            settled.append(Settled.plainly(rows.at_ms, start, stop, 0))
+
+    def _aligned(
+        self, rows: SensorRows, states: SensorStates, start: int, stop: int, *, is_last: bool
+    ) -> Settled:
+        if np.isnan(rows.amount[start:stop]).any():
+            _replayed(rows, np.arange(start, stop), rows.at_ms[start:stop], states)
+            return Settled.plainly(rows.at_ms, start, stop, 0)
+        events = _events(rows, start, stop)
+        found = align_window(events, _samples(states), self.window, is_last=is_last)
+        placed = found.placed
+        trial = states.take(np.array([0]))
+        replayed_ms = _replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
+        is_proven = proven(
+            placed, events, replayed_ms, self.window.window_ms, 2 * self.window.expire_age_ms
+        )
+        done = slice(0, found.settled)
+        order = start + placed.order[done]
+        _replayed(rows, order, placed.recorded_at_ms[done], states)
+        return Settled(
+            order, placed.recorded_at_ms[done], is_proven[done], np.zeros(len(order), np.int64)
+        )
+
+
+def _before(at_ms: np.ndarray, until_ms: int | None) -> int:
+    return len(at_ms) if until_ms is None else int(np.searchsorted(at_ms, until_ms))
+
+
+def _events(rows: SensorRows, start: int, stop: int) -> Events:
+    """Return the rows as the search takes them; the broker's own stamp is at most 1 ms late."""
+    part = slice(start, stop)
+    stamp_ms = rows.stamp_ms[part]
+    is_stamped = stamp_ms != NOT_STAMPED
+    return Events(
+        earliest_ms=np.where(is_stamped, stamp_ms - 1, rows.earliest_ms[part]),
+        latest_ms=np.where(is_stamped, stamp_ms, rows.latest_ms[part]),
+        likely_from_ms=np.where(is_stamped, stamp_ms, rows.likely_from_ms[part]),
+        likely_until_ms=np.where(is_stamped, stamp_ms, rows.latest_ms[part]),
+        amount=rows.amount[part],
+        bound=rows.bound[part],
+        logged_throttle_time_ms=rows.logged_ms[part],
+        evidence=np.where(rows.has_request_bound[part], UP_TO, EXACT).astype(np.int8),
+    )
+
+
+def _samples(states: SensorStates) -> Samples:
+    return Samples(
+        start_ms=states.start_ms[0].copy(),
+        last_event_ms=states.last_event_ms[0].copy(),
+        value=states.value[0].copy(),
+        count=int(states.count[0]),
+        index=int(states.index[0]),
+    )
+
+
+def _replayed(
+    rows: SensorRows, places: np.ndarray, recorded_at_ms: np.ndarray, states: SensorStates
+) -> np.ndarray:
+    """Return the throttles of rows at these times; ``states`` moves on."""
+    n = len(places)
+    return replay_rate(
+        np.zeros(n, np.int64),
+        recorded_at_ms,
+        np.nan_to_num(rows.amount[places]),
+        rows.bound[places],
+        np.full(n, RECORD),
+        rows.logged_ms[places],
+        np.full(n, NO_THROTTLE_MAX),
+        *states.rate_arrays(),
+    ).throttle_time_ms

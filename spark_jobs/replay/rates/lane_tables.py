@@ -1,0 +1,97 @@
+"""A lane's decisions and states as the columns of their tables, names still dictionaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.rates.coded_columns import (
+    coded,
+    constant,
+    finite,
+    named,
+    named_sensors,
+    table_of,
+)
+from spark_jobs.replay.rates.handover import Handover
+from spark_jobs.replay.rates.lane_states import NEVER_MS
+from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED
+from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
+from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
+
+
+def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:
+    """Return rows of DECISIONS; of REPLAYED where ``shared``, for the request quota's part."""
+    rows, n = decided.rows, len(decided)
+    users, client_ids = named_sensors(lane.codes, rows.sensor)
+    verdicts, reasons = zip(*RATE_VERDICTS, strict=True)
+    lines = rows.own_lines()
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {
+        name: lines[name] for name in lines.column_names
+    }
+    columns |= {
+        "broker_id": pa.array(np.full(n, lane.broker_id, np.int32)),
+        "quota_type": constant(lane.states.quota_type, n),
+        "quota_user": users,
+        "quota_client_id": client_ids,
+        "quota_level": named(lane.codes.levels, rows.level),
+        "sensor_epoch": pa.array(decided.epoch, pa.int32()),
+        "sensor_seq": pa.array(decided.seq),
+        "recorded_at_ms": pa.array(decided.recorded_at_ms),
+        "amount": finite(rows.amount),
+        "is_unrecorded": pa.array(decided.is_unrecorded),
+        "bound": finite(rows.bound),
+        "rate": finite(decided.rate),
+        "window_size_ms": pa.array(decided.window_size_ms, mask=decided.window_size_ms < 0),
+        "logged_throttle_time_ms": pa.array(rows.logged_ms, pa.int32()),
+        "replayed_throttle_time_ms": pa.array(
+            decided.throttle_ms.astype(np.int32), mask=np.isnan(rows.bound)
+        ),
+        "logged_admitted": pa.array(np.ones(n, bool)),
+        "replayed_admitted": pa.array(np.ones(n, bool)),
+        "verdict": named(verdicts, decided.verdict),
+        "reason": named(reasons, decided.verdict),
+        "is_proven": pa.array(decided.is_proven),
+    }
+    if not shared:
+        return table_of(columns, coded(DECISIONS), n)
+    columns |= {
+        "row_kind": constant(DECISION, n),
+        "has_request_bound": pa.array(rows.has_request_bound),
+        "verdict_alone": named(verdicts, decided.verdict_alone),
+        "reason_alone": named(reasons, decided.verdict_alone),
+    }
+    return table_of(columns, coded(REPLAYED), n)
+
+
+def states(lane: RateLane, handover: Handover) -> pa.Table:
+    """Return rows of QUOTA_STATE: each sensor after its last amount, and what is handed on."""
+    held = lane.states
+    sensor = np.flatnonzero(held.at_ms != NEVER_MS)
+    n = len(sensor)
+    users, client_ids = named_sensors(lane.codes, sensor)
+    columns = {
+        "broker_id": pa.array(np.full(n, lane.broker_id, np.int32)),
+        "quota_type": constant(held.quota_type, n),
+        "quota_user": users,
+        "quota_client_id": client_ids,
+        "sensor_epoch": pa.array(held.epoch[sensor], pa.int32()),
+        "sensor_seq": pa.array(held.seq[sensor]),
+        "sample_index": pa.array(held.states.index[sensor], pa.int32()),
+        "samples": _samples(held.states.take(sensor)),
+        "resumes_from": handover.rows(sensor),
+        "intervals": pa.nulls(n, QUOTA_STATE.field("intervals").type),
+    }
+    return table_of(columns, QUOTA_STATE, n)
+
+
+def _samples(states: SensorStates) -> pa.ListArray:
+    """Return the samples of each sensor, in the order of their slots."""
+    is_held = np.arange(states.start_ms.shape[1]) < states.count[:, np.newaxis]
+    kind = QUOTA_STATE.field("samples").type
+    values = [pa.array(getattr(states, f.name)[is_held]) for f in kind.value_type]
+    ends = pa.array(np.append(0, np.cumsum(states.count)), pa.int32())
+    samples = pa.StructArray.from_arrays(values, fields=list(kind.value_type))
+    return pa.ListArray.from_arrays(ends, samples, type=kind)

@@ -1,0 +1,373 @@
+"""Amounts of one quota type on one broker → decisions, chunk after chunk, all sensors open.
+
+A sensor's rows may lie between those of others: nothing is sorted but the rows of a chunk by
+sensor. What is not settled waits with the rows of the next chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
+from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
+from spark_jobs.quota.repeated import repeated
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.rates.lane_fetches import lane_fetch_attempts, throttle_of_other_amount
+from spark_jobs.replay.rates.lane_rows import LaneRows
+from spark_jobs.replay.rates.lane_settling import Settled, Settling
+from spark_jobs.replay.rates.lane_states import NEVER_MS, LaneStates
+from spark_jobs.replay.rates.ordered_rows import OrderedRows
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS, CarriedState, SensorKey
+from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Decisions, each sensor's together and in recording order; arrays of one length."""
+
+    rows: LaneRows  # ``amount`` is what was recorded, or given back by the throttle
+    epoch: np.ndarray
+    seq: np.ndarray
+    recorded_at_ms: np.ndarray
+    is_unrecorded: np.ndarray
+    rate: np.ndarray
+    window_size_ms: np.ndarray
+    throttle_ms: np.ndarray
+    is_proven: np.ndarray
+    verdict: np.ndarray  # a place in judge.verdicts.RATE_VERDICTS
+    # The same if the request's other quota, the one on its time, asked for nothing.
+    verdict_alone: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, places: np.ndarray) -> Decided:
+        """Return the decisions at these places."""
+        columns = (getattr(self, f.name)[places] for f in fields(self)[1:])
+        return Decided(self.rows.take(places), *columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lives:
+    """The runs of rows of one sensor's one life, in the order of a chunk's rows."""
+
+    start: np.ndarray  # the first row of each
+    sensor: np.ndarray
+    begins: np.ndarray  # whether the sensor begins anew with it
+    is_over: np.ndarray  # whether another life of its sensor follows
+
+
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """Settled rows, those of a life together, and what the rule says of them."""
+
+    rows: Settled
+    result: RateReplay
+    life: np.ndarray  # of each row
+    states: SensorStates  # of every life after its settled rows
+
+
+class RateLane:
+    """One quota type of one broker."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        codes: SensorCodes,
+        states: LaneStates,
+        settling: Settling,
+        tolerances: Tolerances,
+        carried: Mapping[SensorKey, CarriedState],
+        *,
+        unrecords: bool,
+    ) -> None:
+        """Begin with what sensors held before; ``unrecords``: throttled amounts are taken back."""
+        self.broker_id, self.codes, self.states = broker_id, codes, states
+        self._settling, self._tolerances = settling, tolerances
+        self._carried = carried
+        self._unrecords = unrecords
+        self._parts: list[LaneRows] = []
+        self._waiting = self._new = 0
+
+    def fork(self) -> RateLane:
+        """Return a lane that goes on from here on its own, with the same numbers of sensors."""
+        other = copy(self)
+        other.states = self.states.copied()
+        other._parts = list(self._parts)
+        return other
+
+    def waiting(self) -> Sequence[LaneRows]:
+        """Return the rows that are not settled, those of each sensor in order."""
+        return tuple(self._parts)
+
+    def carried(self, sensor: int) -> CarriedState | None:
+        """Return what a sensor was handed on with, if it was."""
+        key = (self.broker_id, str(self.states.quota_type), *self.codes.names[sensor])
+        return self._carried.get(key)
+
+    def is_due(self, rows_min: int) -> bool:
+        """Return whether so many rows came since the last :meth:`decide` that it pays again."""
+        return self._new >= max(rows_min, self._waiting)
+
+    def take(self, rows: LaneRows) -> None:
+        """Add rows, which follow those taken before."""
+        if len(rows):
+            self._parts.append(rows)
+            self._new += len(rows)
+
+    def decide(self, until_ms: int | None) -> Decided | None:
+        """Return what is settled when all rows before ``until_ms`` were taken; None: nothing.
+
+        ``until_ms`` None: no row comes any more.
+        """
+        if not self._parts:
+            return None
+        look_ms = self._settling.look_ms
+        until_ms = None if until_ms is None else until_ms // look_ms * look_ms
+        self.states.grow(len(self.codes.names))
+        taken = LaneRows.concat(self._parts)
+        self._parts = []
+        rows = OrderedRows.of(taken, np.argsort(self.codes.ranks()[taken.sensor], kind="stable"))
+        lives = self._lives(rows)
+        settled = self._settled(rows, lives, until_ms)
+        is_left = np.ones(len(rows), bool)
+        is_left[settled.rows.order] = False
+        decided = None
+        if len(settled.rows.order):
+            decided = self._decided(rows.take(settled.rows.order), rows, lives, settled)
+        self._new, self._waiting = 0, int(is_left.sum())
+        if self._waiting:
+            self._parts = [rows.take(np.flatnonzero(is_left)).alone()]
+        return decided
+
+    def decide_quiet(self, before_ms: int) -> Decided | None:
+        """Return the decisions on what waits of sensors without a row since then; None: nothing.
+
+        What may still come tells nothing of those rows, if that is longer ago than a window.
+        """
+        if not self._parts:
+            return None
+        waiting = LaneRows.concat(self._parts)
+        last_ms = np.full(len(self.codes.names), NEVER_MS)
+        np.maximum.at(last_ms, waiting.sensor, waiting.at_ms)
+        is_quiet = last_ms[waiting.sensor] < before_ms
+        if not is_quiet.any():
+            return None
+        self._parts = [waiting.take(np.flatnonzero(is_quiet))]
+        decided = self.decide(None)
+        others = waiting.take(np.flatnonzero(~is_quiet))
+        self._parts = [others.alone()] if len(others) else []
+        self._waiting = len(others)
+        return decided
+
+    def _lives(self, rows: OrderedRows) -> _Lives:
+        changes = rows.sensor[1:] != rows.sensor[:-1]
+        begins = np.empty(len(rows), bool)
+        begins[1:] = (rows.restart_ms[1:] != rows.restart_ms[:-1]) | (
+            np.diff(rows.at_ms) > EXPIRED_AFTER_MS
+        )
+        firsts = np.flatnonzero(np.append(True, changes))
+        last_ms = self.states.at_ms[rows.sensor[firsts]]
+        self._take_over(rows, firsts[last_ms == NEVER_MS])
+        is_known = last_ms != NEVER_MS
+        begins[firsts] = is_known & (
+            (rows.restart_ms[firsts] != self.states.restart_ms[rows.sensor[firsts]])
+            | (rows.at_ms[firsts] - last_ms > EXPIRED_AFTER_MS)
+        )
+        start = np.flatnonzero(np.append(True, changes) | begins)
+        sensor = rows.sensor[start]
+        return _Lives(start, sensor, begins[start], np.append(sensor[1:] == sensor[:-1], False))
+
+    def _take_over(self, rows: OrderedRows, firsts: np.ndarray) -> None:
+        """Set what the sensors of these rows, their first ones, held before."""
+        if not self._carried:
+            return
+        for row in firsts.tolist():
+            code = int(rows.sensor[row])
+            state = self.carried(code)
+            if state is not None:
+                self.states.take_over(code, state, int(rows.restart_ms[row]), int(rows.at_ms[row]))
+
+    def _begun(self, lives: _Lives) -> SensorStates:
+        """Return the state that each life's first row meets."""
+        begun = self.states.states.take(lives.sensor)
+        begun.count[lives.begins] = 0
+        begun.index[lives.begins] = 0
+        return begun
+
+    def _settled(self, rows: OrderedRows, lives: _Lives, until_ms: int | None) -> _Replayed:
+        """Return what is settled of each life, as places in ``rows``, and its replay.
+
+        Lives without anything to explain are replayed once, and of the rows that wait only what
+        tells whether they have.
+        """
+        n_lives = len(lives.start)
+        length = np.diff(np.append(lives.start, len(rows)))
+        life = np.repeat(np.arange(n_lives), length)
+        ends = lives.is_over | (until_ms is None)
+        limit_ms = 0 if until_ms is None else until_ms - self._settling.kept_ms
+        is_due = ends[life] | (rows.at_ms < limit_ms)
+        due, waiting = np.flatnonzero(is_due), np.flatnonzero(~is_due)
+        states = self._begun(lives)
+        result = self._replay(rows, due, life[due], rows.at_ms[due], states)
+        told = np.empty(len(rows), bool)
+        told[due] = self._told(rows, due, result)
+        if len(waiting):
+            ahead = states.take(np.arange(n_lives))
+            tried = self._replay(rows, waiting, life[waiting], rows.at_ms[waiting], ahead)
+            told[waiting] = self._told(rows, waiting, tried)
+        is_told = np.logical_or.reduceat(told, lives.start)
+        plain = Settled(due, rows.at_ms[due], np.zeros(len(due), bool), life[due])
+        if not is_told.any():
+            return _Replayed(plain, result, life[due], states)
+        kept = ~is_told[life[due]]
+        plain, result = plain.take(kept), result.take(kept)
+        searching = np.flatnonzero(is_told)
+        searched = self._searched(rows, lives, length, searching, ends, until_ms)
+        order = searched.rows.order
+        states.put(searching, searched.states.take(searching))
+        both = np.concatenate([life[plain.order], life[order]])
+        in_order = np.argsort(both, kind="stable")
+        return _Replayed(
+            Settled.joined([plain, searched.rows]).take(in_order),
+            result.joined(searched.result).take(in_order),
+            both[in_order],
+            states,
+        )
+
+    def _told(self, rows: OrderedRows, places: np.ndarray, tried: RateReplay) -> np.ndarray:
+        return self._settling.told(rows.logged_ms[places], tried.throttle_time_ms)
+
+    def _searched(
+        self,
+        rows: OrderedRows,
+        lives: _Lives,
+        length: np.ndarray,
+        told: np.ndarray,
+        ends: np.ndarray,
+        until_ms: int | None,
+    ) -> _Replayed:
+        """Return what is settled of the lives ``told``, whose throttles have to be explained."""
+        begun = self._begun(lives)
+        nothing = np.zeros(0, np.int64)
+        parts = [Settled(nothing, nothing, np.zeros(0, bool), nothing)]
+        groups = len(lives.start)
+        for k in told.tolist():
+            first, stop = int(lives.start[k]), int(lives.start[k] + length[k])
+            state = begun.take(np.array([k]))
+            own = rows.stretch(first, stop)
+            found = self._settling.settle(own, state, None if ends[k] else until_ms)
+            parts += [
+                part._replace(order=part.order + first, group=part.group + groups) for part in found
+            ]
+            groups += len(found)
+        settled = Settled.joined(parts)
+        life = np.searchsorted(lives.start, settled.order, side="right") - 1
+        result = self._replay(rows, settled.order, life, settled.recorded_at_ms, begun)
+        return _Replayed(settled, result, life, begun)
+
+    def _decided(
+        self, own: LaneRows, rows: OrderedRows, lives: _Lives, replayed: _Replayed
+    ) -> Decided:
+        settled, result, life = replayed.rows, replayed.result, replayed.life
+        epoch, seq = self._places(lives, life, rows, replayed.states)
+        is_unrecorded = (own.logged_ms > 0) & self._unrecords
+        amount_known = ~np.isnan(own.amount)
+        attempts = lane_fetch_attempts(
+            own, settled.group, settled.recorded_at_ms, result.amount, is_unrecorded, self.states
+        )
+        throttle_ms = np.where(
+            is_unrecorded,
+            throttle_of_other_amount(own.logged_ms, result.amount, attempts.amount, own.bound),
+            result.throttle_time_ms,
+        )
+        judged = RateRows(
+            bound=own.bound,
+            amount_known=amount_known,
+            is_unrecorded=is_unrecorded,
+            attempt=attempts.attempt,
+            is_request_quota=repeated(False, len(own)),
+            has_request_bound=own.has_request_bound,
+            logged_ms=own.logged_ms,
+            replayed_ms=throttle_ms,
+            boundary_amount=result.oldest_value,
+            window_ms=replayed.states.window_ms[life],
+            known_for_ms=own.known_for_ms,
+            change_distance_ms=own.change_distance_ms,
+            is_proven=settled.is_proven,
+            lost_requests=own.lost_requests,
+        )
+        verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
+        if own.has_request_bound.any():
+            alone = replace(judged, has_request_bound=repeated(False, len(own)))
+            verdict_alone = rate_verdicts(alone, self._tolerances)
+        amount = np.where(amount_known | is_unrecorded, result.amount, np.nan)
+        return Decided(
+            rows=replace(own, amount=amount),
+            epoch=epoch,
+            seq=seq,
+            recorded_at_ms=settled.recorded_at_ms,
+            is_unrecorded=is_unrecorded,
+            rate=result.rate,
+            window_size_ms=result.window_size_ms,
+            throttle_ms=throttle_ms,
+            is_proven=settled.is_proven,
+            verdict=verdict,
+            verdict_alone=verdict_alone,
+        )
+
+    def _places(
+        self, lives: _Lives, life: np.ndarray, rows: OrderedRows, ended: SensorStates
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return each settled row's epoch and place in it; the sensors move on."""
+        n_lives = len(lives.start)
+        is_first = np.append(True, lives.sensor[1:] != lives.sensor[:-1])
+        begun_before = np.cumsum(lives.begins)
+        of_sensor = np.maximum.accumulate(np.where(is_first, np.arange(n_lives), 0))
+        since_first = begun_before - begun_before[of_sensor] + lives.begins[of_sensor]
+        epoch = self.states.epoch[lives.sensor] + since_first.astype(np.int32)
+        base = np.where(is_first & ~lives.begins, self.states.seq[lives.sensor], 0)
+        count = np.bincount(life, minlength=n_lives)
+        first_row = np.cumsum(count) - count
+        seq = np.arange(len(life)) - first_row[life] + base[life]
+        # What waits of a life that only begins is begun again with the next rows.
+        last = np.flatnonzero(count > 0)
+        last = last[np.append(lives.sensor[last][1:] != lives.sensor[last][:-1], True)]
+        sensor = lives.sensor[last]
+        self.states.states.put(sensor, ended.take(last))
+        self.states.epoch[sensor] = epoch[last]
+        self.states.seq[sensor] = base[last] + count[last]
+        last_row = lives.start[last] + count[last] - 1
+        self.states.restart_ms[sensor] = rows.restart_ms[last_row]
+        self.states.at_ms[sensor] = rows.at_ms[last_row]
+        return epoch[life], seq
+
+    def _replay(
+        self,
+        rows: OrderedRows,
+        places: np.ndarray,
+        life: np.ndarray,
+        recorded_at_ms: np.ndarray,
+        states: SensorStates,
+    ) -> RateReplay:
+        """Return what the rule says of the rows at ``places``; ``states`` moves on."""
+        amount, logged_ms = rows.amount[places], rows.logged_ms[places]
+        behaviour = np.full(len(places), RECORD, np.int8)
+        if self._unrecords:
+            behaviour[logged_ms > 0] = RECORD_AND_UNRECORD
+        amount[np.isnan(amount) & (behaviour == RECORD)] = 0.0
+        return replay_rate(
+            life,
+            recorded_at_ms,
+            amount,
+            rows.bound[places],
+            behaviour,
+            logged_ms,
+            np.full(len(places), NO_THROTTLE_MAX),
+            *states.rate_arrays(),
+        )

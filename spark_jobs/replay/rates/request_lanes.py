@@ -1,0 +1,241 @@
+"""A chunk of one broker's requests → the amounts that it recorded on its bandwidth quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.repeated import repeated
+from spark_jobs.replay.rates.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.sensor_codes import CodedRows, SensorCodes
+from spark_jobs.replay.sensors.amounts import bools, floats
+from spark_jobs.replay.sensors.likely_time import likely_from_ms
+from spark_jobs.replay.sensors.lost_requests import LostRequests
+from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
+from spark_jobs.resolve.broker_log import BrokerLog
+
+PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
+FETCHES = FETCH, SHARE_FETCH
+API_KEYS = {
+    QuotaType.PRODUCER_BYTE_RATE: (PRODUCE,),
+    QuotaType.CONSUMER_BYTE_RATE: FETCHES,
+}
+"""The requests whose bytes each quota counts (``KafkaApis``, ClientQuotaManager)."""
+NAME_COLUMNS = ("connection", "api_name", "user", "client_id", "listener", "source_file")
+"""Columns of requests that come as dictionaries."""
+REQUEST_COLUMNS = (
+    *LINE_COLUMNS,
+    "api_key", "listener", "is_forwarded", "is_replica", "acks", "throttle_time_ms",
+    "recorded_estimate_us", "recorded_earliest_ms", "recorded_latest_ms", "handler_time_us",
+    "remote_time_us", "request_bytes", "response_bytes", "fetch_max_bytes",
+)  # fmt: skip
+ANSWER_COLUMNS = ("topics", "error_codes")
+"""What a fetch was given: asked of throttled ones and those around them."""
+
+
+class RequestLanes:
+    """Turns requests of one broker into the rows of its lanes."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        resolutions: ResolutionTable,
+        codes: Mapping[QuotaType, SensorCodes],
+        controller_listeners: frozenset[str],
+        broker_log: BrokerLog,
+        lost: LostRequests | None,
+    ) -> None:
+        """``codes`` has the quota types whose amounts are asked for."""
+        self._broker_id, self._resolutions, self._codes = broker_id, resolutions, codes
+        self._controller_listeners = controller_listeners
+        self._broker_log, self._lost = broker_log, lost
+
+    def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, LaneRows]:
+        """Return the amounts of those of ``requests`` that ``order`` names, in its order.
+
+        They have REQUEST_COLUMNS, and ANSWER_COLUMNS unless no fetch of the broker was throttled;
+        the order is that of their estimates.
+        """
+        wanted = ~bools(requests["is_replica"]) & ~bools(requests["is_forwarded"])
+        wanted &= ~_is_any_of(requests["listener"], self._controller_listeners)
+        in_order = order[wanted[order]]
+        api_key = requests["api_key"].to_numpy()[in_order]
+        index = ClientIndex.of_broker(
+            self._broker_id, _dictionary(requests["user"]), _dictionary(requests["client_id"])
+        )
+        return {
+            quota_type: self._of_type(
+                quota_type,
+                codes,
+                requests,
+                index,
+                in_order[_is_in(api_key, API_KEYS[quota_type])],
+            )
+            for quota_type, codes in self._codes.items()
+        }
+
+    def _of_type(
+        self,
+        quota_type: QuotaType,
+        codes: SensorCodes,
+        requests: pa.Table,
+        index: ClientIndex,
+        rows: np.ndarray,
+    ) -> LaneRows:
+        own = index.take(rows)
+        at_ms = requests["recorded_estimate_us"].to_numpy()[rows] // 1000
+        resolved = codes.resolve(self._resolutions, quota_type, own, at_ms)
+        if not resolved.is_enabled.all():
+            kept = np.flatnonzero(resolved.is_enabled)
+            rows, at_ms = rows[kept], at_ms[kept]
+            own, resolved = own.take(kept), resolved.take(kept)
+        return self._lane_rows(quota_type, codes, requests, rows, own, at_ms, resolved)
+
+    def _lane_rows(
+        self,
+        quota_type: QuotaType,
+        codes: SensorCodes,
+        requests: pa.Table,
+        rows: np.ndarray,
+        index: ClientIndex,
+        at_ms: np.ndarray,
+        resolved: CodedRows,
+    ) -> LaneRows:
+        def own(name: str) -> np.ndarray:
+            return np.asarray(requests[name].to_numpy()[rows])
+
+        n = len(rows)
+        earliest_ms, latest_ms = own("recorded_earliest_ms"), own("recorded_latest_ms")
+        logged_ms = own("throttle_time_ms").astype(np.int64)
+        lives = self._broker_log.lives(repeated(self._broker_id, n), latest_ms)
+        is_fetch = quota_type == QuotaType.CONSUMER_BYTE_RATE
+        request_bytes = floats(requests["request_bytes"])[rows]
+        # A throttled fetch was answered with nothing: what it tried to read is not in the log.
+        amount = (
+            np.where(logged_ms > 0, np.nan, floats(requests["response_bytes"])[rows])
+            if is_fetch
+            else request_bytes
+        )
+        has_answers = is_fetch and set(ANSWER_COLUMNS) <= set(requests.column_names)
+        has_records, has_errors = (
+            _answers(requests, rows) if has_answers else (repeated(False, n), repeated(False, n))
+        )
+        return LaneRows(
+            lines=requests.select(list(LINE_COLUMNS)),
+            line=rows,
+            sensor=resolved.sensor,
+            level=resolved.level,
+            restart_ms=lives.restart_ms,
+            at_ms=at_ms,
+            earliest_ms=earliest_ms,
+            latest_ms=latest_ms,
+            likely_from_ms=likely_from_ms(
+                earliest_ms, at_ms, own("handler_time_us"), own("remote_time_us"),
+                floats(requests["acks"])[rows],
+            ),
+            stamp_ms=self._stamps(quota_type, codes, requests, rows, resolved, logged_ms),
+            amount=amount,
+            bound=resolved.bound,
+            logged_ms=logged_ms,
+            known_for_ms=lives.known_for_ms(at_ms, resolved.known_from_ms),
+            change_distance_ms=np.minimum(
+                at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
+            ),
+            has_request_bound=self._has_request_bound(index, at_ms),
+            lost_requests=self._lost_requests(quota_type, codes, resolved, earliest_ms, latest_ms),
+            request_bytes=request_bytes,
+            fetch_max_bytes=(
+                floats(requests["fetch_max_bytes"])[rows] if is_fetch else repeated(np.nan, n)
+            ),
+            has_records=has_records,
+            has_errors=has_errors,
+        )  # fmt: skip
+
+    def _has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
+        if not self._resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE):
+            return repeated(False, len(at_ms))
+        found, row = self._resolutions.segments(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
+        is_bound = np.array([s.is_enabled and s.bound is not None for s, _ in found], bool)
+        return np.asarray(is_bound[row])
+
+    def _stamps(
+        self,
+        quota_type: QuotaType,
+        codes: SensorCodes,
+        requests: pa.Table,
+        rows: np.ndarray,
+        resolved: CodedRows,
+        logged_ms: np.ndarray,
+    ) -> np.ndarray:
+        throttled = np.flatnonzero(logged_ms > 0)
+        if not self._broker_log.records or not len(throttled):
+            return repeated(NOT_STAMPED, len(logged_ms))
+        stamps = np.full(len(logged_ms), NOT_STAMPED, np.int64)
+        names = [codes.names[s] for s in resolved.sensor[throttled].tolist()]
+        sensors = {
+            "broker_id": pa.array([self._broker_id] * len(throttled), pa.int32()),
+            "quota_type": pa.array([str(quota_type)] * len(throttled)),
+            "quota_user": pa.array([user for user, _ in names], pa.string()),
+            "quota_client_id": pa.array([client_id for _, client_id in names], pa.string()),
+        }
+        found = self._broker_log.recorded_logged_ms(
+            sensors,
+            requests["recorded_earliest_ms"].to_numpy()[rows[throttled]],
+            requests["recorded_latest_ms"].to_numpy()[rows[throttled]],
+            requests["recorded_estimate_us"].to_numpy()[rows[throttled]],
+            logged_ms[throttled],
+        )
+        stamps[throttled] = pc.fill_null(found, NOT_STAMPED).to_numpy()
+        return stamps
+
+    def _lost_requests(
+        self,
+        quota_type: QuotaType,
+        codes: SensorCodes,
+        resolved: CodedRows,
+        earliest_ms: np.ndarray,
+        latest_ms: np.ndarray,
+    ) -> np.ndarray:
+        if self._lost is None:
+            return repeated(0, len(earliest_ms))
+        return self._lost.of_sensors(
+            quota_type, self._broker_id, codes.names, resolved.sensor, earliest_ms, latest_ms
+        )
+
+
+def _answers(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return whether each fetch got records, and whether a partition of it was not served."""
+    n = len(requests)
+    has_records, has_errors = np.zeros(n, bool), np.zeros(n, bool)
+    topics = requests["topics"].combine_chunks()
+    with_data = pc.fill_null(pc.greater(topics.flatten().field("records_bytes"), 0), False)
+    has_records[pc.list_parent_indices(topics).filter(with_data).to_numpy()] = True
+    codes = requests["error_codes"].combine_chunks()
+    with_error = pc.fill_null(pc.not_equal(codes.flatten(), 0), False)
+    has_errors[pc.list_parent_indices(codes).filter(with_error).to_numpy()] = True
+    return has_records[rows], has_errors[rows]
+
+
+def _is_in(values: np.ndarray, wanted: Sequence[int]) -> np.ndarray:
+    """Return whether each value is one of few, in the time of a comparison with each."""
+    return np.asarray(np.logical_or.reduce([values == one for one in wanted]))
+
+
+def _is_any_of(column: pa.ChunkedArray, names: frozenset[str]) -> np.ndarray:
+    coded = _dictionary(column)
+    is_one = np.array([name in names for name in coded.dictionary.to_pylist()], bool)
+    return is_one[coded.indices.to_numpy()] if len(is_one) else np.zeros(len(coded), bool)
+
+
+def _dictionary(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+
+
+def unified(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of ``tables`` one after the other, each column in one piece."""
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

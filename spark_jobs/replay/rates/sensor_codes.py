@@ -1,0 +1,101 @@
+"""Sensors and quota levels as numbers, looked up in batches of requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+
+from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
+
+NO_LEVEL = -1
+_FOREVER_MS = (1 << 42) - 1
+SensorName = tuple[str, str]
+"""quota_user, quota_client_id."""
+
+
+class Share(NamedTuple):
+    """One of ``of`` shares of a broker's sensors: each is in exactly one."""
+
+    place: int = 0
+    of: int = 1
+
+    def has(self, name: SensorName) -> bool:
+        """Return whether a sensor is in this share."""
+        return self.of == 1 or crc32("\x00".join(name).encode()) % self.of == self.place
+
+
+@dataclass(frozen=True, slots=True)
+class CodedRows:
+    """What one quota type says about each row; arrays of one length."""
+
+    is_enabled: np.ndarray  # and of the share of sensors that is asked for
+    sensor: np.ndarray
+    level: np.ndarray
+    bound: np.ndarray  # NaN: none in force
+    known_from_ms: np.ndarray
+    changed_at_ms: np.ndarray
+    changes_at_ms: np.ndarray
+
+    def take(self, rows: np.ndarray) -> CodedRows:
+        """Return the rows at these places."""
+        return CodedRows(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+
+@dataclass(slots=True)
+class SensorCodes:
+    """The sensors of one broker and quota type, numbered as they are met."""
+
+    share: Share = field(default_factory=Share)
+    names: list[SensorName] = field(default_factory=list)
+    levels: list[str] = field(default_factory=list)
+    _codes: dict[SensorName, int] = field(default_factory=dict)
+    _level_codes: dict[str, int] = field(default_factory=dict)
+
+    def code(self, name: SensorName) -> int:
+        """Return a sensor's number."""
+        if name not in self._codes:
+            self._codes[name] = len(self.names)
+            self.names.append(name)
+        return self._codes[name]
+
+    def ranks(self) -> np.ndarray:
+        """Return each sensor's place in the order of their names."""
+        # Numbers of 16 bits are sorted without comparing them.
+        is_small = len(self.names) <= 1 << 16
+        ranks = np.empty(len(self.names), np.uint16 if is_small else np.int32)
+        ranks[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(ranks))
+        return ranks
+
+    def resolve(
+        self, resolutions: ResolutionTable, quota_type: str, index: ClientIndex, at_ms: np.ndarray
+    ) -> CodedRows:
+        """Return what holds for each row of ``index`` at its time."""
+        segments, row = resolutions.segments(quota_type, index, at_ms)
+        found = [s for s, _ in segments]
+        names = [(s.quota_user, s.quota_client_id) for s in found]
+        sensor = [self.code(name) for name in names]
+        is_own = [s.is_enabled and self.share.has(n) for s, n in zip(found, names, strict=True)]
+        return CodedRows(
+            is_enabled=np.array(is_own, bool)[row],
+            sensor=np.array(sensor, np.int32)[row],
+            level=np.array([self._level(s.quota_level) for s in found], np.int8)[row],
+            bound=np.array([np.nan if s.bound is None else s.bound for s in found])[row],
+            known_from_ms=np.array([k for _, k in segments], np.int64)[row],
+            changed_at_ms=_moments([s.valid_from_ms for s in found])[row],
+            changes_at_ms=_moments([s.valid_until_ms for s in found])[row],
+        )
+
+    def _level(self, level: str | None) -> int:
+        if level is None:
+            return NO_LEVEL
+        if level not in self._level_codes:
+            self._level_codes[level] = len(self.levels)
+            self.levels.append(level)
+        return self._level_codes[level]
+
+
+def _moments(at_ms: list[int]) -> np.ndarray:
+    return np.array([min(max(at, 0), _FOREVER_MS) for at in at_ms], np.int64)

@@ -1,0 +1,203 @@
+"""Workers' side of a replay: one broker's requests → Parquet files of its decisions and rates.
+
+Rows go from Parquet through arrays into Parquet; only counts travel to the driver.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.replay.alignment.events import Window
+from spark_jobs.replay.broker_stream import RowGroup, request_chunks
+from spark_jobs.replay.rates import lane_tables
+from spark_jobs.replay.rates.lane_agreement import LaneAgreement
+from spark_jobs.replay.rates.lane_interval import LaneInterval
+from spark_jobs.replay.rates.lane_seconds import Columns, LaneSeconds, rate_rows
+from spark_jobs.replay.rates.lane_settling import (
+    SAMPLES_MAX,
+    AsEstimated,
+    FetchSettling,
+    ProduceSettling,
+    Settling,
+)
+from spark_jobs.replay.rates.lane_states import LaneStates
+from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.rates.request_lanes import RequestLanes
+from spark_jobs.replay.rates.sensor_codes import SensorCodes, Share
+from spark_jobs.replay.sensors.lost_requests import LostRequests
+from spark_jobs.replay.sensors.resolution_table import ResolutionTable
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState, SensorKey
+from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS, Tolerances
+from spark_jobs.resolve.broker_log import BrokerLog
+from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.table_files import TableFiles
+
+LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
+DECIDE_ROWS = 24_576
+SHARES_MAX = 16
+"""Every share reads all requests of its broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTask:
+    """What the replay of every broker needs to know."""
+
+    rules: Mapping[int, BrokerRules]
+    resolutions: ResolutionTable
+    carried: Mapping[SensorKey, CarriedState]
+    controller_listeners: frozenset[str]
+    broker_log: BrokerLog
+    lost: LostRequests | None
+    tolerances: Tolerances
+    folder: Path  # where the tables' files are staged
+    has_request_quotas: bool
+    interval: Interval
+
+
+@dataclass(slots=True)
+class ReplayReport:
+    """What a worker says of one broker: its verdicts, and the files it wrote."""
+
+    verdicts: Counter[str] = field(default_factory=Counter)
+    files: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerShare:
+    """A share of one broker's sensors, and where the broker's requests are.
+
+    ``around`` has those before the interval that no state has, and those after it that tell of it.
+    """
+
+    broker_id: int
+    groups: Sequence[RowGroup]
+    share: Share
+    around: Sequence[RowGroup] = ()
+
+    @property
+    def rows(self) -> int:
+        """Return about how many requests are of the share."""
+        return sum(group.rows for group in self.groups) // self.share.of
+
+
+def broker_shares(
+    brokers: Mapping[int, Sequence[RowGroup]],
+    tasks_at_once: int,
+    around: Mapping[int, Sequence[RowGroup]] | None = None,
+) -> list[BrokerShare]:
+    """Return what is replayed by a task each, the largest first.
+
+    A broker with more than a task's fair part of all requests is shared among several tasks, by
+    sensors: each reads all its requests, and leaves those of other sensors.
+    """
+    rows = {broker_id: sum(g.rows for g in groups) for broker_id, groups in brokers.items()}
+    fair = max(sum(rows.values()) / max(tasks_at_once, 1), 1)
+    shares = []
+    for broker_id, groups in brokers.items():
+        of = min(max(round(rows[broker_id] / fair), 1), SHARES_MAX)
+        beyond = (around or {}).get(broker_id, ())
+        shares += [BrokerShare(broker_id, groups, Share(place, of), beyond) for place in range(of)]
+    return sorted(shares, key=lambda share: -share.rows)
+
+
+def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
+    """Write decisions on a share's bandwidth quotas, and what follows from them."""
+    broker_id = broker.broker_id
+    files = TableFiles(task.folder)
+    report = ReplayReport()
+    lanes = {quota_type: _lane(broker, quota_type, task) for quota_type in LANES}
+    expand = RequestLanes(
+        broker_id,
+        task.resolutions,
+        {quota_type: lane.lane.codes for quota_type, lane in lanes.items()},
+        task.controller_listeners,
+        task.broker_log,
+        task.lost,
+    )
+    try:
+        for requests, order, until_ms in request_chunks(
+            [*broker.groups, *broker.around], broker_id
+        ):
+            expanded = expand.rows(requests, order)
+            # Nothing is kept while more is read, or longer than it is looked at.
+            del requests, order
+            for quota_type, lane in lanes.items():
+                for decided in lane.decided(expanded.pop(quota_type), until_ms):
+                    lane.write(decided, files, report)
+                    del decided
+        for lane in lanes.values():
+            lane.close(files)
+    except BaseException:
+        files.discard()
+        raise
+    report.files = files.close()
+    return report
+
+
+def _lane(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> _Lane:
+    rules = task.rules[broker.broker_id]
+    lane = RateLane(
+        broker.broker_id,
+        SensorCodes(broker.share),
+        LaneStates(rules, quota_type),
+        _settling(rules, quota_type),
+        task.tolerances,
+        task.carried,
+        unrecords=quota_type is QuotaType.CONSUMER_BYTE_RATE,
+    )
+    of_interval = LaneInterval(lane, task.interval, DECIDE_ROWS, reads_around=bool(broker.around))
+    return _Lane(of_interval, shared=task.has_request_quotas)
+
+
+def _settling(rules: BrokerRules, quota_type: QuotaType) -> Settling:
+    samples, window_ms = rules.of_type(quota_type)
+    window = Window(samples, window_ms, rules.profile.keeps_overlapping_sample)
+    if quota_type is QuotaType.CONSUMER_BYTE_RATE:
+        return FetchSettling.of(window)
+    return ProduceSettling.of(window) if samples <= SAMPLES_MAX else AsEstimated()
+
+
+class _Lane:
+    """One lane and what is gathered from its decisions."""
+
+    def __init__(self, of_interval: LaneInterval, *, shared: bool) -> None:
+        self.lane = of_interval.lane
+        self.decided = of_interval.decided
+        self._states = of_interval.states
+        self._shared = shared
+        self._seconds, self._agreement = LaneSeconds(), LaneAgreement()
+        self._kind = self.lane.states.quota_type
+        self._is_compared = self.lane.states.quota_type == QuotaType.PRODUCER_BYTE_RATE
+
+    def write(self, decided: Decided, files: TableFiles, report: ReplayReport) -> None:
+        """Write decisions, and what is known of the seconds before them."""
+        table = "replayed" if self._shared else "decisions"
+        rows = lane_tables.decisions(decided, self.lane, shared=self._shared)
+        files.add(table, rows, self._kind)
+        _count(decided, report.verdicts)
+        self._write_seconds(self._seconds.take(decided), files)
+        if self._is_compared:
+            self._agreement.take(decided)
+
+    def close(self, files: TableFiles) -> None:
+        """Write what is known at the end."""
+        self._write_seconds(self._seconds.rest(), files)
+        files.add("quota_state", lane_tables.states(*self._states()))
+        if self._is_compared:
+            files.add("agreement", self._agreement.rows(self.lane))
+
+    def _write_seconds(self, seconds: Columns | None, files: TableFiles) -> None:
+        if seconds is not None and len(seconds["sensor"]):
+            files.add("rates", rate_rows(seconds, self.lane), self._kind)
+
+
+def _count(decided: Decided, verdicts: Counter[str]) -> None:
+    for place, count in enumerate(np.bincount(decided.verdict, minlength=len(RATE_VERDICTS))):
+        if count:
+            verdicts[RATE_VERDICTS[place][0]] += int(count)

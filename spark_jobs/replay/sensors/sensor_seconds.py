@@ -1,0 +1,134 @@
+"""Decisions → what each sensor did per second, for the findings and the rates table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
+from spark_jobs.warehouse.tables import RATES, WRONG_VERDICTS
+
+SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+
+
+def rates_per_second(decisions: DataFrame) -> DataFrame:
+    """Return the rows of the ``rates`` table: one sensor in one second, each part in order."""
+    last = F.struct("sensor_epoch", "sensor_seq")
+    second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
+    return (
+        decisions.withColumn("second_ms", second)
+        .groupBy(*SENSOR, "second_ms")
+        .agg(
+            _sum_in_order().alias("amount"),
+            F.max_by("rate", last).alias("rate"),
+            F.max_by("tokens", last).alias("tokens"),
+            F.max_by("bound", last).alias("bound"),
+            F.count_if((F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted")).alias(
+                "throttled_requests"
+            ),
+            F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
+        )
+        .select(*RATES.names)
+        .sortWithinPartitions(*SENSOR, "second_ms")
+    )
+
+
+def _sum_in_order() -> Column:
+    """Return the sum of what was recorded, added as the sensor did.
+
+    Rows of a shuffle come in the order in which machines answer, and a sum of floats tells of it.
+    """
+    amount = F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0)
+    rows = F.collect_list(F.struct("sensor_epoch", "sensor_seq", amount.alias("amount")))
+    return F.aggregate(
+        F.sort_array(rows), F.lit(0.0), lambda total, row: total + row.getField("amount")
+    )
+
+
+def seconds_of_decisions(decisions: pa.Table) -> pa.Table:
+    """Return the rows of ``rates`` of few decisions, in order: as :func:`rates_per_second`."""
+    place = ["sensor_epoch", "sensor_seq"]
+    order = [(name, "ascending") for name in (*SENSOR, *place)]
+    rows = decisions.sort_by(order)
+    at_ms = rows["recorded_at_ms"].to_numpy()
+    is_throttled = pc.or_(
+        pc.greater(rows["logged_throttle_time_ms"], 0), pc.invert(rows["logged_admitted"])
+    )
+    counted = pc.if_else(rows["is_unrecorded"], 0.0, pc.fill_null(rows["amount"], 0.0))
+    seconds = pa.table(
+        {
+            **{name: rows[name] for name in SENSOR},
+            "second_ms": at_ms // 1000 * 1000,
+            "amount": counted,
+            **{name: rows[name] for name in ("rate", "tokens", "bound")},
+            "throttled_requests": is_throttled.cast(pa.int64()),
+            "throttle_time_ms": rows["logged_throttle_time_ms"].cast(pa.int64()),
+        }
+    )
+    found = seconds.group_by([*SENSOR, "second_ms"], use_threads=False).aggregate(
+        [(name, "sum") for name in ("amount", "throttled_requests", "throttle_time_ms")]
+        + [(name, "last", _AS_IT_IS) for name in ("rate", "tokens", "bound")]
+    )
+    renamed = found.rename_columns([_COLUMN_OF.get(n, n) for n in found.column_names])
+    in_order = [(name, "ascending") for name in (*SENSOR, "second_ms")]
+    return renamed.select(RATES.names).cast(RATES).sort_by(in_order)
+
+
+_AS_IT_IS = pc.ScalarAggregateOptions(skip_nulls=False)
+_COLUMN_OF = {
+    f"{name}_{how}": name
+    for how, names in (
+        ("sum", ("amount", "throttled_requests", "throttle_time_ms")),
+        ("last", ("rate", "tokens", "bound")),
+    )
+    for name in names
+}
+
+
+def seconds_of_suspects(decisions: DataFrame) -> DataFrame:
+    """Return per-second counts (SensorSecond's fields) of the sensors with any wrong decision."""
+    suspects = decisions.where(_is_suspect()).select(*SENSOR).distinct()
+    return (
+        decisions.join(F.broadcast(suspects), on=list(SENSOR), how="left_semi")
+        .withColumn("second_ms", (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long"))
+        .groupBy(*SENSOR, "second_ms")
+        .agg(
+            F.count_if(F.col("bound").isNotNull()).alias("decisions"),
+            F.count_if(_is_due()).alias("due"),
+            F.count_if(_is_due() & _is_enforced()).alias("enforced"),
+            *[F.count_if(F.col("verdict") == v).alias(v) for v in WRONG_VERDICTS],
+            F.count_if(_is_unbound_throttled()).alias("unbound_throttled"),
+            F.min("bound").alias("bound_min"),
+            F.max("bound").alias("bound_max"),
+            F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("logged_throttle_time_ms"),
+            F.sum(F.coalesce("replayed_throttle_time_ms", F.lit(0)).cast("long"))
+            .alias("replayed_throttle_time_ms"),
+            F.max(F.when(F.col("verdict").isin(*WRONG_VERDICTS), _difference()).otherwise(0))
+            .alias("difference_max_ms"),
+        )
+    )  # fmt: skip
+
+
+def _is_unbound_throttled() -> Column:
+    return F.coalesce(F.col("reason") == THROTTLED_WITHOUT_QUOTA, F.lit(False))
+
+
+def _is_suspect() -> Column:
+    return F.col("verdict").isin(*WRONG_VERDICTS) | _is_unbound_throttled()
+
+
+def _is_due() -> Column:
+    refused = ~F.coalesce("replayed_admitted", F.lit(True))
+    throttled = F.coalesce("replayed_throttle_time_ms", F.lit(0)) > 0
+    return F.col("bound").isNotNull() & (refused | throttled)
+
+
+def _is_enforced() -> Column:
+    return (F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted")
+
+
+def _difference() -> Column:
+    replayed = F.coalesce("replayed_throttle_time_ms", F.lit(0))
+    return F.abs(F.col("logged_throttle_time_ms") - replayed)

@@ -1,0 +1,233 @@
+"""One verdict per decision: what the log says against what the rule says.
+
+The record time of a request is known to an interval only, and a sample starts at the event that
+opened it. Where the throttles before and after a request are explained by one choice of record
+times (``spark_jobs.align``), the state of the sensor is proven, and a throttle that still differs
+is wrong. Elsewhere it may differ by as much as the sample boundaries can move, and such a
+difference accuses nobody: it is ``indeterminate`` with reason ``sample_timing``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt
+from spark_jobs.replay.verdicts.mutation_throttle import (
+    LATE_LINE,
+    LATE_LINE_MS,
+    OVER_THROTTLED,
+    REQUEST_QUOTA,
+    UNDER_THROTTLED,
+)
+
+SIZE_NOT_LOGGED = "size_not_logged"
+PARTITIONS_UNKNOWN = "partitions_unknown"
+REQUEST_QUOTA_INTERVAL = "request_quota_interval"
+STATE_UNKNOWN = "state_unknown"
+QUOTA_CHANGE_IN_FLIGHT = "quota_change_in_flight"
+SAMPLE_TIMING = "sample_timing"
+LINES_MISSING = "lines_missing"
+ATTEMPT_NOT_LOGGED = "attempt_not_logged"
+THROTTLED_WITHOUT_QUOTA = "throttled_without_quota"
+
+PROVEN_CHANGE_MS = 30
+
+# The request quota never throttles longer than one window (ClientRequestQuotaManager).
+REQUEST_THROTTLE_MAX_MS = 1000
+
+
+RATE_VERDICTS: tuple[tuple[str, str | None], ...] = (
+    ("no_quota", THROTTLED_WITHOUT_QUOTA),
+    ("no_quota", None),
+    ("indeterminate", SIZE_NOT_LOGGED),
+    ("indeterminate", REQUEST_QUOTA_INTERVAL),
+    ("agree", None),
+    ("indeterminate", ATTEMPT_NOT_LOGGED),
+    ("agree", None),
+    ("indeterminate", REQUEST_QUOTA_INTERVAL),
+    ("indeterminate", STATE_UNKNOWN),
+    ("indeterminate", QUOTA_CHANGE_IN_FLIGHT),
+    ("indeterminate", LINES_MISSING),
+    ("indeterminate", SAMPLE_TIMING),
+    ("under_throttled", None),
+    ("over_throttled", None),
+)
+"""Verdict and reason of each check of :func:`rate_verdicts`, and of what passes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """How far log and replay may differ before somebody is blamed; milliseconds."""
+
+    throttle_ms: int
+    warm_up_ms: int
+    # A change is in force on a broker some ms after the controller's answer, unknown how many.
+    change_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateRows:
+    """Windowed-rate decisions as arrays of one length."""
+
+    bound: np.ndarray  # NaN: none in force
+    amount_known: np.ndarray  # bool
+    is_unrecorded: np.ndarray  # bool
+    attempt: np.ndarray  # judge.fetch_attempt.Attempt, of un-recorded amounts
+    is_request_quota: np.ndarray  # bool
+    has_request_bound: np.ndarray  # bool
+    logged_ms: np.ndarray
+    replayed_ms: np.ndarray
+    boundary_amount: np.ndarray  # value of the oldest live sample: may have been in or out
+    window_ms: np.ndarray
+    known_for_ms: np.ndarray
+    change_distance_ms: np.ndarray
+    is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
+    lost_requests: np.ndarray  # so many may be missing from what the rate rests on
+
+
+@dataclass(frozen=True, slots=True)
+class MutationRows:
+    """Token-bucket decisions as arrays of one length."""
+
+    bound: np.ndarray
+    amount_known: np.ndarray
+    is_state_known: np.ndarray
+    logged_admitted: np.ndarray
+    replayed_admitted: np.ndarray
+    tokens_before: np.ndarray
+    interval_ms: np.ndarray
+    known_for_ms: np.ndarray
+    change_distance_ms: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Verdict and reason (None where there is none) per row; object arrays of text."""
+
+    verdict: np.ndarray
+    reason: np.ndarray
+
+
+def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
+    """Return the verdicts of windowed-rate decisions: :func:`rate_verdicts` as text."""
+    code = rate_verdicts(rows, tolerances)
+    names = np.array(RATE_VERDICTS, object)
+    return Verdicts(names[code, 0], names[code, 1])
+
+
+def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
+    """Return the verdicts of windowed-rate decisions (producer, consumer, request time).
+
+    Places in RATE_VERDICTS (int8), one per row. ``replayed_ms`` of a throttled fetch is the
+    throttle of the nearest size it can have had. Checks run from the most to the least certain; the
+    first that applies decides.
+    """
+    no_bound = np.isnan(rows.bound)
+    difference = rows.logged_ms - rows.replayed_ms
+    same_decision = (rows.logged_ms > 0) == (rows.replayed_ms > 0)
+    agrees = same_decision & (np.abs(difference) <= tolerances.throttle_ms)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
+    explained_by_timing = np.where(
+        rows.is_proven,
+        # The line may be late, which makes a throttle longer; or that of the request with which
+        # the oldest sample began, which makes it shorter.
+        np.abs(difference) <= LATE_LINE_MS,
+        np.abs(difference) <= slack_ms + tolerances.throttle_ms,
+    )
+    by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
+        ((difference > 0) & (rows.logged_ms <= REQUEST_THROTTLE_MAX_MS)) | rows.is_request_quota
+    )
+    is_odd_attempt = np.isin(rows.attempt, ODD_ATTEMPTS)
+    unexplained_throttle = no_bound & ~rows.has_request_bound & ~rows.is_request_quota
+    change_ms = np.where(rows.is_proven, PROVEN_CHANGE_MS, tolerances.change_ms)
+    applies = (
+        unexplained_throttle & (rows.logged_ms > 0),
+        no_bound,
+        ~rows.amount_known & ~rows.is_unrecorded,
+        rows.is_unrecorded & rows.has_request_bound,
+        rows.is_unrecorded & (rows.attempt == Attempt.PLAUSIBLE),
+        rows.is_unrecorded & ~is_odd_attempt,
+        ~rows.is_unrecorded & agrees,
+        by_request_quota,
+        ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
+        rows.change_distance_ms < change_ms,
+        ~rows.is_proven & (rows.lost_requests > 0),
+        ~rows.is_unrecorded & explained_by_timing,
+        difference < 0,
+    )
+    # The last ones first, so that the first that applies is what stays.
+    code = np.full(len(rows.bound), len(applies), np.int8)
+    for place in range(len(applies) - 1, -1, -1):
+        code[applies[place]] = place
+    return code
+
+
+def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
+    """Return the verdicts of controller-mutation decisions (admitted or refused per topic)."""
+    agrees = rows.logged_admitted == rows.replayed_admitted
+    # Tokens refill at the bound per second: the record time's interval moves them this much.
+    moved_ms = rows.interval_ms + tolerances.throttle_ms + LATE_LINE_MS
+    moved_tokens = rows.bound * moved_ms / 1000.0
+    return first_that_applies(
+        len(rows.bound),
+        (np.isnan(rows.bound), "no_quota", None),
+        (~rows.is_state_known, "indeterminate", STATE_UNKNOWN),
+        (agrees & rows.amount_known, "agree", None),
+        (~rows.amount_known, "indeterminate", PARTITIONS_UNKNOWN),
+        # Before the log began a bucket may have been emptier than full, never fuller.
+        (
+            ~rows.logged_admitted & (rows.known_for_ms < tolerances.warm_up_ms),
+            "indeterminate",
+            STATE_UNKNOWN,
+        ),
+        (
+            rows.change_distance_ms < tolerances.change_ms,
+            "indeterminate",
+            QUOTA_CHANGE_IN_FLIGHT,
+        ),
+        (np.abs(rows.tokens_before) <= moved_tokens, "indeterminate", SAMPLE_TIMING),
+        (rows.logged_admitted, "wrongly_admitted", None),
+        (np.ones(len(rows.bound), bool), "wrongly_refused", None),
+    )
+
+
+def with_throttles(verdicts: Verdicts, throttles: np.ndarray, request: np.ndarray) -> Verdicts:
+    """Return the verdicts of mutations with those of their responses' throttles.
+
+    ``throttles`` are the codes of ``judge_mutation_throttles``, ``request`` numbers the requests.
+    A throttle accuses the last topic of its request, and only where the admission of every topic
+    is right: a wrong one is accused already, and spoils the throttle.
+    """
+    verdict, reason = verdicts.verdict.copy(), verdicts.reason.copy()
+    is_last = np.append(request[1:] != request[:-1], True)[: len(request)]
+    doubted = np.unique(request[verdict != "agree"])
+    judged = is_last & ~np.isin(request, doubted)
+    verdict[judged & (throttles == UNDER_THROTTLED)] = "under_throttled"
+    verdict[judged & (throttles == OVER_THROTTLED)] = "over_throttled"
+    for code, why in ((REQUEST_QUOTA, REQUEST_QUOTA_INTERVAL), (LATE_LINE, SAMPLE_TIMING)):
+        open_rows = judged & (throttles == code)
+        verdict[open_rows], reason[open_rows] = "indeterminate", why
+    return Verdicts(verdict, reason)
+
+
+def first_that_applies(
+    n: int, *rules: tuple[np.ndarray, np.ndarray | str, np.ndarray | str | None]
+) -> Verdicts:
+    """Return, per row, verdict and reason of the first of ``rules`` that applies.
+
+    A rule has one verdict and reason for all rows, or an array of them. The last one must apply to
+    every row.
+    """
+    verdict = np.full(n, None, object)
+    reason = np.full(n, None, object)
+    open_rows = np.ones(n, bool)
+    for applies, name, why in rules:
+        now = open_rows & applies
+        verdict[now] = name[now] if isinstance(name, np.ndarray) else name
+        reason[now] = why[now] if isinstance(why, np.ndarray) else why
+        open_rows &= ~now
+    assert not open_rows.any(), "the last rule of a verdict must apply to every row"
+    return Verdicts(verdict, reason)

@@ -1,0 +1,142 @@
+"""When a broker learned of a quota change is told by the throttles around it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from spark_jobs.replay.alignment.changes import LATER_MS, NO_SENSOR, ClientRequests, locate_changes
+from spark_jobs.replay.alignment.events import Events, Int64s, Window
+from tests.synthetic_broker import EPOCH_MS, PROFILES, Log, Traffic, log_of, logged, with_throttles
+
+NOT_BOUND = math.nan
+SAMPLES, WINDOW_MS = 6, 500
+LOW, HIGH = 100_000.0, 200_000.0
+
+
+def traffic(bounds: tuple[tuple[int, float], ...], **columns: object) -> Traffic:
+    few = {"requests": 700, "samples": SAMPLES, "window_ms": WINDOW_MS, "mean_gap_ms": 20.0}
+    return Traffic(bounds=bounds, **(few | columns))  # type: ignore[arg-type]
+
+
+def clients_of(
+    log: Log, sensors: tuple[int, ...], bounds: tuple[float, ...], rows: Int64s | None = None
+) -> list[ClientRequests]:
+    """Return the requests of a log as those of a client per connection."""
+    chosen = np.arange(len(log.turn)) if rows is None else rows
+    clients = []
+    for connection in np.unique(log.connection):
+        own = chosen[log.connection[chosen] == connection]
+        own = own[np.argsort(log.events.latest_ms[own], kind="stable")]
+        events = Events(*(column[own] for column in log.events))
+        clients.append(ClientRequests(events, events.latest_ms, sensors, bounds))
+    return clients
+
+
+def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool:
+    """Return whether no request's record lies between both, but for one as they were made."""
+    lowest, highest = sorted((moment_ms, true_ms))
+    inside = (log.events.earliest_ms > lowest) & (log.events.latest_ms < highest)
+    return not inside.any()
+
+
+@pytest.mark.parametrize("late_ms", [0, 90, 310])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
+    profile: str, late_ms: int
+) -> None:
+    true_ms = 5_000
+    log = logged(traffic(((0, HIGH), (true_ms, LOW)), profile=profile, seed=late_ms))
+    answered = np.array([EPOCH_MS + true_ms - late_ms])
+    clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
+    (found,) = locate_changes(clients, answered, log.window).tolist()
+    assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+
+
+# The controller answered in the midst of the requests, and the broker learned of it later.
+BOUND, REQUESTS, MEAN_GAP_MS, MEAN_AMOUNT = 20_000.0, 400, 20, 460.0
+ANSWERED_MS, LATE_MS = 1_500, 90
+
+
+def first_quota(window: Window, lies: int) -> tuple[ClientRequests, Int64s]:
+    """Return requests of which the sensor saw only the last, and when each was recorded.
+
+    The first ``lies`` throttles are missing from the log.
+    """
+    rng = np.random.default_rng(7)
+    times_ms = np.cumsum(rng.integers(1, 2 * MEAN_GAP_MS, REQUESTS))
+    amounts = rng.integers(MEAN_AMOUNT / 2, 2 * MEAN_AMOUNT, REQUESTS).astype(float)
+    first = int(np.searchsorted(times_ms, ANSWERED_MS + LATE_MS))
+    log = log_of(times_ms[first:].tolist(), amounts[first:].tolist(), BOUND, window)
+    throttles = np.concatenate([np.zeros(first, np.int64), log.events.logged_throttle_time_ms])
+    throttles[np.flatnonzero(throttles)[:lies]] = 0
+    at_ms = EPOCH_MS + times_ms
+    events = Events(
+        earliest_ms=at_ms - 2,
+        latest_ms=at_ms + 1,
+        likely_from_ms=at_ms - 1,
+        likely_until_ms=at_ms + 1,
+        amount=amounts,
+        bound=np.full(REQUESTS, np.nan),
+        logged_throttle_time_ms=throttles,
+        evidence=np.zeros(REQUESTS, np.int8),
+    )
+    return ClientRequests(events, at_ms, [NO_SENSOR, 0], [np.nan, BOUND]), at_ms
+
+
+@pytest.mark.parametrize("lies", [0, 1, 4])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_first_quota_is_in_force_between_the_last_request_not_counted_and_the_first_that_was(
+    profile: str, lies: int
+) -> None:
+    window = Window(5, 500, keeps_overlapping=profile == PROFILES[1])
+    client, at_ms = first_quota(window, lies)
+    assert (client.events.logged_throttle_time_ms > 0).sum() > 50
+    found_ms = locate_changes([client], np.array([EPOCH_MS + ANSWERED_MS]), window)
+    in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
+    before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
+    assert before < found_ms[0] <= after
+
+
+def with_silent(log: Log, rows: Int64s) -> Log:
+    def lie(throttle_time_ms: Int64s) -> None:
+        throttle_time_ms[rows] = 0
+
+    return with_throttles(log, lie)
+
+
+def test_throttles_that_lie_beside_the_change_do_not_move_it() -> None:
+    true_ms = 5_000
+    log = logged(traffic(((0, HIGH), (true_ms, LOW)), seed=7))
+    throttled = np.flatnonzero(log.events.logged_throttle_time_ms > 60)
+    after = throttled[log.events.latest_ms[throttled] > EPOCH_MS + true_ms]
+    answered = np.array([EPOCH_MS + true_ms - 120])
+    for lies in (after[:1], after[1:2], after[[0, 2, 5]]):
+        liar = with_silent(log, lies)
+        clients = clients_of(liar, sensors=(0, 0), bounds=(HIGH, LOW))
+        (found,) = locate_changes(clients, answered, log.window).tolist()
+        assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+
+
+def test_a_change_that_nobody_was_throttled_by_keeps_the_moment_of_its_answer() -> None:
+    log = logged(traffic(((0, 100 * HIGH),), load=0.001))
+    assert not log.events.logged_throttle_time_ms.any()
+    answered = np.array([EPOCH_MS + 2_000])
+    clients = clients_of(log, sensors=(0, 0), bounds=(100 * HIGH, 90 * HIGH))
+    assert locate_changes(clients, answered, log.window).tolist() == answered.tolist()
+
+
+def test_changes_stay_in_the_order_of_their_answers() -> None:
+    log = logged(traffic(((0, HIGH), (5_000, LOW), (5_200, HIGH)), seed=3))
+    answered = EPOCH_MS + np.array([4_950, 4_960])
+    clients = clients_of(log, sensors=(0, 0, 0), bounds=(HIGH, LOW, HIGH))
+    first, second = locate_changes(clients, answered, log.window).tolist()
+    assert answered[0] - 20 <= first <= second <= answered[1] + LATER_MS
+    assert is_between_the_same_requests(log, second, EPOCH_MS + 5_200)
+
+
+def test_a_broker_without_requests_keeps_every_moment() -> None:
+    answered = np.array([5, 9])
+    assert locate_changes([], answered, Window(11, 1000, True)).tolist() == [5, 9]

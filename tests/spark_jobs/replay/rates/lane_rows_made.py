@@ -1,0 +1,50 @@
+"""Rows of a lane from plain rows of tests, as ``amount_rows.amount`` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.replay.rates.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.warehouse.tables import REQUESTS
+
+Row = dict[str, Any]
+LINES = pa.schema([REQUESTS.field(name).with_nullable(True) for name in LINE_COLUMNS])
+
+
+def lane_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> LaneRows:
+    """Return ``rows`` in their order; their sensors are numbered by ``codes``."""
+    codes = codes or SensorCodes()
+
+    def column(name: str, kind: Any, missing: Any) -> np.ndarray:
+        values = [row.get(name) for row in rows]
+        return np.array([missing if v is None else v for v in values], kind)
+
+    lines = [{name: row.get(name) for name in LINE_COLUMNS} for row in rows]
+    return LaneRows(
+        lines=pa.Table.from_pylist(lines, schema=LINES),
+        line=np.arange(len(rows)),
+        sensor=np.array([codes.code((r["quota_user"], r["quota_client_id"])) for r in rows], int),
+        level=np.full(len(rows), -1, np.int8),
+        restart_ms=column("restart_ms", np.int64, 0),
+        at_ms=column("recorded_at_ms", np.int64, 0),
+        earliest_ms=column("earliest_ms", np.int64, 0),
+        latest_ms=column("latest_ms", np.int64, 0),
+        likely_from_ms=column("likely_from_ms", np.int64, 0),
+        stamp_ms=column("recorded_logged_ms", np.int64, NOT_STAMPED),
+        amount=column("amount", float, np.nan),
+        bound=column("bound", float, np.nan),
+        logged_ms=column("logged_throttle_time_ms", np.int64, 0),
+        known_for_ms=column("known_for_ms", np.int64, 0),
+        change_distance_ms=column("change_distance_ms", np.int64, 0),
+        has_request_bound=column("has_request_bound", bool, False),
+        lost_requests=column("lost_requests", np.int64, 0),
+        request_bytes=column("request_bytes", float, np.nan),
+        fetch_max_bytes=column("fetch_max_bytes", float, np.nan),
+        has_records=column("has_records", bool, False),
+        has_errors=column("has_errors", bool, False),
+    )

@@ -1,0 +1,157 @@
+"""A lane of sensors, all open: what is decided does not depend on how the rows came in."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.quota.rate import Rate
+from spark_jobs.replay.rates.handover import Handover
+from spark_jobs.replay.rates.lane_rows import LaneRows
+from spark_jobs.replay.rates.lane_settling import (
+    ROWS_MAX,
+    AsEstimated,
+    Settling,
+)
+from spark_jobs.replay.rates.lane_tables import states
+from spark_jobs.replay.rates.rate_lane import RateLane
+from spark_jobs.replay.sensors.sensor_replay import (
+    EXPIRED_AFTER_MS,
+    CarriedState,
+)
+from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
+from tests.spark_jobs.replay.rates.lane_logs import (
+    FETCHES,
+    PRODUCES,
+    RULES,
+    Row,
+    by_sensor,
+    decided,
+    logs,
+    opened,
+    produce,
+    reads,
+    throttled_log,
+)
+from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
+from tests.tables_builder import NOON_MS
+
+
+def ended(lane: RateLane) -> pa.Table:
+    """Return the states at the end, where all is settled."""
+    return states(lane, Handover(lane))
+
+
+@given(logs(), st.sets(st.integers(1, 60), max_size=6))
+@settings(max_examples=60)
+def test_where_produces_are_cut_changes_nothing(rows: list[Row], cuts: set[int]) -> None:
+    whole, parts = opened(), opened()
+    assert by_sensor(decided(parts, rows, cuts)) == by_sensor(decided(whole, rows))
+    in_order = [("quota_user", "ascending")]
+    assert ended(parts).sort_by(in_order) == ended(whole).sort_by(in_order)
+
+
+@given(reads(), st.sets(st.integers(1, 60), max_size=6))
+@settings(max_examples=60)
+def test_where_fetches_are_cut_changes_nothing(rows: list[Row], cuts: set[int]) -> None:
+    found = by_sensor(decided(opened(FETCHES), rows, cuts))
+    assert found == by_sensor(decided(opened(FETCHES), rows))
+
+
+@given(logs())
+@settings(max_examples=40)
+def test_every_row_is_decided_once_and_in_a_place_of_its_own(rows: list[Row]) -> None:
+    found = decided(opened(), rows)
+    assert sorted(r["source_line"] for r in found) == [r["source_line"] for r in rows]
+    places = [(r["quota_user"], r["sensor_epoch"], r["sensor_seq"]) for r in found]
+    assert len(set(places)) == len(places)
+
+
+@given(logs())
+@settings(max_examples=40)
+def test_as_estimated_every_rate_is_what_the_readable_rule_says(rows: list[Row]) -> None:
+    rates: dict[tuple[str, int], Rate] = {}
+    found = {r["source_line"]: r for r in decided(opened(AsEstimated()), rows)}
+    for row in rows:
+        decision = found[row["source_line"]]
+        life = (row["quota_user"], decision["sensor_epoch"])
+        rate = rates.setdefault(life, Rate(RULES.profile))
+        rate.record(row["amount"], row["recorded_at_ms"])
+        assert decision["rate"] == rate.measure(row["recorded_at_ms"])
+
+
+def test_a_day_that_takes_over_the_states_goes_on_with_them() -> None:
+    rows = throttled_log([produce(at, 700.0) for at in range(0, 60_000, 500)])
+    whole = opened(AsEstimated())
+    expected = decided(whole, rows)
+    first = opened(AsEstimated())
+    before = decided(first, rows[:60])
+    carried = dict(CarriedState.of_row(row) for row in ended(first).to_pylist())
+    second = opened(AsEstimated(), carried)
+    after = decided(second, rows[60:])
+    places = [(r["sensor_epoch"], r["sensor_seq"]) for r in before + after]
+    assert places == [(r["sensor_epoch"], r["sensor_seq"]) for r in expected]
+    assert ended(second) == ended(whole)
+
+
+def test_an_explained_throttle_is_proven_and_agrees() -> None:
+    rows = throttled_log([produce(at, 900.0) for at in range(0, 60_000, 450)])
+    moved = [r | {"recorded_at_ms": r["recorded_at_ms"] + 2, "latest_ms": r["latest_ms"] + 2}
+             for r in rows]  # fmt: skip
+    found = decided(opened(), moved)
+    throttled = [r for r in found if r["logged_throttle_time_ms"] > 0]
+    assert len(throttled) > 50
+    assert {r["verdict"] for r in throttled} == {"agree"}
+    assert sum(r["is_proven"] for r in throttled) > len(throttled) / 2
+
+
+def test_a_sensor_near_its_bound_is_searched_and_others_wait_for_nobody() -> None:
+    busy = [produce(at, 100.0, quota_user="busy") for at in range(0, 200_000, 10)]
+    calm = [produce(at, 1.0, quota_user="calm", bound=1e9) for at in range(5, 200_000, 1_000)]
+    rows = throttled_log(sorted(busy + calm, key=lambda r: r["recorded_at_ms"]))
+    assert len(busy) > ROWS_MAX
+    lane = opened()
+    found = decided(lane, rows, is_over=False)
+    of_calm = [r["recorded_at_ms"] for r in found if r["quota_user"] == "calm"]
+    # All but two looks and what has passed since the last one.
+    assert max(of_calm) >= rows[-1]["recorded_at_ms"] - 2 * PRODUCES.look_ms
+    assert max(r["sensor_seq"] for r in found if r["quota_user"] == "busy") > ROWS_MAX // 2
+
+
+@pytest.mark.parametrize("settling", [PRODUCES, FETCHES, AsEstimated()], ids=type)
+def test_without_rows_nothing_is_decided(settling: Settling) -> None:
+    assert opened(settling).decide(None) is None
+    assert opened(settling).decide(NOON_MS) is None
+
+
+def test_a_restarted_broker_and_an_hour_of_silence_begin_a_sensors_next_epoch() -> None:
+    rows = [produce(at, 9_000.0) for at in (0, 500, 4_000)]
+    rows += [produce(at, 10.0, restart_ms=NOON_MS + 5_000) for at in (6_000, 6_500)]
+    later = 6_501 + EXPIRED_AFTER_MS
+    rows += [produce(later, 10.0, restart_ms=NOON_MS + 5_000)]
+    found = decided(opened(AsEstimated()), rows)
+    places = [(r["sensor_epoch"], r["sensor_seq"]) for r in found]
+    assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
+    assert [r["rate"] for r in found][3:] == [1.0, 20.0 / 10.5, 1.0]
+
+
+def test_rows_of_every_column_stay_together() -> None:
+    rows = [produce(at, float(at), quota_user=u) for at, u in ((5, "b"), (6, "a"), (7, "b"))]
+    made = lane_rows(rows)
+    turned = made.take(np.array([2, 0]))
+    for field in fields(LaneRows)[1:]:
+        column, picked = getattr(made, field.name), getattr(turned, field.name)
+        assert np.array_equal(picked, column[[2, 0]], equal_nan=column.dtype.kind == "f")
+    assert turned.own_lines()["source_line"].to_pylist() == [7, 5]
+
+
+def test_the_table_of_verdicts_has_a_row_for_every_check() -> None:
+    assert len(RATE_VERDICTS) == 14
+    assert {verdict for verdict, _ in RATE_VERDICTS} == {
+        "no_quota", "indeterminate", "agree", "under_throttled", "over_throttled",
+    }  # fmt: skip

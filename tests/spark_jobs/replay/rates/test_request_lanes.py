@@ -1,0 +1,154 @@
+"""Which bytes a request puts on which sensors of the bandwidth quotas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.replay.rates.lane_rows import NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.request_lanes import API_KEYS, RequestLanes
+from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
+from spark_jobs.resolve.broker_log import BrokerLog
+from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
+from tests.tables_builder import NOON_MS
+
+PRODUCER, CONSUMER = API_KEYS
+FETCH = {"api_key": 1, "api_name": "FETCH", "response_bytes": 5_000}
+ON_FETCHES = {"quota_type": "consumer_byte_rate"}
+ON_TIME = {"quota_type": "request_percentage"}
+
+
+class Found:
+    """The rows of both lanes of broker 1."""
+
+    def __init__(
+        self, rows: list[dict[str, Any]], *quotas: dict[str, Any], log: BrokerLog | None = None
+    ) -> None:
+        self.codes = {quota_type: SensorCodes() for quota_type in API_KEYS}
+        lanes = RequestLanes(
+            1, resolutions(*quotas), self.codes, frozenset({"CONTROLLER"}), log or BrokerLog(), None
+        )
+        self.rows: dict[QuotaType, LaneRows] = lanes.rows(
+            pa.Table.from_batches([requests(*rows)]), np.arange(len(rows))
+        )
+
+    def sensors(self, quota_type: QuotaType) -> list[tuple[str, str]]:
+        return [self.codes[quota_type].names[s] for s in self.rows[quota_type].sensor.tolist()]
+
+    def lines(self, quota_type: QuotaType) -> list[int]:
+        found: list[int] = self.rows[quota_type].own_lines()["source_line"].to_pylist()
+        return found
+
+
+def test_a_produce_is_recorded_with_its_whole_size_on_the_users_sensor() -> None:
+    found = Found([{"request_bytes": 1234}], quota(5e4))
+    rows = found.rows[PRODUCER]
+    assert (rows.amount.tolist(), rows.bound.tolist()) == ([1234.0], [5e4])
+    assert found.sensors(PRODUCER) == [("alice", "")]
+    assert [found.codes[PRODUCER].levels[i] for i in rows.level.tolist()] == ["user"]
+    assert rows.at_ms.tolist() == [NOON_MS + 2]
+    assert len(found.rows[CONSUMER]) == 0
+
+
+def test_nothing_is_recorded_before_the_first_quota_of_a_type() -> None:
+    early = {"recorded_estimate_us": (NOON_MS - 1) * 1000}
+    found = Found([early, {}, FETCH], quota(5e4))
+    assert found.lines(PRODUCER) == [2]
+    assert found.lines(CONSUMER) == []
+
+
+def test_a_client_without_a_quota_is_recorded_without_a_bound() -> None:
+    found = Found([{"user": "bob", "client_id": None}], quota(5e4))
+    rows = found.rows[PRODUCER]
+    assert np.isnan(rows.bound).all()
+    assert rows.level.tolist() == [NO_LEVEL]
+    assert found.sensors(PRODUCER) == [("bob", "")]
+
+
+def test_clients_of_one_name_but_another_pair_are_told_apart() -> None:
+    pairs = [("alice", "a"), ("alice", None), ("bob", "a"), ("alice", "a")]
+    rows = [{"user": user, "client_id": client_id} for user, client_id in pairs]
+    both = quota(5e4, quota_client_id="<default>")
+    found = Found(rows, both)
+    assert found.sensors(PRODUCER) == [(user, client_id or "") for user, client_id in pairs]
+
+
+def test_a_throttled_fetch_was_taken_back_and_its_size_is_not_in_the_log() -> None:
+    throttled = FETCH | {"throttle_time_ms": 80, "response_bytes": 40}
+    rows = Found([FETCH, throttled], quota(5e4, **ON_FETCHES)).rows[CONSUMER]
+    assert rows.amount[0] == 5_000.0
+    assert np.isnan(rows.amount[1])
+    assert rows.logged_ms.tolist() == [0, 80]
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"), [([0], False), ([], False), (None, False), ([0, 74], True)]
+)
+def test_a_fetch_says_whether_a_partition_was_not_served(
+    codes: list[int] | None, expected: bool
+) -> None:
+    rows = [FETCH | {"error_codes": [6]}, FETCH | {"error_codes": codes}]
+    found = Found(rows, quota(5e4, **ON_FETCHES)).rows[CONSUMER]
+    assert found.has_errors.tolist() == [True, expected]
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [(None, False), ([], False), ([0], False), ([None], False), ([0, 7], True)],
+)
+def test_a_fetch_says_whether_it_was_given_records(
+    topics: list[int | None] | None, expected: bool
+) -> None:
+    told = topics and [{"topic": "t", "records_bytes": size} for size in topics]
+    found = Found([FETCH | {"topics": told}], quota(5e4, **ON_FETCHES)).rows[CONSUMER]
+    assert found.has_records.tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    "of_a_broker",
+    [{"is_replica": True}, {"is_forwarded": True}, {"listener": "CONTROLLER"}],
+    ids=["follower", "forwarded", "controller listener"],
+)
+def test_what_brokers_ask_of_each_other_is_exempt(of_a_broker: dict[str, Any]) -> None:
+    found = Found([FETCH | of_a_broker, of_a_broker], quota(5e4), quota(5e4, **ON_FETCHES))
+    assert [len(rows) for rows in found.rows.values()] == [0, 0]
+
+
+def test_a_request_quota_that_is_in_force_too_is_told() -> None:
+    rows = Found([{}, {"user": "bob"}], quota(5e4), quota(10.0, **ON_TIME)).rows[PRODUCER]
+    assert rows.has_request_bound.tolist() == [True, False]
+
+
+def test_an_unknown_size_stays_unknown() -> None:
+    unknown = {"request_bytes": None, "request_bytes_known": False}
+    assert np.isnan(Found([unknown], quota(5e4)).rows[PRODUCER].amount).all()
+
+
+def test_the_sensors_past_is_known_from_the_logs_begin_at_the_earliest() -> None:
+    rows = Found([{}], quota(5e4, valid_from_ms=0)).rows[PRODUCER]
+    assert rows.known_for_ms.tolist() == [2]
+
+
+def test_the_distance_to_the_next_or_last_change_is_told() -> None:
+    quotas = (
+        quota(5e4, valid_until_ms=NOON_MS + 10),
+        quota(7e4, valid_from_ms=NOON_MS + 10),
+    )
+    at = [{"recorded_estimate_us": (NOON_MS + ms) * 1000} for ms in (3, 8, 14)]
+    rows = Found(at, *quotas).rows[PRODUCER]
+    assert rows.change_distance_ms.tolist() == [3, 2, 4]
+    assert rows.bound.tolist() == [5e4, 5e4, 7e4]
+
+
+def test_the_brokers_own_stamp_of_a_throttled_request_is_taken() -> None:
+    record = {
+        "broker_id": 1, "at_ms": NOON_MS + 1, "quota_type": "producer_byte_rate",
+        "quota_user": "alice", "quota_client_id": "", "throttle_time_ms": 70,
+    }  # fmt: skip
+    log = BrokerLog.of_rows([], pa.Table.from_pylist([record]))
+    rows = Found([{}, {"throttle_time_ms": 70}], quota(5e4), log=log).rows[PRODUCER]
+    assert rows.stamp_ms.tolist() == [NOT_STAMPED, NOON_MS + 1]

@@ -1,0 +1,131 @@
+"""A sensor's mutations are gathered, and stay whole: a request's topics share one response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
+from spark_jobs.quota.mutation_times import Bucket
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.states import BucketState
+from spark_jobs.replay.sensors.aligned_mutations import AlignedMutations
+from spark_jobs.replay.sensors.amounts import AMOUNTS
+from spark_jobs.replay.sensors.request_runs import request_changes
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules, replay_sensors
+from spark_jobs.replay.verdicts.verdicts import Tolerances
+from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of, cut, gathered, rows_of
+
+Row = dict[str, Any]
+IDENTITY = ("connection", "correlation_id", "source_file", "source_line")
+
+
+def mutations(*topics: int, **columns: Any) -> list[Row]:
+    """Return the rows of requests of so many topics each."""
+    return [
+        amount(
+            at_ms, 1.0, quota_type="controller_mutation_rate", source_line=at_ms,
+            correlation_id=at_ms // 2, resource_index=index, resource=f"t{index}", **columns,
+        )
+        for at_ms, n in enumerate(topics)
+        for index in range(n)
+    ]  # fmt: skip
+
+
+TOPICS = st.lists(st.integers(1, 5), min_size=1, max_size=8)
+CUTS = st.sets(st.integers(1, 40), max_size=8)
+
+
+def full_bucket() -> Bucket:
+    return Bucket(burst_s=11.0, most=1e9, least=1e9)
+
+
+@given(TOPICS, CUTS)
+@settings(max_examples=40)
+def test_a_sensors_rows_come_out_once_in_their_order_wherever_batches_were_cut(
+    topics: list[int], cuts: set[int]
+) -> None:
+    rows = batch_of(mutations(*topics))
+    (found,) = gathered(AlignedMutations(full_bucket()), cut(rows, cuts))
+    kept = [name for name in AMOUNTS.names if name != "recorded_at_ms"]
+    assert found.select(kept).to_pylist() == rows.select(kept).to_pylist()
+    # The topics of a request share a record time, inside its interval.
+    at_ms = {(row["source_line"], row["recorded_at_ms"]) for row in found.to_pylist()}
+    assert len(at_ms) == len(topics)
+    assert all(r["earliest_ms"] <= r["recorded_at_ms"] <= r["latest_ms"] for r in found.to_pylist())
+
+
+ASKED = st.tuples(
+    st.sampled_from([0, 1, 700, 3_000, 20_000]),
+    st.lists(
+        st.tuples(st.sampled_from([1.0, 7.0, 30.0, float("nan")]), st.booleans()),
+        min_size=1,
+        max_size=3,
+    ),
+    st.sampled_from([SAME_BUCKET, SAME_BUCKET, CHARGES_MISSING, OTHER_BUCKET]),
+    st.booleans(),
+    st.sampled_from([1.0, 0.7, 3.0, float("nan")]),
+)
+
+
+@given(st.lists(ASKED, min_size=1, max_size=12))
+@settings(max_examples=100)
+def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
+    asked: list[tuple[Any, ...]],
+) -> None:
+    at_ms, rows = 0, []
+    for line, (gap_ms, topics, gap, is_strict, bound) in enumerate(asked):
+        at_ms += gap_ms
+        for index, (partitions, is_admitted) in enumerate(topics):
+            # Charges elsewhere are told at a request's first topic, another bucket at each.
+            told = gap if gap == OTHER_BUCKET or index == 0 else SAME_BUCKET
+            rows.append(
+                amount(
+                    at_ms, partitions, quota_type="controller_mutation_rate", source_line=line,
+                    resource_index=index, is_strict=is_strict, bound=bound, bucket_gap=told,
+                    logged_admitted=is_admitted, earliest_ms=at_ms - 9, latest_ms=at_ms + 9,
+                )
+            )  # fmt: skip
+    rules = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
+    bucket = Bucket(burst_s=11.0)
+    aligned = gathered(AlignedMutations(bucket), [batch_of(rows)])
+    replay = replay_sensors({1: rules}, {}, Tolerances(5, 13_000, 1_000))
+    *_, state = rows_of(replay(iter(aligned)))
+    held = BucketState(**state["bucket"])
+    assert held[:3] == (bucket.least, bucket.most, bucket.last_update_ms)
+
+
+def test_mutations_have_no_interval_of_a_request_quota_and_prove_nothing() -> None:
+    (batch,) = gathered(AlignedMutations(full_bucket()), [batch_of(mutations(2))])
+    told = {(r["is_proven"], r["throttle_time_min_ms"], r["throttle_time_max_ms"]) for r in
+            batch.to_pylist()}  # fmt: skip
+    assert told == {(False, None, None)}
+
+
+def test_a_flushed_sensor_has_nothing_left() -> None:
+    sensor = AlignedMutations(full_bucket())
+    assert list(sensor.flush()) == []
+    assert list(sensor.take(batch_of(mutations(3)))) == []
+    assert [len(batch) for batch in sensor.flush()] == [3]
+    assert list(sensor.flush()) == []
+
+
+@pytest.mark.parametrize("column", IDENTITY)
+def test_each_part_of_what_names_a_request_tells_two_apart(column: str) -> None:
+    first, second = mutations(1) * 2
+    assert request_changes(batch_of([first, second])).tolist() == [False]
+    other = second | {column: "other" if isinstance(second[column], str) else 99}
+    assert request_changes(batch_of([first, other])).tolist() == [True]
+
+
+def test_a_topic_more_is_no_request_more() -> None:
+    rows = batch_of(mutations(2, 1, 3))
+    assert request_changes(rows).tolist() == [False, True, True, False, False]
+
+
+def test_one_row_has_no_change() -> None:
+    rows = batch_of(mutations(1))
+    assert request_changes(rows).tolist() == []

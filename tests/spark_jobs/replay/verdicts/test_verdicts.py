@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.replay.verdicts.fetch_attempt import Attempt
+from spark_jobs.replay.verdicts.verdicts import (
+    MutationRows,
+    RateRows,
+    Tolerances,
+    judge_mutations,
+    judge_rates,
+)
+from spark_jobs.warehouse.tables import VERDICTS
+
+TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
+
+
+TRIED = {"is_unrecorded": True, "logged_ms": 70}
+
+
+def rate_row(**overrides: object) -> RateRows:
+    row = {
+        "bound": 1000.0,
+        "amount_known": True,
+        "is_unrecorded": False,
+        "attempt": Attempt.NOT_THROTTLED,
+        "is_request_quota": False,
+        "has_request_bound": False,
+        "logged_ms": 0,
+        "replayed_ms": 0,
+        "boundary_amount": 500.0,
+        "window_ms": 1000,
+        "known_for_ms": 60_000,
+        "change_distance_ms": 60_000,
+        "is_proven": False,
+        "lost_requests": 0,
+    } | overrides
+    return RateRows(**{name: np.array([value]) for name, value in row.items()})
+
+
+def verdict_of(**overrides: object) -> tuple[str, str | None]:
+    found = judge_rates(rate_row(**overrides), TOLERANCES)
+    return found.verdict[0], found.reason[0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({}, ("agree", None)),
+        ({"logged_ms": 100, "replayed_ms": 105}, ("agree", None)),
+        ({"logged_ms": 0, "replayed_ms": 3}, ("indeterminate", "sample_timing")),
+        # One sample may have been in or out (500 B at 1000 B/s = 500 ms) and started a window off.
+        ({"logged_ms": 0, "replayed_ms": 1505}, ("indeterminate", "sample_timing")),
+        ({"logged_ms": 0, "replayed_ms": 1506}, ("under_throttled", None)),
+        ({"logged_ms": 9000, "replayed_ms": 10}, ("over_throttled", None)),
+        # Where the throttles around prove the state, samples no longer excuse anything.
+        (
+            {"logged_ms": 0, "replayed_ms": 60, "is_proven": True},
+            ("indeterminate", "sample_timing"),
+        ),
+        ({"logged_ms": 0, "replayed_ms": 61, "is_proven": True}, ("under_throttled", None)),
+        (
+            {"logged_ms": 70, "replayed_ms": 10, "is_proven": True},
+            ("indeterminate", "sample_timing"),
+        ),
+        ({"logged_ms": 71, "replayed_ms": 10, "is_proven": True}, ("over_throttled", None)),
+        (
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "known_for_ms": 1},
+            ("under_throttled", None),
+        ),
+        (
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 29},
+            ("indeterminate", "quota_change_in_flight"),
+        ),
+        (
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 30},
+            ("under_throttled", None),
+        ),
+        (
+            {"logged_ms": 9000, "replayed_ms": 10, "lost_requests": 1},
+            ("indeterminate", "lines_missing"),
+        ),
+        (
+            {"logged_ms": 9000, "replayed_ms": 10, "lost_requests": 1, "is_proven": True},
+            ("over_throttled", None),
+        ),
+        ({"bound": np.nan}, ("no_quota", None)),
+        ({"bound": np.nan, "logged_ms": 9}, ("no_quota", "throttled_without_quota")),
+        ({"bound": np.nan, "logged_ms": 9, "has_request_bound": True}, ("no_quota", None)),
+        ({"amount_known": False}, ("indeterminate", "size_not_logged")),
+        (
+            {"logged_ms": 0, "replayed_ms": 9000, "known_for_ms": 12_999},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
+            {"logged_ms": 0, "replayed_ms": 9000, "change_distance_ms": 999},
+            ("indeterminate", "quota_change_in_flight"),
+        ),
+        (
+            {"logged_ms": 900, "replayed_ms": 0, "has_request_bound": True},
+            ("indeterminate", "request_quota_interval"),
+        ),
+        (
+            {"logged_ms": 9000, "replayed_ms": 0, "has_request_bound": True},
+            ("over_throttled", None),
+        ),
+        ({**TRIED, "attempt": Attempt.PLAUSIBLE, "replayed_ms": 70}, ("agree", None)),
+        (
+            {**TRIED, "attempt": Attempt.UNKNOWN, "replayed_ms": 70},
+            ("indeterminate", "attempt_not_logged"),
+        ),
+        ({**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20}, ("over_throttled", None)),
+        ({**TRIED, "attempt": Attempt.OVER_LIMIT, "replayed_ms": 20}, ("over_throttled", None)),
+        ({**TRIED, "attempt": Attempt.TOO_SMALL, "replayed_ms": 90}, ("under_throttled", None)),
+        (
+            {**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20, "known_for_ms": 12_999},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
+            {**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20, "lost_requests": 1},
+            ("indeterminate", "lines_missing"),
+        ),
+    ],
+)
+def test_a_rate_decision_gets_the_first_verdict_that_applies(
+    overrides: dict[str, object], expected: tuple[str, str | None]
+) -> None:
+    assert verdict_of(**overrides) == expected
+
+
+def mutation_row(**overrides: object) -> MutationRows:
+    row = {
+        "bound": 3.0,
+        "amount_known": True,
+        "is_state_known": True,
+        "logged_admitted": True,
+        "replayed_admitted": True,
+        "tokens_before": 5.0,
+        "interval_ms": 10,
+        "known_for_ms": 60_000,
+        "change_distance_ms": 60_000,
+    } | overrides
+    return MutationRows(**{name: np.array([value]) for name, value in row.items()})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({}, ("agree", None)),
+        (
+            {"replayed_admitted": False, "tokens_before": -5.0},
+            ("wrongly_admitted", None),
+        ),
+        ({"logged_admitted": False}, ("wrongly_refused", None)),
+        # 3 partitions/s × 15 ms move 0.045 tokens: who is right cannot be said.
+        (
+            {"replayed_admitted": False, "tokens_before": -0.045},
+            ("indeterminate", "sample_timing"),
+        ),
+        ({"amount_known": False}, ("indeterminate", "partitions_unknown")),
+        ({"is_state_known": False}, ("indeterminate", "state_unknown")),
+        ({"bound": np.nan}, ("no_quota", None)),
+        # Before the log began the bucket may have been emptier, but never fuller than full.
+        (
+            {"logged_admitted": False, "known_for_ms": 10},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
+            {"replayed_admitted": False, "tokens_before": -5.0, "known_for_ms": 10},
+            ("wrongly_admitted", None),
+        ),
+        (
+            {"logged_admitted": False, "change_distance_ms": 10},
+            ("indeterminate", "quota_change_in_flight"),
+        ),
+    ],
+)
+def test_a_mutation_gets_the_first_verdict_that_applies(
+    overrides: dict[str, object], expected: tuple[str, str | None]
+) -> None:
+    found = judge_mutations(mutation_row(**overrides), TOLERANCES)
+    assert (found.verdict[0], found.reason[0]) == expected
+
+
+@given(
+    logged=st.integers(0, 40_000),
+    replayed=st.integers(0, 40_000),
+    known_for=st.integers(0, 30_000),
+    request=st.booleans(),
+)
+def test_every_rate_decision_has_a_verdict_and_every_indeterminate_one_a_reason(
+    logged: int, replayed: int, known_for: int, request: bool
+) -> None:
+    verdict, reason = verdict_of(
+        logged_ms=logged, replayed_ms=replayed, known_for_ms=known_for, has_request_bound=request
+    )
+    assert verdict in VERDICTS
+    assert (verdict == "indeterminate") == (reason is not None)
+
+
+def test_an_accusation_needs_more_than_the_tolerances() -> None:
+    lenient = replace(TOLERANCES, throttle_ms=10_000)
+    row = rate_row(logged_ms=0, replayed_ms=9_000)
+    assert judge_rates(row, TOLERANCES).verdict[0] == "under_throttled"
+    assert judge_rates(row, lenient).verdict[0] == "indeterminate"
