@@ -26,7 +26,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from spark_jobs.jobs.explain_page import answer
-from spark_jobs.jobs.roll_up_rates import write_rollups
+from spark_jobs.judge.roll_up_rates import write_rollups
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.router import page_router
 from spark_jobs.report.audit_outcome import AuditOutcome, outcome_path, outcome_text

@@ -164,7 +164,7 @@ def judge(
 ) -> None:
     """Gather wrong decisions into findings that a person can act on."""
     from spark_jobs.ingest.archive import list_archive
-    from spark_jobs.jobs.judge_decisions import judge_decisions
+    from spark_jobs.judge.judge_decisions import judge_decisions
     from spark_jobs.spark.spark_session import spark_session
 
     with ExitStack() as stack:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.judge.finding_id import finding_id
+from spark_jobs.judge.causes.finding_id import finding_id
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.tables import SEVERITIES
 

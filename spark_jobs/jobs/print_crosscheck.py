@@ -11,11 +11,11 @@ from typing import Any
 
 import typer
 
-from spark_jobs.crosscheck.comparison import Comparison
-from spark_jobs.crosscheck.unknown import REASONS
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.jobs.print_news import audited_day
+from spark_jobs.judge.crosscheck_metrics import Crosscheck, crosscheck_metrics
+from spark_jobs.judge.metrics.comparison import Comparison
+from spark_jobs.judge.metrics.unknown import REASONS
 from spark_jobs.settings import CrosscheckSettings
 from spark_jobs.wording.human_numbers import count, time_of_day
 from spark_jobs.wording.visible_text import visible

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_jobs.report.change_results import ChangeResult, change_results_of
-from spark_jobs.report.decision_counts import (
+from spark_jobs.judge.decision_counts import (
     DecisionCount,
     SensorUse,
     VerdictCounts,
@@ -15,12 +14,13 @@ from spark_jobs.report.decision_counts import (
     sensor_uses,
     verdict_counts,
 )
+from spark_jobs.judge.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
+from spark_jobs.report.change_results import ChangeResult, change_results_of
 from spark_jobs.report.findings import Finding, findings_of
 from spark_jobs.report.news import News, news_of
 from spark_jobs.report.proposals import Proposal, proposals_of
 from spark_jobs.report.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
 from spark_jobs.report.sensor_agreement import Agreement, agreement_of
-from spark_jobs.report.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
 from spark_jobs.warehouse.log_span import Broker, brokers_of, span_of
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.warehouse.warehouse import RunScope

@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 
 from spark_jobs.follow.changes import Change, DayFindings
 from spark_jobs.follow.problem import problems_of
-from spark_jobs.report.decision_counts import VerdictCounts, count_decisions, verdict_counts
+from spark_jobs.judge.decision_counts import VerdictCounts, count_decisions, verdict_counts
+from spark_jobs.judge.throttles import throttled_by_second
 from spark_jobs.report.followed import changes_on
-from spark_jobs.report.throttles import throttled_by_second
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.report.audit_facts import AuditFacts
 from spark_jobs.report.findings import Finding, by_severity
 from spark_jobs.report.page_pictures import bound_in_words
 from spark_jobs.report.proposals import Proposal, proposal_in_words
 from spark_jobs.report.quality import total_lines
-from spark_jobs.report.throttles import ThrottledSensor
 from spark_jobs.wording.human_numbers import count, duration, rate, share
 from spark_jobs.wording.visible_text import shortened
 from spark_jobs.wording.wording import FINDING_KINDS, REASONS, entity_name, in_words, plural

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_jobs.judge.decision_counts import VerdictCounts
 from spark_jobs.report.audit_facts import AuditFacts
-from spark_jobs.report.decision_counts import VerdictCounts
 from spark_jobs.report.findings import Finding, by_severity
 from spark_jobs.wording.human_numbers import count, duration, share
 from spark_jobs.wording.wording import plural

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from spark_jobs.follow.changes import Status
+from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.report.audit_facts import AuditFacts
-from spark_jobs.report.throttles import ThrottledSensor
 from spark_jobs.warehouse.tables import SEVERITIES, VERDICTS
 from spark_jobs.wording.visible_text import shortened, visible
 

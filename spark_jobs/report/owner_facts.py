@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from spark_jobs.follow.owners import Owners
+from spark_jobs.judge.decision_counts import verdict_counts
 from spark_jobs.report.audit_facts import AuditFacts
-from spark_jobs.report.decision_counts import verdict_counts
 from spark_jobs.report.sensor_agreement import Agreement
 from spark_jobs.warehouse.tables import DEFAULT
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from spark_jobs.judge.decision_counts import SensorUse
+from spark_jobs.judge.throttles import ThrottledSensor, throttled_seconds
 from spark_jobs.report.audit_facts import AuditFacts
-from spark_jobs.report.decision_counts import SensorUse
 from spark_jobs.report.pictures import picture
 from spark_jobs.report.sensor_history import SensorHistory, sensor_histories
-from spark_jobs.report.throttles import ThrottledSensor, throttled_seconds
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.wording.human_numbers import count, duration, rate, significant, time_of_day
 from spark_jobs.wording.wording import plural

@@ -6,12 +6,12 @@ import datetime as dt
 from dataclasses import dataclass
 from pathlib import Path
 
+from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.report.audit_facts import AuditFacts, gather
 from spark_jobs.report.headline import headline
 from spark_jobs.report.news_text import news_in_a_line
 from spark_jobs.report.proposals import proposal_in_words
 from spark_jobs.report.publish import report_path
-from spark_jobs.report.throttles import ThrottledSensor
 from spark_jobs.warehouse.warehouse import RunScope
 
 

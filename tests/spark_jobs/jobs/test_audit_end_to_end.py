@@ -20,7 +20,7 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.digest_tables import table_digest
-from spark_jobs.jobs.judge_decisions import judge_decisions
+from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from spark_jobs.jobs.publish_report import publish_run
-from spark_jobs.jobs.roll_up_rates import roll_up_rates
+from spark_jobs.judge.roll_up_rates import roll_up_rates
 from spark_jobs.report.quality import STAGES, CheckedTable, Rule, StageQuality
 from spark_jobs.report.whatif_page import publish_whatif
 from spark_jobs.warehouse.warehouse import RunScope

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.jobs.roll_up_rates import roll_up_rates
+from spark_jobs.judge.roll_up_rates import roll_up_rates
 from spark_jobs.pages.addresses import Addresses, entity_id
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.entities_page import ROWS_MAX, EntitiesQuery, entities_page

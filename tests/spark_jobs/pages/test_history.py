@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_jobs.jobs.roll_up_rates import roll_up_rates
+from spark_jobs.judge.roll_up_rates import roll_up_rates
 from spark_jobs.pages.history import DAY_MS, POINTS_MAX, Wanted, read_history
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import DAY, NOON_MS, row, write_rows

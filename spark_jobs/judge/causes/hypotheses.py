@@ -1,0 +1,300 @@
+"""Hypotheses for a stretch of unexplained throttles, tried one against the other.
+
+Each says what every throttle should have been, or how far it may lie from the configured bound's.
+Its score is the share of the stretch's decisions that it explains; a decision counts where the
+broker throttled, or either the configured bound or the hypothesis says that it should have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_jobs.judge.causes.bound_estimate import BoundEstimate, estimate_bound, rounded
+from spark_jobs.judge.causes.sensor_history import (
+    Bools,
+    Floats,
+    Int64s,
+    SensorHistory,
+    throttle_ms,
+)
+from spark_jobs.judge.causes.stretches import Stretch
+from spark_jobs.replay.verdicts.verdicts import REQUEST_THROTTLE_MAX_MS
+
+EXPLAINED_WITHIN_MS = 2
+"""Log and hypothesis may differ by this: rounding, and an event on a sample's very edge."""
+
+CONFIGURED = "configured_quota"
+PREVIOUS_QUOTA = "previous_quota"
+OTHER_LEVEL = "other_level"
+NOT_ENFORCED = "not_enforced"
+OTHER_RATE_PROFILE = "other_rate_profile"
+STATE_LOST = "state_lost"
+UNKNOWN_QUOTA = "unknown_quota"
+LINES_MISSING = "lines_missing"
+REQUEST_QUOTA = "request_quota"
+CLIENT_IGNORES_THROTTLE = "client_ignores_throttle"
+
+HYPOTHESES = (
+    CONFIGURED,
+    PREVIOUS_QUOTA,
+    OTHER_LEVEL,
+    UNKNOWN_QUOTA,
+    NOT_ENFORCED,
+    OTHER_RATE_PROFILE,
+    STATE_LOST,
+    CLIENT_IGNORES_THROTTLE,
+    REQUEST_QUOTA,
+    LINES_MISSING,
+)
+
+HARMLESS = (CONFIGURED, LINES_MISSING, REQUEST_QUOTA)
+"""What accuses nobody; it is believed where it explains nearly as much as the best accusation."""
+
+ANOTHER_BOUND = (PREVIOUS_QUOTA, OTHER_LEVEL, UNKNOWN_QUOTA)
+"""The quota was enforced, with another value than the configured one."""
+
+EARLY_MS = 100
+"""A request is early by more than any record time is off."""
+
+# Who may be believed at equal shares: a known value before one fitted to the very throttles, and
+# before none at all, since a client below a larger value is not throttled either; a value that
+# throttles nobody is none, unless the change to it is known.
+_HANDICAP = {
+    NOT_ENFORCED: 0.01,
+    OTHER_LEVEL: 0.015,
+    UNKNOWN_QUOTA: 0.02,
+    **dict.fromkeys(HARMLESS, -0.1),
+}
+_SHARE_MIN = 0.6
+_MARGIN_MIN = 0.3
+_SAME_BOUND = 0.01
+_SPREAD_MAX = 0.02
+_DIGITS_MAX = 6
+# People set round values; a decision in two hundred may be just beyond what counts as explained.
+_ROUNDING_SHARE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class OtherQuota:
+    """A value that may have been in force instead; ``level`` and times are those of the value."""
+
+    hypothesis: str  # PREVIOUS_QUOTA or OTHER_LEVEL
+    bound: float
+    level: str
+    valid_from_ms: int
+    valid_until_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherReplay:
+    """The sensor replayed otherwise: arrays of the history's length, NaN rate where it was not."""
+
+    hypothesis: str  # OTHER_RATE_PROFILE or STATE_LOST
+    detail: str
+    rate: Floats
+    window_size_ms: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How much of a stretch one hypothesis explains."""
+
+    hypothesis: str
+    share: float
+    explained: int
+    bound: float | None = None
+    detail: str | None = None
+
+    @property
+    def weight(self) -> float:
+        """Return the share, less what a hypothesis must explain more to be believed."""
+        return self.share - _HANDICAP.get(self.hypothesis, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The best hypothesis for a stretch, the next best, and the stretch as far as it holds."""
+
+    stretch: Stretch
+    winner: Score
+    runner_up: Score
+    configured: Score
+    evidence: int  # decisions of the stretch that say anything
+    estimate: BoundEstimate | None
+
+    @property
+    def is_fault(self) -> bool:
+        """Return whether somebody should act: something else is in force than is configured."""
+        return self.winner.hypothesis not in HARMLESS
+
+    @property
+    def margin(self) -> float:
+        """Return how much more of the stretch the winner explains than the next."""
+        return self.winner.share - self.runner_up.share
+
+
+def explain_stretch(
+    history: SensorHistory,
+    stretch: Stretch,
+    quotas: Sequence[OtherQuota] = (),
+    replays: Sequence[OtherReplay] = (),
+) -> Explanation | None:
+    """Return the hypothesis that explains a stretch, None where none does clearly."""
+    trial = _Trial(history, stretch)
+    configured = trial.score(CONFIGURED, trial.configured_ms)
+    estimate = estimate_bound(history, stretch.rows)
+    scores = [configured, trial.score(NOT_ENFORCED, np.zeros(len(trial), np.int64))]
+    scores += [trial.of_bound(q.hypothesis, q.bound, q.level) for q in quotas]
+    scores += [trial.of_replay(replay) for replay in replays]
+    scores += _unknown_quota(trial, estimate)
+    scores += trial.of_intervals()
+    ranked = sorted(_distinct(scores), key=lambda s: -s.weight)
+    winner = ranked[0]
+    runner_up = next(s for s in ranked[1:] if s.hypothesis != winner.hypothesis)
+    is_clear = winner.share >= _SHARE_MIN and winner.share - configured.share >= _MARGIN_MIN
+    if winner.hypothesis == CONFIGURED or not is_clear:
+        return None
+    return Explanation(
+        stretch=trial.extended(winner) if winner.bound is not None else stretch,
+        winner=winner,
+        runner_up=runner_up,
+        configured=configured,
+        evidence=trial.evidence,
+        estimate=estimate,
+    )
+
+
+class _Trial:
+    """The rows of a stretch and what was logged for them."""
+
+    def __init__(self, history: SensorHistory, stretch: Stretch) -> None:
+        self.history = history
+        self.stretch = stretch
+        rows = stretch.rows
+        self.logged_ms = history.logged_ms[rows]
+        self.configured_ms = history.throttle_ms(history.bound)[rows]
+        self.is_known = self.configured_ms >= 0
+        self.counts = self.is_known & ((self.logged_ms > 0) | (self.configured_ms > 0))
+        self.evidence = int(np.count_nonzero(self.counts))
+
+    def __len__(self) -> int:
+        return len(self.logged_ms)
+
+    def score(
+        self,
+        hypothesis: str,
+        expected_ms: Int64s,
+        bound: float | None = None,
+        detail: str | None = None,
+    ) -> Score:
+        """Return how many throttles are ``expected_ms`` (-1: not told)."""
+        near = is_explained(self.logged_ms, expected_ms)
+        counts = self.counts | (self.is_known & (expected_ms > 0))
+        return self._score(hypothesis, near, counts, bound, detail)
+
+    def of_bound(self, hypothesis: str, bound: float, detail: str | None = None) -> Score:
+        """Return how much ``bound`` explains."""
+        expected_ms = self.history.throttle_ms(bound)[self.stretch.rows]
+        return self.score(hypothesis, expected_ms, bound, detail)
+
+    def of_replay(self, replay: OtherReplay) -> Score:
+        """Return how much another replay under the configured bound explains."""
+        rows = self.stretch.rows
+        other = throttle_ms(replay.rate, replay.window_size_ms, self.history.bound)[rows]
+        return self.score(replay.hypothesis, other, detail=replay.detail)
+
+    def of_intervals(self) -> list[Score]:
+        """Return the hypotheses that do not tell the throttle itself.
+
+        A missing request was recorded and fills the window, so it lengthens throttles, by no more
+        than its size. Of two quotas of one request the longer throttle is logged, and the request
+        quota's is never more than one window. And a connection that is read before its throttle
+        has ended is not throttled, whatever its log says.
+        """
+        bound, rows = self.history.bound[self.stretch.rows], self.stretch.rows
+        difference_ms = self.logged_ms - self.configured_ms
+        with np.errstate(invalid="ignore", divide="ignore"):
+            lost_ms = self.history.lost_amount_max[rows] * 1000.0 / bound
+        is_longer = self.is_known & (difference_ms >= -EXPLAINED_WITHIN_MS)
+        by_lost = is_longer & (lost_ms > 0) & (difference_ms <= lost_ms + EXPLAINED_WITHIN_MS)
+        by_request = is_longer & self.history.has_request_bound[rows]
+        by_request &= self.logged_ms <= REQUEST_THROTTLE_MAX_MS
+        agrees = is_explained(self.logged_ms, self.configured_ms)
+        by_client = self.history.early_ms()[rows] > EARLY_MS
+        scores = []
+        for hypothesis, fits in (
+            (LINES_MISSING, by_lost),
+            (REQUEST_QUOTA, by_request),
+            (CLIENT_IGNORES_THROTTLE, by_client),
+        ):
+            if fits.any():
+                scores.append(self._score(hypothesis, fits | agrees, self.counts))
+        return scores
+
+    def extended(self, winner: Score) -> Stretch:
+        """Return the stretch with the neighbours of the same bound that the winner explains too."""
+        history, stretch = self.history, self.stretch
+        assert winner.bound is not None
+        expected_ms = history.throttle_ms(winner.bound)
+        fits = is_explained(history.logged_ms, expected_ms) | (expected_ms < 0)
+        before = np.flatnonzero(~fits[stretch.group_first : stretch.first])
+        after = np.flatnonzero(~fits[stretch.end : stretch.group_end])
+        return Stretch(
+            first=stretch.group_first + int(before[-1]) + 1 if len(before) else stretch.group_first,
+            end=stretch.end + int(after[0]) if len(after) else stretch.group_end,
+            group_first=stretch.group_first,
+            group_end=stretch.group_end,
+        )
+
+    def _score(
+        self,
+        hypothesis: str,
+        fits: Bools,
+        counts: Bools,
+        bound: float | None = None,
+        detail: str | None = None,
+    ) -> Score:
+        explained = int(np.count_nonzero(fits & counts))
+        total = max(int(np.count_nonzero(counts)), 1)
+        return Score(hypothesis, explained / total, explained, bound, detail)
+
+
+def is_explained(logged_ms: Int64s, expected_ms: Int64s) -> Bools:
+    """Return where the broker did what was expected: the same decision, the same throttle."""
+    same_decision = (logged_ms > 0) == (expected_ms > 0)
+    # At the bound itself a millisecond is a decision.
+    is_near = np.abs(logged_ms - expected_ms) <= EXPLAINED_WITHIN_MS
+    return np.asarray(
+        (expected_ms >= 0) & is_near & (same_decision | (logged_ms + expected_ms <= 1))
+    )
+
+
+def _unknown_quota(trial: _Trial, estimate: BoundEstimate | None) -> list[Score]:
+    """Return the score of the estimated bound, as round as the throttles allow."""
+    if estimate is None or estimate.spread > _SPREAD_MAX:
+        return []
+    configured = trial.history.bound[trial.stretch.first]
+    if abs(estimate.bound / configured - 1) < _SAME_BOUND:
+        return []
+    best = trial.of_bound(UNKNOWN_QUOTA, estimate.bound)
+    for digits in range(1, _DIGITS_MAX):
+        plain = trial.of_bound(UNKNOWN_QUOTA, rounded(estimate.bound, digits))
+        if plain.share >= best.share - _ROUNDING_SHARE:
+            return [plain]
+    return [best]
+
+
+def _distinct(scores: Iterable[Score]) -> list[Score]:
+    """Leave out bounds that are the same as a likelier hypothesis': they say the same."""
+    kept: list[Score] = []
+    for score in sorted(scores, key=lambda s: -s.weight):
+        if not any(_is_same_bound(score.bound, other.bound) for other in kept):
+            kept.append(score)
+    return kept
+
+
+def _is_same_bound(one: float | None, other: float | None) -> bool:
+    return bool(one and other and abs(one / other - 1) < _SAME_BOUND)

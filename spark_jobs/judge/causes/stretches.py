@@ -1,0 +1,118 @@
+"""Stretches of one sensor's decisions in which many throttles are not the configured bound's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from spark_jobs.judge.causes.sensor_history import Bools, SensorHistory
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows [first, end) of a history, inside the rows [group_first, group_end) of one bound."""
+
+    first: int
+    end: int
+    group_first: int
+    group_end: int
+
+    @property
+    def rows(self) -> slice:
+        """Return the rows of the stretch."""
+        return slice(self.first, self.end)
+
+
+def find_stretches(history: SensorHistory, tolerance_ms: int, min_decisions: int) -> list[Stretch]:
+    """Return the maximal stretches in which more decisions disagree than agree, in order.
+
+    Each lies within one configured bound and one life of the sensor, begins and ends with a
+    disagreeing decision and holds at least ``min_decisions`` of them. Decisions without a throttle
+    on either side say nothing and are passed over. Maximal as by Ruzzo and Tompa ("A linear time
+    algorithm for finding all maximal scoring subsequences", ISMB 1999): a disagreement counts 1,
+    an agreement -1.
+    """
+    evidence, disagrees = _told(history, tolerance_ms)
+    stretches = []
+    for first, end in _groups(history):
+        rows = first + np.flatnonzero(evidence[first:end])
+        for from_row, to_row in _dense(disagrees[rows]):
+            if np.count_nonzero(disagrees[rows[from_row : to_row + 1]]) >= min_decisions:
+                stretches.append(Stretch(int(rows[from_row]), int(rows[to_row]) + 1, first, end))
+    return stretches
+
+
+def losses_before(
+    history: SensorHistory, stretch: Stretch, tolerance_ms: int, memory_ms: int
+) -> list[int]:
+    """Return the rows at which the sensor may have begun anew, so that ``stretch`` disagrees.
+
+    It was after the last decision before it that agrees; most likely after the longest silence
+    since. None while the sensor is younger than ``memory_ms``: its past is not known anyway.
+    """
+    at_ms, epoch = history.recorded_at_ms, history.sensor_epoch
+    life_first = int(np.searchsorted(epoch, epoch[stretch.first]))
+    if at_ms[stretch.first] - at_ms[life_first] < memory_ms:
+        return []
+    evidence, disagrees = _told(history, tolerance_ms)
+    agreeing = np.flatnonzero((evidence & ~disagrees)[life_first : stretch.first])
+    after = life_first + int(agreeing[-1]) + 1 if len(agreeing) else life_first + 1
+    silences_ms = np.diff(at_ms[after - 1 : stretch.first + 1])
+    return sorted({after, after + int(np.argmax(silences_ms)), stretch.first})
+
+
+def _told(history: SensorHistory, tolerance_ms: int) -> tuple[Bools, Bools]:
+    """Return which decisions say anything of the bound, and which of them disagree with it."""
+    expected_ms = history.throttle_ms(history.bound)
+    evidence = (expected_ms >= 0) & ((history.logged_ms > 0) | (expected_ms > 0))
+    is_off = np.abs(history.logged_ms - expected_ms) > tolerance_ms
+    other_decision = (history.logged_ms > 0) != (expected_ms > 0)
+    return evidence, evidence & (is_off | other_decision)
+
+
+def _groups(history: SensorHistory) -> Iterator[tuple[int, int]]:
+    """Yield the runs of rows with one bound and one life of the sensor."""
+    if not len(history):
+        return
+    bound = np.where(np.isnan(history.bound), -1.0, history.bound)
+    changed = (np.diff(bound) != 0) | (np.diff(history.sensor_epoch) != 0)
+    edges = [0, *(np.flatnonzero(changed) + 1).tolist(), len(history)]
+    yield from pairwise(edges)
+
+
+def _dense(flags: Bools) -> list[tuple[int, int]]:
+    """Return (first, last) of the maximal scoring runs of ``flags``."""
+    if not len(flags):
+        return []
+    edges = np.concatenate(([0], np.flatnonzero(np.diff(flags)) + 1, [len(flags)]))
+    lengths = np.diff(edges)
+    scores = np.where(flags[edges[:-1]], lengths, -lengths)
+    return [(int(edges[a]), int(edges[b]) - 1) for a, b in maximal_runs(scores.tolist())]
+
+
+def maximal_runs(scores: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the maximal scoring runs of ``scores`` as [first, end), in order.
+
+    >>> maximal_runs([4, -5, 3, -3, 1, 2, -2, 2, -2, 1, 5])
+    [(0, 1), (2, 3), (4, 11)]
+    """
+    found: list[tuple[int, int, int, int]] = []  # first, end, sum before, sum at the end
+    total = 0
+    for at, score in enumerate(scores):
+        before, total = total, total + score
+        if score <= 0:
+            continue
+        first, end, low, high = at, at + 1, before, total
+        while True:
+            j = len(found) - 1
+            while j >= 0 and found[j][2] >= low:
+                j -= 1
+            if j < 0 or found[j][3] >= high:
+                break
+            first, low = found[j][0], found[j][2]
+            del found[j:]
+        found.append((first, end, low, high))
+    return [(first, end) for first, end, _, _ in found]

@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+from spark_jobs import judge
+from spark_jobs.judge.causes.sensor_history import history_of
+
+MODULES = sorted(module.name for module in pkgutil.iter_modules(judge.__path__))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_the_docstrings_hold(name: str) -> None:
+    module = importlib.import_module(f"{judge.__name__}.{name}")
+    failed, tried = doctest.testmod(module, extraglobs={"history_of": history_of})
+    assert failed == 0, f"{failed} of {tried} examples of {name} fail"

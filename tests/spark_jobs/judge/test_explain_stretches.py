@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.judge.causes.sensor_history import SensorHistory
+from spark_jobs.judge.explain_stretches import explain_stretches
+from spark_jobs.judge.judge_decisions import judge_decisions
+from spark_jobs.settings import JudgeSettings
+from spark_jobs.warehouse.warehouse import RunScope, read_table
+from tests.spark_jobs.judge.causes.sensor_builder import START_MS, changing, constant, history
+from tests.tables_builder import row, scope_in, write_rows
+
+HOUR_MS = 3_600_000
+
+
+def decisions(of: SensorHistory, **columns: Any) -> list[dict[str, Any]]:
+    """Return rows of ``decisions`` that a replay by the configured bound writes."""
+    expected_ms = of.throttle_ms(of.bound)
+    return [
+        row(
+            "decisions",
+            sensor_seq=i,
+            source_line=i + 1,
+            correlation_id=i,
+            connection=f"connection-{of.connection[i]}",
+            recorded_at_ms=int(of.recorded_at_ms[i]),
+            amount=float(of.amount[i]),
+            is_unrecorded=bool(of.is_unrecorded[i]),
+            bound=float(of.bound[i]),
+            rate=float(of.rate[i]),
+            window_size_ms=int(of.window_size_ms[i]),
+            logged_throttle_time_ms=int(of.logged_ms[i]),
+            replayed_throttle_time_ms=int(expected_ms[i]),
+            verdict="indeterminate",
+            reason="sample_timing",
+            **columns,
+        )
+        for i in range(len(of))
+    ]
+
+
+def change(from_ms: int, until_ms: int | None, bound: float, **columns: Any) -> dict[str, Any]:
+    return row(
+        "quota_changes", valid_from_ms=from_ms, valid_until_ms=until_ms, bound=bound, **columns
+    )
+
+
+def warehouse(tmp_path: Path, rows: list[dict[str, Any]], *changes: dict[str, Any]) -> RunScope:
+    scope = scope_in(tmp_path)
+    write_rows(scope, "brokers", [row("brokers", broker_id=b) for b in (1, 2)])
+    write_rows(scope, "quota_changes", list(changes))
+    write_rows(scope, "decisions", rows)
+    return scope
+
+
+def test_a_late_change_is_found_whatever_the_verdicts_on_the_broker_it_did_not_reach(
+    tmp_path: Path,
+) -> None:
+    configured = changing(50_000.0, 30_000, 40_000.0)
+    late = history(constant(50_000.0), configured, seconds=70)
+    timely = history(configured, configured, seconds=70)
+    scope = warehouse(
+        tmp_path,
+        [*decisions(late, broker_id=2), *decisions(timely)],
+        change(START_MS - HOUR_MS, START_MS + 30_000, 50_000.0),
+        change(START_MS + 30_000, None, 40_000.0),
+    )
+
+    def no_spark() -> Any:
+        raise AssertionError("no verdict is wrong: nothing to ask Spark for")
+
+    assert judge_decisions(no_spark, scope) == "findings: 1 (0 critical, 1 warning, 0 info)"
+    (finding,) = read_table(scope, "findings").to_pylist()
+    assert (finding["broker_id"], finding["quota_user"], finding["kind"]) == (
+        2, "alice", "wrong_quota",
+    )  # fmt: skip
+    assert (finding["hypothesis"], finding["estimated_bound"]) == ("previous_quota", 50_000.0)
+    assert START_MS + 29_500 < finding["from_ms"] < START_MS + 32_000
+    assert finding["until_ms"] > START_MS + 68_000
+
+
+def test_honest_brokers_have_no_stretches(tmp_path: Path) -> None:
+    honest = history(constant(50_000.0), constant(50_000.0))
+    fetches = history(constant(50_000.0), constant(50_000.0), is_fetch=True)
+    scope = warehouse(
+        tmp_path,
+        [*decisions(honest), *decisions(fetches, quota_type="consumer_byte_rate")],
+        change(START_MS - HOUR_MS, None, 50_000.0),
+        change(START_MS - HOUR_MS, None, 50_000.0, quota_type="consumer_byte_rate"),
+    )
+    assert explain_stretches(scope, JudgeSettings()) == []
+
+
+def test_what_a_broker_held_before_its_log_began_accuses_nobody(tmp_path: Path) -> None:
+    # It has just been told of the quota, and counts what it saw before: nobody knows how much.
+    begun = history(constant(35_000.0), changing(45_000.0, 12_000, 35_000.0))
+    scope = warehouse(tmp_path, decisions(begun), change(START_MS - HOUR_MS, None, 45_000.0))
+    assert explain_stretches(scope, JudgeSettings()) == []
+    carried = [d | {"sensor_seq": d["sensor_seq"] + 9} for d in decisions(begun)]
+    write_rows(scope, "decisions", carried)
+    assert [s.hypothesis for s in explain_stretches(scope, JudgeSettings())] == ["unknown_quota"]
