@@ -32,8 +32,8 @@ def apply_changes(
     as_json: AsJson = False,
 ) -> None:
     """Apply proposed quotas to a Kafka cluster; without --execute, show what would be done."""
-    from spark_jobs.jobs.apply_quotas import apply_quotas
-    from spark_jobs.jobs.change_quotas import Target
+    from spark_jobs.apply.apply_quotas import apply_quotas
+    from spark_jobs.apply.change_quotas import Target
     from spark_jobs.jobs.print_changes import changes_printer
 
     target = Target(
@@ -55,8 +55,8 @@ def roll_back(
     as_json: AsJson = False,
 ) -> None:
     """Take back what apply changed; without --execute, show what would be done."""
-    from spark_jobs.jobs.apply_quotas import rollback_quotas
-    from spark_jobs.jobs.change_quotas import Target
+    from spark_jobs.apply.apply_quotas import rollback_quotas
+    from spark_jobs.apply.change_quotas import Target
     from spark_jobs.jobs.print_changes import changes_printer
 
     target = Target(

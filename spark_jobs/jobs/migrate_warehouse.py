@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.upkeep.migrations import migrated
 from spark_jobs.warehouse.arrow_places import on_arrow, parquet_file
 from spark_jobs.warehouse.made_by import MadeBy, stamped

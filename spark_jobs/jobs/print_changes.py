@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.alter.carry_out import ChangeResult
-from spark_jobs.alter.change_key import change_key
-from spark_jobs.alter.change_plan import PlannedChange, value_text
-from spark_jobs.alter.wording import one_line
-from spark_jobs.jobs.change_quotas import ChangeReport, Target
+from spark_jobs.apply.change_quotas import ChangeReport, Target
+from spark_jobs.apply.changes.carry_out import ChangeResult
+from spark_jobs.apply.changes.change_key import change_key
+from spark_jobs.apply.changes.change_plan import PlannedChange, value_text
+from spark_jobs.apply.changes.wording import one_line
 
 # A change on one line, whatever the terminal's width.
 _WIDTH_MAX = 10_000

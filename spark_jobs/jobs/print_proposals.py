@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.alter.change_key import change_key
-from spark_jobs.alter.quota_alteration import PROPOSED, proposed_alterations
+from spark_jobs.apply.changes.change_key import change_key
+from spark_jobs.apply.changes.quota_alteration import PROPOSED, proposed_alterations
 from spark_jobs.warehouse.recommended_day import recommended_day
 from spark_jobs.warehouse.warehouse import read_table
 from spark_jobs.wording.human_numbers import duration, exact_rate

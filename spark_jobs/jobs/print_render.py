@@ -7,10 +7,10 @@ from pathlib import Path
 
 import typer
 
-from spark_jobs.alter.plan import Refusal, Rendered
-from spark_jobs.alter.quota_alteration import proposed_alterations
-from spark_jobs.alter.render import render
-from spark_jobs.alter.wording import one_line, subject
+from spark_jobs.apply.changes.plan import Refusal, Rendered
+from spark_jobs.apply.changes.quota_alteration import proposed_alterations
+from spark_jobs.apply.changes.render import render
+from spark_jobs.apply.changes.wording import one_line, subject
 from spark_jobs.errors import BadInputError
 from spark_jobs.recommend.configured_values import end_of_day_ms, values_in_cluster
 from spark_jobs.warehouse.recommended_day import recommended_day

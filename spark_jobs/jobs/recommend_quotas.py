@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import ValidationError
 
+from spark_jobs.apply.applied_changes import applied_rows
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.applied_changes import applied_rows
 from spark_jobs.jobs.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
 from spark_jobs.recommend.closed_loop import ClosedLoop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from spark_jobs.alter.wording import amount
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.configured_values import UNLIMITED
 from spark_jobs.recommend.entities import Case
 from spark_jobs.recommend.proposal import KEEP, PROPOSED, Proposal

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark_jobs.alter.wording import amount
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.quota_entity import QuotaEntity, configured_entity, own_entity
 from spark_jobs.settings import RecommendSettings
 

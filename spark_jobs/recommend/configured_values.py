@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.alter.quota_set import QuotaValue
+from spark_jobs.apply.changes.quota_set import QuotaValue
 from spark_jobs.recommend.quota_entity import QuotaEntity
 
 DAY_MS = 86_400_000

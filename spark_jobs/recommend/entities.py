@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from spark_jobs.alter.quota_admin import QuotaKey
-from spark_jobs.alter.wording import amount
+from spark_jobs.apply.changes.quota_admin import QuotaKey
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.configured_values import ConfiguredValues
 from spark_jobs.recommend.default_value import least_default

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from spark_jobs.alter.quota_alteration import proposed_alterations
-from spark_jobs.alter.render import render
+from spark_jobs.apply.changes.quota_alteration import proposed_alterations
+from spark_jobs.apply.changes.render import render
 
 CSV_FILE, APPLY_FILE, ROLLBACK_FILE = "recommendations.csv", "apply.sh", "rollback.sh"
 

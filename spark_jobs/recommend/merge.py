@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from spark_jobs.alter.wording import amount
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.configured_values import UNLIMITED, ConfiguredValues
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.entities import Case, refusal

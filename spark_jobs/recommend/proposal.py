@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.alter.wording import amount
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.configured_values import UNLIMITED
 from spark_jobs.recommend.demand import FREE_RUN, SEVERAL_DAYS, Demand

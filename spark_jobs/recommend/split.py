@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as ds
 
-from spark_jobs.alter.wording import amount
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.capacity import within_capacity
 from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues, end_of_day_ms

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from spark_jobs.alter.wording import amount
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.configured_values import ConfiguredValues
 from spark_jobs.recommend.entities import Case
 from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED

@@ -116,7 +116,7 @@ def test_an_error_while_spark_writes_is_said_too() -> None:
 
 
 def test_an_apply_needs_a_lock_and_says_so(bucket: str) -> None:
-    from spark_jobs.jobs.applied_changes import only_one_run
+    from spark_jobs.apply.applied_changes import only_one_run
 
     with (
         pytest.raises(BadInputError, match="apply and rollback need a warehouse on a file system"),

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.alter.quota_admin import QuotaKey
-from spark_jobs.kafka_admin.clients_jar import VERSION
+from spark_jobs.apply.changes.quota_admin import QuotaKey
+from spark_jobs.apply.kafka_admin.clients_jar import VERSION
 from spark_jobs.recommend.change_results import AS_PREDICTED, NO_TRAFFIC
 from tests.airflow_server import RECOMMEND_URL, AirflowServer, airflow_server
 from tests.oracle.jars import maven_jar

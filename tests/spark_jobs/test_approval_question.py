@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from spark_jobs.alter.change_key import change_key
-from spark_jobs.alter.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.change_key import change_key
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.approval_question import code, escaped, question_text
 from spark_jobs.wording.visible_text import visible
 

@@ -13,8 +13,8 @@ import pytest
 import typer.main
 
 from spark_jobs import cli
-from spark_jobs.alter.change_key import change_key, parse_selection
-from spark_jobs.alter.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.change_key import change_key, parse_selection
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.approval_answer import Decision
 from spark_jobs.recommend_submit import (
     NO_SERVERS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.alter.change_key import parse_selection
+from spark_jobs.apply.changes.change_key import parse_selection
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.jobs.print_proposals import print_proposals, proposal_objects

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.alter.quota_alteration import proposed_alterations
+from spark_jobs.apply.changes.quota_alteration import proposed_alterations
 from spark_jobs.recommend.backtest import broker_rules, throttle_with
 from spark_jobs.recommend.merged_bucket import merged
 from spark_jobs.recommend.traffic import split_by_sensor

@@ -1,0 +1,124 @@
+"""What was applied before, and what it takes to take an application back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from spark_jobs.apply.changes.applied_rows import APPLY
+from spark_jobs.apply.changes.carry_out import DONE, Outcome
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.errors import BadInputError
+
+# A change that may have been made: a run that was cut off leaves its intentions.
+_MAY_HAVE_HAPPENED = (Outcome.APPLIED, Outcome.DIFFERS, Outcome.UNKNOWN, Outcome.INTENDED)
+_SHOWN_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedApplication:
+    """One run's rows of ``tables.APPLIED_CHANGES``, in their order; there is at least one."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    @property
+    def application_id(self) -> str:
+        """Return its id."""
+        return str(self.rows[0]["application_id"])
+
+    @property
+    def changed(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the rows of changes that it made, or may have made."""
+        return tuple(row for row in self.rows if row["outcome"] in _MAY_HAVE_HAPPENED)
+
+    def common(self, column: str) -> Any:
+        """Return what all its rows have in ``column``."""
+        return self.rows[0][column]
+
+
+def recorded_applications(rows: Iterable[Mapping[str, Any]]) -> list[RecordedApplication]:
+    """Return the applications that ``rows`` tell of, oldest first."""
+    ordered = sorted(rows, key=lambda r: (r["started_ms"], r["application_id"], r["position"]))
+    return [
+        RecordedApplication(tuple(of_one))
+        for _, of_one in groupby(ordered, key=lambda r: r["application_id"])
+    ]
+
+
+def cut_off_applications(history: Sequence[RecordedApplication]) -> tuple[str, ...]:
+    """Return the ids of runs that never said what became of their changes, oldest first.
+
+    Not of those whose values a later run has read and found, or made, as they were to be.
+    """
+    found: list[str] = []
+    settled: set[tuple[str, str | None, str | None]] = set()
+    for application in reversed(history):
+        if {_key(r) for r in application.rows if r["outcome"] == Outcome.INTENDED} - settled:
+            found.append(application.application_id)
+        settled |= {_key(row) for row in application.rows if row["outcome"] in DONE}
+    return tuple(reversed(found))
+
+
+def application_to_take_back(
+    history: Sequence[RecordedApplication], application_id: str | None
+) -> RecordedApplication:
+    """Return the application named, or the last one that changed something and still stands.
+
+    Raises BadInputError where there is none, saying which there are.
+    """
+    if application_id is not None:
+        named = [a for a in history if a.application_id == application_id]
+        if not named:
+            known = ", ".join(a.application_id for a in history[-_SHOWN_MAX:]) or "none"
+            raise BadInputError(
+                f"No application {application_id!r} is recorded; the last ones are: {known}."
+            )
+        if not named[0].changed:
+            raise BadInputError(f"{application_id} changed nothing: there is nothing to take back.")
+        return named[0]
+    gone = _gone(history)
+    standing = [
+        a
+        for a in history
+        if a.common("action") == APPLY and a.changed and a.application_id not in gone
+    ]
+    if not standing:
+        raise BadInputError(
+            f"There is nothing to take back: of {len(history)} recorded applications none has "
+            "changes that still stand. --change names an application all the same."
+        )
+    return standing[-1]
+
+
+def taken_back(application: RecordedApplication) -> list[QuotaAlteration]:
+    """Return the alterations that undo an application, its last one first.
+
+    What had no value before is deleted: the application itself had set it.
+    """
+    return [
+        QuotaAlteration(
+            row["quota_type"],
+            row["quota_user"],
+            row["quota_client_id"],
+            before=row["value_before"],
+            after=row["value_after"],
+            reason=f"Takes back {application.application_id}. It was made because: {row['reason']}",
+        ).taken_back()
+        for row in reversed(application.changed)
+    ]
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+    return row["quota_type"], row["quota_user"], row["quota_client_id"]
+
+
+def _gone(history: Sequence[RecordedApplication]) -> set[str]:
+    """Return the ids of what was taken back, by something that was not taken back itself."""
+    gone: set[str] = set()
+    for application in reversed(history):
+        is_complete = all(row["outcome"] in DONE for row in application.rows)
+        if is_complete and application.application_id not in gone:
+            gone.add(application.common("takes_back"))
+    return gone
