@@ -30,21 +30,21 @@ from rich.table import Table
 
 from benchmarks.alignment import peak_mb, show
 from benchmarks.policy_log import BROKERS, TOPICS, byte_batches, mutation_batches
-from spark_jobs.lab.as_logged import replay_as_logged
-from spark_jobs.lab.closed_loop import replay_closed_loop
-from spark_jobs.lab.logged_connections import logged_connections
-from spark_jobs.lab.normalized_requests import normalized_requests, rows_of
-from spark_jobs.lab.replay import closed_loop_rows, outcome_rows
-from spark_jobs.lab.scenario import ScenarioPolicy
-from spark_jobs.policy.catalogue import POLICIES, policy_class
-from spark_jobs.policy.change import TopicAdded
-from spark_jobs.policy.decision import Decision
-from spark_jobs.policy.request import PolicyRequest
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInventory
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.whatif.clients.as_logged import replay_as_logged
+from spark_jobs.whatif.clients.closed_loop import replay_closed_loop
+from spark_jobs.whatif.clients.logged_connections import logged_connections
+from spark_jobs.whatif.clients.normalized_requests import normalized_requests, rows_of
+from spark_jobs.whatif.clients.replay import closed_loop_rows, outcome_rows
+from spark_jobs.whatif.clients.scenario import ScenarioPolicy
+from spark_jobs.whatif.policies.catalogue import POLICIES, policy_class
+from spark_jobs.whatif.policies.change import TopicAdded
+from spark_jobs.whatif.policies.decision import Decision
+from spark_jobs.whatif.policies.request import PolicyRequest
 
 BOUND, MUTATION_BOUND = 100_000.0, 10.0
 SAMPLES, WINDOW_MS = 11, 1000

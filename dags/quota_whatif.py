@@ -28,10 +28,10 @@ from datetime import timedelta
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from spark_jobs.policy.catalogue import POLICIES
 from spark_jobs.run_form import PLACE_PATTERN, shared_fields
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.submitted_step import asset_uri
+from spark_jobs.whatif.policies.catalogue import POLICIES
 from spark_jobs.whatif_submit import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
 
 SETTINGS = DailyAuditSettings()

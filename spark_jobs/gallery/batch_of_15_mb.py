@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from spark_jobs.gallery.drawing import BLUE, RED, legend, picture
 from spark_jobs.gallery.page import Page, seconds
 from spark_jobs.gallery.traffic import MB, T, produce
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.decision import Decision
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.decision import Decision
 
 BOUND_MB, SAMPLES, BATCH_MB = 5, 10, 15
 MOMENTS_MS = tuple(range(0, 1000, 50))

@@ -10,12 +10,17 @@ from matplotlib.axes import Axes
 from spark_jobs.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, bound_line, legend, picture
 from spark_jobs.gallery.page import Page, number
 from spark_jobs.gallery.traffic import T, produce
-from spark_jobs.lab.as_logged import replay_as_logged
-from spark_jobs.policy.broker_side_v1 import BrokerSideV1, MeterName
-from spark_jobs.policy.bytes_in_thresholds import TOPIC_THRESHOLD, TOTAL_THRESHOLD
-from spark_jobs.policy.change import Change, ConfigChanged, TopicAdded
-from spark_jobs.policy.config_error import PolicyConfigError
-from spark_jobs.policy.one_minute_rate import M1_ALPHA, TICK_INTERVAL_MS, OneMinuteRate, Ticks
+from spark_jobs.whatif.clients.as_logged import replay_as_logged
+from spark_jobs.whatif.policies.broker_side_v1 import BrokerSideV1, MeterName
+from spark_jobs.whatif.policies.bytes_in_thresholds import TOPIC_THRESHOLD, TOTAL_THRESHOLD
+from spark_jobs.whatif.policies.change import Change, ConfigChanged, TopicAdded
+from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.one_minute_rate import (
+    M1_ALPHA,
+    TICK_INTERVAL_MS,
+    OneMinuteRate,
+    Ticks,
+)
 
 TOTAL = 100
 EXPLICIT = {"a": 60, "b": 30}

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from spark_jobs.gallery.drawing import BLUE, GREEN, RED, SOFT, bound_line, legend, picture
 from spark_jobs.gallery.page import Page
 from spark_jobs.gallery.traffic import MB, T, WaitingClient, fetch, play, served_by_second
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.decision import Decision
-from spark_jobs.policy.request import PolicyRequest
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.decision import Decision
+from spark_jobs.whatif.policies.request import PolicyRequest
 
 QUOTA_MB = 5
 OTHERS_MB: Mapping[str, float] = {"billing": 0.5, "search": 1, "audit": 3}

@@ -10,9 +10,9 @@ from spark_jobs.gallery.example import TODAY, Basis, Example
 from spark_jobs.gallery.page import number, seconds
 from spark_jobs.gallery.topic_split import PARTITIONS, QUOTA_MB, share
 from spark_jobs.gallery.traffic import MB, T, fetch, produce
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.decision import Decision
-from spark_jobs.policy.request import PolicyRequest
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.decision import Decision
+from spark_jobs.whatif.policies.request import PolicyRequest
 
 ACCEPTED = "KIP-13"
 REJECTED = "KIP-13, Rejected Alternatives"

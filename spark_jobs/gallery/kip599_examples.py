@@ -14,14 +14,14 @@ from spark_jobs.gallery.mutation_burst import (
 )
 from spark_jobs.gallery.page import number, seconds
 from spark_jobs.gallery.traffic import T, create_topics
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.decision import Decision
-from spark_jobs.policy.partition_mutation_bucket import PartitionMutationBucket
-from spark_jobs.policy.partition_mutation_quota import BURST as EARLY_BURST
-from spark_jobs.policy.partition_mutation_quota import RATE as EARLY_RATE
-from spark_jobs.policy.policy import Policy
-from spark_jobs.policy.request import TopicPart
 from spark_jobs.quota.java_math import LONG_MAX
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.decision import Decision
+from spark_jobs.whatif.policies.partition_mutation_bucket import PartitionMutationBucket
+from spark_jobs.whatif.policies.partition_mutation_quota import BURST as EARLY_BURST
+from spark_jobs.whatif.policies.partition_mutation_quota import RATE as EARLY_RATE
+from spark_jobs.whatif.policies.policy import Policy
+from spark_jobs.whatif.policies.request import TopicPart
 
 EARLY = "KIP-599, early revision"
 LATE = "KIP-599, late revision"

@@ -19,13 +19,13 @@ from spark_jobs.gallery.drawing import (
 )
 from spark_jobs.gallery.page import Page, seconds
 from spark_jobs.gallery.traffic import T, create_topics
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.grid_rate import GridRate
-from spark_jobs.policy.kip599_rate_burst_spread import spread_burst
-from spark_jobs.policy.policy import Policy
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.grid_rate import GridRate
+from spark_jobs.whatif.policies.kip599_rate_burst_spread import spread_burst
+from spark_jobs.whatif.policies.policy import Policy
 
 Q, SAMPLES, WINDOW_MS = 5, 100, 1000
 BURST = (80,) * 7

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from spark_jobs.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, legend, picture
 from spark_jobs.gallery.page import Page
 from spark_jobs.gallery.traffic import MB, T, produce
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.kip13_delay_then_error import Kip13DelayThenError
-from spark_jobs.policy.kip13_refusing import Kip13Refusing
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.kip13_delay_then_error import Kip13DelayThenError
+from spark_jobs.whatif.policies.kip13_refusing import Kip13Refusing
 
 QUOTA_MB, OFFERED_MB, REQUEST_MB = 5, 10, 5
 SENDS_S, SHOWN_S = 10, 16

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from spark_jobs.gallery.drawing import BLUE, GREEN, RED, SOFT, legend, picture
 from spark_jobs.gallery.page import Page
 from spark_jobs.gallery.traffic import MB, T, produce
-from spark_jobs.lab.as_logged import replay_as_logged
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.decision import Decision
-from spark_jobs.policy.kip13_topic import OTHER_TOPICS
-from spark_jobs.policy.request import PolicyRequest
+from spark_jobs.whatif.clients.as_logged import replay_as_logged
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.decision import Decision
+from spark_jobs.whatif.policies.kip13_topic import OTHER_TOPICS
+from spark_jobs.whatif.policies.request import PolicyRequest
 
 QUOTA_MB = 4
 STEADY_MB, NOISY_MB = 1, 8

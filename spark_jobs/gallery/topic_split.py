@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from spark_jobs.gallery.drawing import BLUE, INK, RED, SOFT, legend, picture
 from spark_jobs.gallery.page import Page, number
 from spark_jobs.gallery.traffic import MB, T, WaitingClient, play, produce, served_by_second
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.change import TopicAdded
-from spark_jobs.policy.policy import Policy
-from spark_jobs.policy.request import PolicyRequest
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.change import TopicAdded
+from spark_jobs.whatif.policies.policy import Policy
+from spark_jobs.whatif.policies.request import PolicyRequest
 
 QUOTA_MB, PARTITIONS = 8, 8
 LEADERS = {1: 3, 2: 3, 3: 2}

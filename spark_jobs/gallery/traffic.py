@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.policy.decision import Decision
-from spark_jobs.policy.policy import Policy
-from spark_jobs.policy.request import PolicyRequest, TopicPart
+from spark_jobs.whatif.policies.decision import Decision
+from spark_jobs.whatif.policies.policy import Policy
+from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 
 T = 1_700_000_000_000
 """The beginning of every example, epoch ms: on the grid of samples of any example here."""

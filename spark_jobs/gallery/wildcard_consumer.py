@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from spark_jobs.gallery.drawing import BLUE, GREEN, RED, legend, picture
 from spark_jobs.gallery.page import Page
 from spark_jobs.gallery.traffic import MB, T, WaitingClient, fetch, play, served_by_second
-from spark_jobs.policy.catalogue import policy_class
-from spark_jobs.policy.request import PolicyRequest
+from spark_jobs.whatif.policies.catalogue import policy_class
+from spark_jobs.whatif.policies.request import PolicyRequest
 
 TOPICS = (1, 2, 5, 10, 20, 40)
 QUOTA_MB, CAP_MB = 2, 10

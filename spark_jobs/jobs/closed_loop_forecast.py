@@ -12,16 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.ingest.lines.serving import CONTROLLER_APIS
-from spark_jobs.lab.client_log import FETCHES, LoggedRequest
-from spark_jobs.lab.client_settings import ClientSettings
-from spark_jobs.lab.client_throttles import ClientThrottle, client_throttles
-from spark_jobs.lab.logged_brokers import broker_config
-from spark_jobs.lab.logged_changes import broker_starts, changes_until, quota_changes
-from spark_jobs.lab.logged_connections import CONNECTION_COLUMNS, logged_connections
-from spark_jobs.lab.normalized_requests import rows_of
-from spark_jobs.lab.proposed_values import with_values
-from spark_jobs.lab.scenario import ScenarioPolicy
-from spark_jobs.policy.change import Change
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.forecast import BrokerForecast, broker_forecast
@@ -32,6 +22,16 @@ from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.utc_days import DAY_MS, day_number
 from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
+from spark_jobs.whatif.clients.client_log import FETCHES, LoggedRequest
+from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.client_throttles import ClientThrottle, client_throttles
+from spark_jobs.whatif.clients.logged_brokers import broker_config
+from spark_jobs.whatif.clients.logged_changes import broker_starts, changes_until, quota_changes
+from spark_jobs.whatif.clients.logged_connections import CONNECTION_COLUMNS, logged_connections
+from spark_jobs.whatif.clients.normalized_requests import rows_of
+from spark_jobs.whatif.clients.proposed_values import with_values
+from spark_jobs.whatif.clients.scenario import ScenarioPolicy
+from spark_jobs.whatif.policies.change import Change
 
 _IN_FORCE = ScenarioPolicy(
     "broker_client_quotas",

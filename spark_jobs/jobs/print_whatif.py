@@ -23,15 +23,15 @@ from spark_jobs.ingest.archive import choose_cluster, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.validate_tables import validate_stage
-from spark_jobs.jobs.whatif import whatif
-from spark_jobs.lab.mode import Mode
-from spark_jobs.lab.outcomes import MUTATION
-from spark_jobs.lab.scenario import ScenarioPolicy, chosen_policies, read_scenario
-from spark_jobs.policy.catalogue import POLICIES, policy_class
 from spark_jobs.report.whatif_page import WhatifPolicy, configuration_text, publish_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.warehouse import RunScope, days_of
+from spark_jobs.whatif.clients.mode import Mode
+from spark_jobs.whatif.clients.outcomes import MUTATION
+from spark_jobs.whatif.clients.scenario import ScenarioPolicy, chosen_policies, read_scenario
+from spark_jobs.whatif.policies.catalogue import POLICIES, policy_class
+from spark_jobs.whatif.whatif import whatif
 
 MODE_SENTENCES = {
     Mode.AS_LOGGED: "as logged: every request arrives when the log says, whatever it would have "

@@ -15,8 +15,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from spark_jobs.airflow_home import airflow_command
-from spark_jobs.lab.scenario import read_scenario
-from spark_jobs.policy.catalogue import POLICIES
+from spark_jobs.whatif.clients.scenario import read_scenario
+from spark_jobs.whatif.policies.catalogue import POLICIES
 from spark_jobs.whatif_submit import NOTHING_TO_REPLAY, TASK_ID
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.gallery.catalogue import every_example, front_page
 from spark_jobs.gallery.example import Example
-from spark_jobs.policy.catalogue import POLICIES
+from spark_jobs.whatif.policies.catalogue import POLICIES
 
 EXAMPLES = every_example()
 

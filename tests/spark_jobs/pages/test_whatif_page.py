@@ -8,8 +8,8 @@ import pytest
 
 from spark_jobs.pages.whatif_comparison import TODAYS
 from spark_jobs.pages.whatif_page import whatif_page
-from spark_jobs.policy.catalogue import POLICIES
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.whatif.policies.catalogue import POLICIES
 from tests.spark_jobs.pages.page_checks import HOSTILE, LONG, Page, place_of
 from tests.tables_builder import Row, row, scope_in, write_rows
 

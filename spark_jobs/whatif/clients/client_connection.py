@@ -1,0 +1,263 @@
+"""One client's end of a connection in the closed loop: what it sends next, and when."""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from spark_jobs.whatif.clients.client_answer import answer_times, asked, outcome
+from spark_jobs.whatif.clients.client_batch import (
+    can_join,
+    joined,
+    largest_bytes,
+    largest_fetch_bytes,
+    part_of,
+)
+from spark_jobs.whatif.clients.client_log import FETCHES, PRODUCE, US_PER_MS, Ask, ConnectionLog
+from spark_jobs.whatif.clients.client_pace import wanted_times_us
+from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.unsent_asks import with_unsent
+from spark_jobs.whatif.policies.decision import Decision
+from spark_jobs.whatif.policies.request import PolicyRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A request on its way to the broker."""
+
+    # The position of the ask on its connection, and of the last one whose bytes it carries.
+    ask: int
+    last_ask: int
+    # 0 of the first sending.
+    number: int
+    # ``at_ms`` is when it will be decided on.
+    request: PolicyRequest
+    arrived_us: int
+    until_decided_us: int
+    service_us: int
+    first_arrived_us: int
+
+    @property
+    def decided_us(self) -> int:
+        """When the broker decides on it."""
+        return self.arrived_us + self.until_decided_us
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """An attempt with its answer. Bytes, or partitions of a mutation."""
+
+    attempt: Attempt
+    decision: Decision
+    answered_us: int
+    # When the connection is read again.
+    free_us: int
+    admitted: float
+    lost: float
+
+
+@dataclass(order=True, frozen=True, slots=True)
+class _Again:
+    ready_us: int
+    order: int
+    attempt: Attempt
+
+
+class Connection:
+    """Sends what the log asked for, each thing when the client that was logged would have."""
+
+    def __init__(self, log: ConnectionLog, settings: ClientSettings) -> None:
+        self._logged = len(log.asks)
+        # By API, from when the log has no more of it.
+        self._gone_us = {ask.logged.request.api_name: ask.arrived_us for ask in log.asks}
+        log = with_unsent(log) if settings.keeps_wanting else log
+        self._asks, self._in_flight, self._settings = log.asks, log.in_flight, settings
+        self._left = [asked(ask.logged.request) for ask in log.asks]
+        self._wanted_us = wanted_times_us(log.asks)
+        self._largest = largest_bytes(log.asks)
+        self._largest_fetch = largest_fetch_bytes(log.asks)
+        # What a fetch would have brought in the log, and the next one brings here.
+        self._unread = 0.0
+        self._next = 0
+        self._last_sent: Attempt | None = None
+        self._again: list[_Again] = []
+        self._order = 0
+        # By ask: what was sent, and is neither admitted nor lost.
+        self._under_way: dict[int, float] = {}
+        self._undecided = self._unresolved = 0
+        self._answers_us: list[int] = []
+        self._free_us = log.asks[0].arrived_us if log.asks else 0
+
+    def waiting(self) -> Iterator[tuple[PolicyRequest, float]]:
+        """Yield what was asked for and is neither admitted nor lost, with the log's request."""
+        for position, ask in enumerate(self._asks):
+            amount = self._left[position] + self._under_way.get(position, 0.0)
+            if amount:
+                yield ask.logged.request, amount
+        if self._unread:
+            fetches = (a.logged.request for a in self._asks if _is_fetch(a))
+            yield next(fetches), self._unread
+
+    def due(self) -> Iterator[Attempt]:
+        """Yield every attempt that nothing undecided holds up any more."""
+        while self._undecided < self._in_flight:
+            attempt = self._retry() or self._first_attempt()
+            if attempt is None:
+                return
+            self._undecided += 1
+            self._last_sent = attempt
+            yield attempt
+
+    def answered(self, attempt: Attempt, decision: Decision) -> Sending:
+        """Take an answer: what it did not bring is asked for again, or is lost."""
+        times = answer_times(decision, attempt.arrived_us, attempt.decided_us, attempt.service_us)
+        self._undecided -= 1
+        bisect.insort(self._answers_us, times.answered_us)
+        self._free_us = max(self._free_us, times.free_us)
+        found = outcome(attempt.request, decision)
+        again, lost = found.again, found.refused_for_good
+        backoff_us = 0 if decision.is_taken_back else self._settings.retry_backoff_ms * US_PER_MS
+        ready_us = times.free_us + backoff_us
+        if again is not None and not self._can_retry(attempt, decision, ready_us):
+            lost, again = lost + asked(again), None
+        self._under_way[attempt.ask] -= found.admitted + lost
+        if again is None:
+            left = self._under_way.pop(attempt.ask)
+            self._unread += left if attempt.request.api_name in FETCHES else 0.0
+            self._unresolved -= 1
+        else:
+            number = attempt.number + 1
+            if not found.admitted:
+                again = self._tried(attempt.ask, again, number)
+            self._order += 1
+            repeated = replace(attempt, request=again, number=number)
+            heapq.heappush(self._again, _Again(ready_us, self._order, repeated))
+        return Sending(attempt, decision, times.answered_us, times.free_us, found.admitted, lost)
+
+    def _can_retry(self, attempt: Attempt, decision: Decision, ready_us: int) -> bool:
+        if decision.is_taken_back or attempt.request.api_name in FETCHES:
+            return True
+        if attempt.request.api_name == PRODUCE and attempt.request.acks == 0:
+            return False
+        waited_us = ready_us - attempt.first_arrived_us
+        in_time = waited_us <= self._settings.delivery_timeout_ms * US_PER_MS
+        return in_time and attempt.number < self._settings.retries
+
+    def _retry(self) -> Attempt | None:
+        if not self._again:
+            return None
+        again = heapq.heappop(self._again)
+        attempt = again.attempt
+        attempts = self._asks[attempt.ask].attempts
+        logged = attempts[min(attempt.number, len(attempts) - 1)]
+        service_us = logged.service_us
+        arrived_us = self._when_a_slot_is_free(again.ready_us)
+        return replace(
+            attempt,
+            arrived_us=arrived_us,
+            until_decided_us=logged.until_decided_us,
+            service_us=service_us,
+            request=_decided_at(attempt.request, arrived_us + logged.until_decided_us),
+        )
+
+    def _first_attempt(self) -> Attempt | None:
+        if self._next == len(self._asks):
+            return None
+        position, ask = self._next, self._asks[self._next]
+        ready_us = self._ready_us(position, ask)
+        if ready_us is None:
+            return None
+        arrived_us = self._when_a_slot_is_free(ready_us)
+        is_gone = arrived_us > self._gone_us[ask.logged.request.api_name]
+        if position >= self._logged and is_gone:
+            return None
+        request, last_ask = self._filled(position, ask, arrived_us)
+        logged = ask.attempts[0]
+        self._under_way[position] = asked(request)
+        if request.api_name in FETCHES:
+            self._under_way[position] += self._unread
+            self._unread = 0.0
+            request = self._tried(position, request, number=0)
+        self._unresolved += 1
+        return Attempt(
+            ask=position,
+            last_ask=last_ask,
+            number=0,
+            request=_decided_at(request, arrived_us + logged.until_decided_us),
+            arrived_us=arrived_us,
+            until_decided_us=logged.until_decided_us,
+            service_us=logged.service_us,
+            first_arrived_us=arrived_us,
+        )
+
+    def _tried(self, position: int, request: PolicyRequest, number: int) -> PolicyRequest:
+        """Return what an attempt of a fetch tries to read; other requests are as they are."""
+        ask = self._asks[position]
+        served = ask.logged.request.amount
+        if request.api_name not in FETCHES or math.isnan(served):
+            return request
+        tried = ask.attempts[min(number, len(ask.attempts) - 1)].request.amount
+        own = served if math.isnan(tried) else min(tried, served)
+        room = max(self._largest_fetch - own, 0.0)
+        return part_of(ask.logged.request, own + min(self._under_way[position] - served, room))
+
+    def _ready_us(self, position: int, ask: Ask) -> int | None:
+        before = self._last_sent
+        is_next = before is not None and before.number == 0 and before.last_ask == position - 1
+        if before is not None and is_next and ask.pipelined_us is not None:
+            return before.arrived_us + ask.pipelined_us
+        if self._unresolved:
+            return None
+        ready_us = self._free_us + ask.think_us
+        api_name = ask.logged.request.api_name
+        if self._settings.fills_batches and api_name == PRODUCE:
+            # What is late is in the buffer already; what is early is not there yet.
+            ready_us = min(ready_us, max(self._free_us, ask.arrived_us))
+            ready_us = max(ready_us, self._wanted_us[position])
+        if api_name in FETCHES:
+            ready_us = max(ready_us, self._wanted_us[position])
+        return ready_us
+
+    def _when_a_slot_is_free(self, ready_us: int) -> int:
+        slots = self._in_flight - self._undecided
+        if len(self._answers_us) >= slots:
+            ready_us = max(ready_us, self._answers_us[-slots])
+        del self._answers_us[: -self._in_flight]
+        return max(ready_us, self._last_sent.arrived_us if self._last_sent else ready_us)
+
+    def _filled(self, position: int, ask: Ask, at_us: int) -> tuple[PolicyRequest, int]:
+        """Return the request to send and the last ask in it; takes their bytes off what is left."""
+        request = ask.logged.request
+        if self._left[position] != asked(request):
+            request = part_of(request, self._left[position])
+        self._left[position] = 0.0
+        self._next = position + 1
+        last = position
+        linger_us = self._settings.linger_ms * US_PER_MS
+        # As long as it waits no longer than in the log, it has the size that it had there.
+        is_late = ask.arrived_us + linger_us < at_us
+        while self._settings.fills_batches and self._next < len(self._asks):
+            more = self._asks[self._next]
+            room = self._largest - request.amount
+            is_there = is_late and self._wanted_us[self._next] + linger_us <= at_us
+            if not (is_there and room > 0 and can_join(request, more.logged.request)):
+                break
+            taken = min(room, self._left[self._next])
+            request = joined(request, part_of(more.logged.request, taken))
+            self._left[self._next] -= taken
+            last = self._next
+            if self._left[self._next] > 0:
+                break
+            self._next += 1
+        return request, last
+
+
+def _is_fetch(ask: Ask) -> bool:
+    return ask.logged.request.api_name in FETCHES
+
+
+def _decided_at(request: PolicyRequest, decided_us: int) -> PolicyRequest:
+    return replace(request, at_ms=decided_us // US_PER_MS)

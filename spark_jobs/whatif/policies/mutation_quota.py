@@ -1,0 +1,142 @@
+"""What the quotas on partitions created and deleted share: sensors, topics in order, old versions.
+
+Source: KIP-599, late revision; Kafka's ``ControllerMutationQuotaManager`` for what brokers do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import ClassVar, Generic, Self, TypeVar
+
+from spark_jobs.quota.partition_inventory import MUTATION_APIS, is_strict
+from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.whatif.policies.change import (
+    BrokerStarted,
+    Change,
+    ConfigChanged,
+    ControllerFailedOver,
+    QuotaChanged,
+)
+from spark_jobs.whatif.policies.client_quotas import BoundSensor, ClientQuotas, configured_quotas
+from spark_jobs.whatif.policies.decision import Decision, TopicDecision
+from spark_jobs.whatif.policies.kafka_config import INT_MAX, KafkaConfig, refuse_while_running
+from spark_jobs.whatif.policies.mutation_answer import (
+    PARTITIONS_UNKNOWN,
+    STATE_UNKNOWN,
+    TopicVerdict,
+    answered,
+    decided,
+    failed,
+)
+from spark_jobs.whatif.policies.policy import Policy, StateScope
+from spark_jobs.whatif.policies.request import PolicyRequest
+from spark_jobs.whatif.policies.sensors import SensorKey, Sensors
+from spark_jobs.whatif.policies.windowed_rate_quota import BROKER_KEYS, level_rule
+
+WINDOW_NUM = "controller.quota.window.num"
+WINDOW_SIZE_SECONDS = "controller.quota.window.size.seconds"
+THROTTLING_QUOTA_EXCEEDED = "THROTTLING_QUOTA_EXCEEDED"
+
+S = TypeVar("S")
+
+
+class MutationQuota(Policy, Generic[S]):
+    """A state per (user, client-id) at the controller, asked topic by topic; S is its type."""
+
+    apis = frozenset(MUTATION_APIS)
+    scope = StateScope.CLUSTER
+    quota_type: ClassVar[str] = str(QuotaType.CONTROLLER_MUTATION_RATE)
+    expires: ClassVar[bool] = False
+    keys: ClassVar[frozenset[str]] = frozenset({WINDOW_NUM, WINDOW_SIZE_SECONDS, *BROKER_KEYS})
+
+    def __init__(self, config: Mapping[str, object]) -> None:
+        read = KafkaConfig(self.name, config, self.keys)
+        self.samples = read.whole_number(WINDOW_NUM, default=11, at_most=INT_MAX)
+        window_s = read.whole_number(WINDOW_SIZE_SECONDS, default=1, at_most=INT_MAX // 1000)
+        self.window_ms = 1000 * window_s
+        self._read(read)
+        self._quotas = ClientQuotas(self.name, self.quota_type, level_rule(read))
+        self._states: Sensors[S] = Sensors(self._new_state, self.expires)
+        for change in configured_quotas(self.name, config, (self.quota_type,)):
+            self.observe(change)
+
+    @classmethod
+    def configured(cls, config: Mapping[str, object]) -> Self:
+        """Return the policy in its first state. Raises PolicyConfigError."""
+        return cls(config)
+
+    def state_key(self, request: PolicyRequest) -> str:
+        """Return the tags of the request's sensor, and where it is kept."""
+        sensor = self._sensor(request)
+        if sensor is None:
+            return str(("", request.user, request.client_id or ""))
+        return str(tuple(self._key(request, sensor)))
+
+    def decide(self, request: PolicyRequest) -> Decision:
+        """Return what becomes of each topic, and how long the client has to wait."""
+        sensor = self._sensor(request)
+        if sensor is None:
+            topics = tuple(
+                failed(part) if part.other_error_code else TopicDecision(part.topic, part.amount)
+                for part in request.topics
+            )
+            return Decision(topics=topics)
+        state = self._states.at(self._key(request, sensor), request.at_ms)
+        return self._decide(request, state, sensor.bound)
+
+    def observe(self, change: Change) -> None:
+        """Take notice of quotas and of a controller that counts from nothing."""
+        if isinstance(change, ConfigChanged):
+            refuse_while_running(self.name, change)
+        if isinstance(change, ControllerFailedOver):
+            self._states.forget()
+        if isinstance(change, BrokerStarted | QuotaChanged):
+            self._quotas.observe(change)
+
+    def _decide(self, request: PolicyRequest, state: S, bound: float) -> Decision:
+        refusable = is_strict(request.api_name, request.api_version)
+        topics, findings, delay_ms = [], dict[str, None](), 0
+        for part in request.topics:
+            if part.other_error_code:
+                topics.append(failed(part))
+                continue
+            if math.isnan(part.amount):
+                findings[PARTITIONS_UNKNOWN] = None
+            verdict = self._topic(state, part.amount, bound, request.at_ms, refusable)
+            if not verdict.is_state_known:
+                findings[STATE_UNKNOWN] = None
+            # Within a request the measure only gets worse: the last topic has the longest throttle.
+            delay_ms = verdict.throttle_time_ms
+            topics.append(
+                decided(part, verdict, THROTTLING_QUOTA_EXCEEDED, "controller mutation quota")
+            )
+        measured = self._measured(state, bound, request.at_ms)
+        told = answered(request, tuple(topics), delay_ms, measured, bound, findings=tuple(findings))
+        self._answered(state, told, request.at_ms)
+        return told
+
+    def _read(self, config: KafkaConfig) -> None:
+        """Read the policy's own keys."""
+
+    def _new_state(self) -> S:
+        raise NotImplementedError
+
+    def _topic(
+        self, state: S, amount: float, bound: float, now_ms: int, refusable: bool
+    ) -> TopicVerdict:
+        """Return what becomes of one topic's partitions, NaN: not known; ``state`` moves on."""
+        raise NotImplementedError
+
+    def _measured(self, state: S, bound: float, now_ms: int) -> float:
+        """Return the rule's measure once the request is over."""
+        raise NotImplementedError
+
+    def _answered(self, state: S, decision: Decision, now_ms: int) -> None:
+        """Take notice of an answer, for metrics."""
+
+    def _sensor(self, request: PolicyRequest) -> BoundSensor | None:
+        return self._quotas.sensor_of(request.broker_id, request.user, request.client_id)
+
+    def _key(self, request: PolicyRequest, sensor: BoundSensor) -> SensorKey:
+        return SensorKey(None, self.quota_type, sensor.user, sensor.client_id)
