@@ -181,7 +181,7 @@ def recommend(
     settings: RecommendFile = None,
 ) -> None:
     """Propose quota values from a day and the days before it, each with evidence and a backtest."""
-    from spark_jobs.jobs.recommend_quotas import read_settings, recommend_quotas
+    from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quotas
 
     scope = _draft_or_published(warehouse, cluster, day)
     typer.echo(recommend_quotas(scope, read_settings(settings)))

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.recommend_quotas import read_settings, recommend_quotas
 from spark_jobs.judge.judge_decisions import judge_decisions
+from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quotas
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.warehouse import RunScope, read_table

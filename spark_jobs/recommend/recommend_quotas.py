@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from spark_jobs.apply.applied_changes import applied_rows
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
 from spark_jobs.recommend.closed_loop import ClosedLoop
+from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.recommend_quotas import read_settings
+from spark_jobs.recommend.recommend_quotas import read_settings
 
 
 def test_a_file_says_what_it_says_and_the_rest_is_default(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.jobs.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
+from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.forecast import throttle_time_of
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.recommend.day import fetches, produces, steady
