@@ -61,7 +61,7 @@ check: setup-dev ## format, lint, types, coverage of the pure core, locks
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	NUMBA_DISABLE_JIT=1 .venv/bin/coverage run -m pytest -q tests/spark_jobs/quota -m "not jvm"
-	.venv/bin/coverage run --append -m pytest -q tests/spark_jobs/request_log -m "not jvm"
+	.venv/bin/coverage run --append -m pytest -q tests/spark_jobs/ingest/lines tests/spark_jobs/ingest/messages tests/spark_jobs/ingest/fast_lines tests/spark_jobs/ingest/lost_lines -m "not jvm"
 	.venv/bin/coverage report --fail-under=90
 	.venv/bin/pytest -q tests/test_lock.py
 

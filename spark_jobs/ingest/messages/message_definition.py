@@ -86,7 +86,7 @@ class Message:
 @cache
 def message_definitions(name: str) -> tuple[Message, ...]:
     """Return the definitions of message ``name`` (like ``FetchResponse``), newest release first."""
-    folder = files("spark_jobs.request_log") / "kafka_messages"
+    folder = files("spark_jobs.ingest.messages") / "kafka_messages"
     found = ((r, folder / r / f"{name}.json") for r in RELEASES)
     return tuple(parse_message(path.read_text("utf-8"), r) for r, path in found if path.is_file())
 

@@ -36,5 +36,5 @@ def policy_class(name: str) -> type[Policy]:
     if name not in POLICIES:
         raise BadInputError(f"no policy is called {name!r}; there are: {', '.join(POLICIES)}.")
     module, _, class_name = POLICIES[name].partition(":")
-    found: type[Policy] = getattr(import_module(f"spark_jobs.policy.{module}"), class_name)
+    found: type[Policy] = getattr(import_module(f"spark_jobs.whatif.policies.{module}"), class_name)
     return found

@@ -8,7 +8,7 @@ import pkgutil
 
 import pytest
 
-from spark_jobs import policy
+from spark_jobs.whatif import policies
 from spark_jobs.whatif.policies.catalogue import POLICIES, policy_class
 from spark_jobs.whatif.policies.decision import Held
 from spark_jobs.whatif.policies.policy import Policy
@@ -19,7 +19,9 @@ NAMES.remove("broker_side_v1")
 LATE = ["kip599_rate", "kip599_rate_burst_spread", "kip599_token_bucket"]
 BY_TOPIC = [*LATE, "broker_controller_mutation"]
 EARLY = ["kip599_early", "kip599_execution_throttle", "kip599_no_error"]
-MODULES = [module.name for module in pkgutil.iter_modules(policy.__path__, "spark_jobs.policy.")]
+MODULES = [
+    module.name for module in pkgutil.iter_modules(policies.__path__, "spark_jobs.whatif.policies.")
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
