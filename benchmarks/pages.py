@@ -29,7 +29,7 @@ from spark_jobs.jobs.explain_page import answer
 from spark_jobs.judge.roll_up_rates import write_rollups
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.router import page_router
-from spark_jobs.report.audit_outcome import AuditOutcome, outcome_path, outcome_text
+from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text
 from spark_jobs.warehouse.local_table import write_local, write_local_parts
 from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
 from spark_jobs.warehouse.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS

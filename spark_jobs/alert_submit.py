@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from spark_jobs.alert.failure import failure_message
-from spark_jobs.alert.message import AlertMessage, NewsRecord, SeverityName
 from spark_jobs.alert.sending import send
+from spark_jobs.publish.alert_message import AlertMessage, NewsRecord, SeverityName
 from spark_jobs.settings import AlertSettings
 from spark_jobs.submit import FAILURE_KEY, STEPS, DailyAudit
 from spark_jobs.submitted_step import default_launcher, run_submitted

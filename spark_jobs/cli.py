@@ -219,7 +219,7 @@ def validate(
 @app.command()
 def publish(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Publish a day: its tables, the report, recommendations as CSV, scripts to apply them."""
-    from spark_jobs.jobs.publish_report import publish_run
+    from spark_jobs.publish.publish_report import publish_run
 
     typer.echo(publish_run(_draft_or_published(warehouse, cluster, day)))
 
@@ -227,7 +227,7 @@ def publish(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") ->
 @app.command()
 def summary(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Print the summary of an audited day."""
-    from spark_jobs.jobs.publish_report import print_summary
+    from spark_jobs.publish.publish_report import print_summary
 
     print_summary(_scope(warehouse, cluster, day))
 

@@ -64,7 +64,7 @@ def acknowledge(
 ) -> None:
     """Acknowledge a finding until a day: messages leave it out while it does not get worse."""
     from spark_jobs.jobs.print_news import audited_day
-    from spark_jobs.report.acknowledge import acknowledge_finding
+    from spark_jobs.publish.acknowledge import acknowledge_finding
 
     if (until is None) == (days is None):
         raise BadInputError("Say until when: either --until YYYY-MM-DD or --days N.")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from spark_jobs.alert.message import AlertMessage
+from spark_jobs.publish.alert_message import AlertMessage
 from spark_jobs.settings import AlertSettings
 
 Arguments = dict[str, Any]

@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.alert.message import AlertMessage, FailureRecord
+from spark_jobs.publish.alert_message import AlertMessage, FailureRecord
 
 UNSEEN = (
     "Nobody saw it end: it was killed, or stopped because it took too long. Its log may say more."

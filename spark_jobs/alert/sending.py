@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from spark_jobs.alert.channels import CHANNELS
-from spark_jobs.alert.message import AlertMessage
+from spark_jobs.publish.alert_message import AlertMessage
 from spark_jobs.settings import AlertSettings
 
 Notifier = Callable[[dict[str, Any]], None]

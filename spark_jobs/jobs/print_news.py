@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.follow.owners import Owner
-from spark_jobs.report.news import News, news_of
-from spark_jobs.report.news_record import news_json
-from spark_jobs.report.news_text import LISTED_MAX, news_text, owner_text
+from spark_jobs.publish.facts.news import News, news_of
+from spark_jobs.publish.facts.news_text import LISTED_MAX, news_text, owner_text
+from spark_jobs.publish.follow.owners import Owner
+from spark_jobs.publish.news_record import news_json
 from spark_jobs.warehouse.warehouse import RunScope, days_of
 
 

@@ -16,9 +16,9 @@ from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.due_days import due_days
 from spark_jobs.jobs.print_due import read_with
-from spark_jobs.jobs.publish_report import print_summary, publish_run
 from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.judge.judge_decisions import judge_decisions
+from spark_jobs.publish.publish_report import print_summary, publish_run
 from spark_jobs.recommend.recommend_quotas import recommend_quotas
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas

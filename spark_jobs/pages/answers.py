@@ -24,8 +24,8 @@ from spark_jobs.pages.page import POLICY, STATIC, Place, render, static_file
 from spark_jobs.pages.quality_page import quality_page
 from spark_jobs.pages.recommendations_page import recommendations_page
 from spark_jobs.pages.whatif_page import whatif_page
-from spark_jobs.report.acknowledge import acknowledge_finding
-from spark_jobs.report.audit_outcome import AuditOutcome
+from spark_jobs.publish.acknowledge import acknowledge_finding
+from spark_jobs.publish.audit_outcome import AuditOutcome
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.human_numbers import iso

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.follow.changes import Status
 from spark_jobs.pages.audits import PublishedAudit
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.whose import team_of
-from spark_jobs.report.change_words import changes_in_words, gone_in_words
-from spark_jobs.report.findings import findings_of
-from spark_jobs.report.news import news_of
-from spark_jobs.report.news_text import news_in_a_line, problem_name
-from spark_jobs.report.owner_pages import is_owner_page
+from spark_jobs.publish.facts.change_words import changes_in_words, gone_in_words
+from spark_jobs.publish.facts.findings import findings_of
+from spark_jobs.publish.facts.news import news_of
+from spark_jobs.publish.facts.news_text import news_in_a_line, problem_name
+from spark_jobs.publish.follow.changes import Status
+from spark_jobs.publish.page.owner_pages import is_owner_page
 
 FINDINGS_MAX = 200
 CLIENTS_MAX = 10

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from spark_jobs.pages.kept_tables import stamp_of
-from spark_jobs.report.audit_outcome import OUTCOME_NAME, AuditOutcome, read_outcome
+from spark_jobs.publish.audit_outcome import OUTCOME_NAME, AuditOutcome, read_outcome
 from spark_jobs.warehouse.places import CLUSTER_PATTERN
 from spark_jobs.warehouse.warehouse import RunScope
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spark_jobs.pages.entities import EntityUse, entities_of
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.whose import team_of
-from spark_jobs.report.owner_facts import TeamOf
+from spark_jobs.publish.facts.owner_facts import TeamOf
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 from spark_jobs.warehouse.warehouse import RunScope
 

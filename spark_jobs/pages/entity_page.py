@@ -25,7 +25,7 @@ from spark_jobs.pages.quota_marks import QuotaMark, quota_marks
 from spark_jobs.pages.sample_windows import RANGE_MAX_MS, sample_starts_of
 from spark_jobs.pages.throttled_requests import throttled_requests
 from spark_jobs.pages.whose import team_of
-from spark_jobs.report.findings import Finding, findings_of
+from spark_jobs.publish.facts.findings import Finding, findings_of
 from spark_jobs.warehouse.tables import DEMAND
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 from spark_jobs.wording.human_numbers import unit_of

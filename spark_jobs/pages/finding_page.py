@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 from spark_jobs.pages import finding_words as words
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.wrong_decisions import wrong_decisions
-from spark_jobs.report.change_words import changes_in_words
-from spark_jobs.report.findings import Finding, finding_of
-from spark_jobs.report.news import news_of
+from spark_jobs.publish.facts.change_words import changes_in_words
+from spark_jobs.publish.facts.findings import Finding, finding_of
+from spark_jobs.publish.facts.news import news_of
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.tables import FINDINGS
 from spark_jobs.warehouse.warehouse import RunScope

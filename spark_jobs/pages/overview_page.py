@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_jobs.pages.audits import PublishedAudit, published_audits
 from spark_jobs.pages.page import Place, render
-from spark_jobs.report.audit_outcome import AuditOutcome
+from spark_jobs.publish.audit_outcome import AuditOutcome
 from spark_jobs.wording.human_numbers import count
 
 DAYS_MAX = 31

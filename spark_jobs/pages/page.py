@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from spark_jobs.pages.addresses import Addresses, entity_id
-from spark_jobs.report.page_template import page_template
+from spark_jobs.publish.page.page_template import page_template
 
 STATIC = {
     "pages.css": "text/css",

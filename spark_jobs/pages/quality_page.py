@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.pages.page import Place, render
-from spark_jobs.report.findings import severity_rank
-from spark_jobs.report.quality import (
+from spark_jobs.publish.facts.findings import severity_rank
+from spark_jobs.publish.facts.quality import (
     STAGES,
     CheckedTable,
     Rule,

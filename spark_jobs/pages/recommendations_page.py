@@ -11,8 +11,8 @@ from itertools import groupby
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.whose import team_of
-from spark_jobs.report.change_results import change_results_of
-from spark_jobs.report.proposals import Proposal, proposals_of, written_files
+from spark_jobs.publish.facts.change_results import change_results_of
+from spark_jobs.publish.facts.proposals import Proposal, proposals_of, written_files
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.warehouse.warehouse import RunScope

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.report.whatif_figures import FIGURE, Cell, Client, Values, cells
+from spark_jobs.publish.page.whatif_figures import FIGURE, Cell, Client, Values, cells
 from spark_jobs.warehouse.published_rows import count_rows, read_batches
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
 from spark_jobs.warehouse.warehouse import RunScope

@@ -7,8 +7,8 @@ import shlex
 
 from spark_jobs.pages.page import Place, render
 from spark_jobs.pages.whatif_comparison import FIGURES, comparisons
-from spark_jobs.report import whatif_wording as words
-from spark_jobs.report.whatif_page import WHATIF_PAGE_NAME
+from spark_jobs.publish.page import whatif_wording as words
+from spark_jobs.publish.page.whatif_page import WHATIF_PAGE_NAME
 from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.visible_text import shortened
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.report.followed import owners_of
-from spark_jobs.report.owner_facts import TeamOf, teams_on
+from spark_jobs.publish.facts.followed import owners_of
+from spark_jobs.publish.facts.owner_facts import TeamOf, teams_on
 from spark_jobs.warehouse.warehouse import RunScope
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from spark_jobs.pages.history import Wanted
-from spark_jobs.report.findings import Finding
+from spark_jobs.publish.facts.findings import Finding
 from spark_jobs.warehouse.tables import WRONG_VERDICTS
 from spark_jobs.warehouse.warehouse import RunScope, open_table
 from spark_jobs.wording.human_numbers import NONE, count, duration, moment, significant, size

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.report.findings import findings_of
+from spark_jobs.publish.facts.findings import findings_of
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.every_address import every_address
 
@@ -188,7 +188,7 @@ def test_the_routes_a_guard_would_not_reach_do_not_exist(
 def test_a_run_leads_to_what_it_audited_and_its_checks_to_data_quality(
     client_of: Callable[..., TestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_jobs.jobs.publish_report import publish_run
+    from spark_jobs.publish.publish_report import publish_run
     from tests.spark_jobs.report.day_builder import quiet_day
 
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__2026-11-21T00:00:00+00:00")

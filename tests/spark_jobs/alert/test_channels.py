@@ -4,7 +4,7 @@ import json
 
 from spark_jobs.alert.channels import mail, slack, webhook
 from spark_jobs.settings import AlertSettings
-from tests.spark_jobs.alert.messages import HOSTILE, message
+from tests.spark_jobs.publish.messages import HOSTILE, message
 
 SETTINGS = AlertSettings(
     mail_to=("a@example.com", "b@example.com"),

@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.alert.sending import Notifier, NotSentError, provider_notifier, send
 from spark_jobs.settings import AlertSettings
-from tests.spark_jobs.alert.messages import HOSTILE, message
+from tests.spark_jobs.publish.messages import HOSTILE, message
 
 SETTINGS = AlertSettings(mail_to=("a@example.com",), webhook_connection="hook")
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app
 from spark_jobs.cli_findings import news
 from spark_jobs.errors import BadInputError
-from spark_jobs.follow.acknowledgement_file import read_acknowledgements
 from spark_jobs.jobs.print_news import print_news
-from spark_jobs.report.acknowledge import acknowledge_finding
+from spark_jobs.publish.acknowledge import acknowledge_finding
+from spark_jobs.publish.follow.acknowledgement_file import read_acknowledgements
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.places import place
 from spark_jobs.warehouse.warehouse import RunScope
@@ -157,7 +157,7 @@ def test_two_who_acknowledge_at_once_are_both_kept(warehouse: Path) -> None:
 
 
 def test_a_file_in_a_bucket_is_not_written() -> None:
-    from spark_jobs.report.acknowledge import _add
+    from spark_jobs.publish.acknowledge import _add
 
     with pytest.raises(BadInputError, match="two writers could undo each other"):
         _add(place("s3://bucket/acknowledged.yaml"), None)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.report.audit_facts import gather
+from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.warehouse.published_rows import count_rows
 from tests.spark_jobs.report.day_builder import decision
 from tests.tables_builder import scope_in, write_day, write_rows

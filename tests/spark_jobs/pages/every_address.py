@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from spark_jobs.jobs.explain_page import answer
 from spark_jobs.pages.entities import entities_of
 from spark_jobs.pages.router import page_router
-from spark_jobs.report.findings import findings_of
+from spark_jobs.publish.facts.findings import findings_of
 from spark_jobs.warehouse.warehouse import RunScope
 
 if TYPE_CHECKING:

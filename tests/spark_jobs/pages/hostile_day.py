@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 from spark_jobs.pages.addresses import entity_id
-from spark_jobs.report.quality import Rule
-from spark_jobs.report.whatif_page import publish_whatif
+from spark_jobs.publish.facts.quality import Rule
+from spark_jobs.publish.page.whatif_page import publish_whatif
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.published_day import BOUND, published, write_quality
+from tests.spark_jobs.publish.page.whatif_builder import POLICIES, three_policies
 from tests.spark_jobs.recommend.day import produces, steady
-from tests.spark_jobs.report.whatif_builder import POLICIES, three_policies
 from tests.tables_builder import DAY, Row, row, write_rows
 
 NAMES = (

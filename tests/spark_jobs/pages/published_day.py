@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from spark_jobs.jobs.publish_report import publish_run
 from spark_jobs.judge.roll_up_rates import roll_up_rates
-from spark_jobs.report.quality import STAGES, CheckedTable, Rule, StageQuality
-from spark_jobs.report.whatif_page import publish_whatif
+from spark_jobs.publish.facts.quality import STAGES, CheckedTable, Rule, StageQuality
+from spark_jobs.publish.page.whatif_page import publish_whatif
+from spark_jobs.publish.publish_report import publish_run
 from spark_jobs.warehouse.warehouse import RunScope
+from tests.spark_jobs.publish.page.whatif_builder import POLICIES, three_policies
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
-from tests.spark_jobs.report.whatif_builder import POLICIES, three_policies
 from tests.tables_builder import DAY, NOON_MS, Row, row, write_day, write_rows
 
 CLUSTER = "east"

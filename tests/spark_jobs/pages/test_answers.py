@@ -6,7 +6,7 @@ from pathlib import Path
 
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.answers import Answers
-from spark_jobs.report.publish import publish_report
+from spark_jobs.publish.publish import publish_report
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.warehouse.warehouse import read_table
 from tests.tables_builder import row, scope_in, write_day, write_rows

@@ -11,8 +11,8 @@ from spark_jobs.pages.audits import (
     published_audits,
     published_file,
 )
-from spark_jobs.report.audit_outcome import OUTCOME_NAME
-from spark_jobs.report.publish import publish_report
+from spark_jobs.publish.audit_outcome import OUTCOME_NAME
+from spark_jobs.publish.publish import publish_report
 from tests.spark_jobs.report.day_builder import quiet_day
 
 DAY = dt.date(2026, 11, 20)

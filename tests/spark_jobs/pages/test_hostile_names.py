@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.entities import entities_of
-from spark_jobs.report.findings import findings_of
+from spark_jobs.publish.facts.findings import findings_of
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.every_address import client_of, every_address, pages_app
 from tests.spark_jobs.pages.hostile_day import NAMES, hostile_day

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.pages.addresses import entity_id
-from spark_jobs.report.publish import publish_report
+from spark_jobs.publish.publish import publish_report
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.every_address import client_of, every_address, pages_app
 from tests.spark_jobs.pages.page_checks import HOSTILE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
-from spark_jobs.follow.problem import problems_of
+from spark_jobs.publish.follow.problem import problems_of
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.tables_builder import DAY, Row, row, write_rows
 

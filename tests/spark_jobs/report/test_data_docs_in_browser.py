@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from expectations.runner import validate_tables
 from spark_jobs.errors import DataQualityError
-from spark_jobs.report.publish import publish_report
+from spark_jobs.publish.publish import publish_report
 from tests.expectations.broken_warehouse import write_sound_day
 from tests.opened_page import SIZES, opened
 from tests.spark_jobs.report.day_builder import HOSTILE

@@ -1,0 +1,92 @@
+"""What one run found, read from its published tables: what the page and the terminal both say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_jobs.judge.decision_counts import (
+    DecisionCount,
+    SensorUse,
+    VerdictCounts,
+    count_decisions,
+    sensor_uses,
+    verdict_counts,
+)
+from spark_jobs.judge.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
+from spark_jobs.publish.facts.change_results import ChangeResult, change_results_of
+from spark_jobs.publish.facts.findings import Finding, findings_of
+from spark_jobs.publish.facts.news import News, news_of
+from spark_jobs.publish.facts.proposals import Proposal, proposals_of
+from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
+from spark_jobs.publish.facts.sensor_agreement import Agreement, agreement_of
+from spark_jobs.warehouse.log_span import Broker, brokers_of, span_of
+from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.warehouse.warehouse import RunScope
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFacts:
+    """One run's facts; ``span_ms`` is the log's first and last request in epoch ms.
+
+    ``team``: those of one owner's clients only; None: of all.
+    """
+
+    scope: RunScope
+    brokers: tuple[Broker, ...]
+    span_ms: tuple[int, int] | None
+    counted: tuple[DecisionCount, ...]
+    verdicts: VerdictCounts
+    findings: tuple[Finding, ...]
+    uses: dict[Sensor, SensorUse]
+    throttled: tuple[ThrottledSensor, ...]
+    throttled_by_second: pa.Table
+    proposals: tuple[Proposal, ...]
+    stages: tuple[StageQuality, ...]
+    files: tuple[LinesOfFile, ...]
+    agreement: Agreement
+    news: News
+    applied: tuple[ChangeResult, ...] = ()
+    team: str | None = None
+
+    def broker(self, broker_id: int) -> Broker | None:
+        """Return the broker with this id, if it is known."""
+        return next((b for b in self.brokers if b.broker_id == broker_id), None)
+
+    @property
+    def changes(self) -> tuple[Proposal, ...]:
+        """Return the recommendations that change a quota."""
+        return tuple(p for p in self.proposals if p.status == "proposed")
+
+    @property
+    def never_throttled(self) -> tuple[SensorUse, ...]:
+        """Return who had a quota and was not throttled, the closest to it first."""
+        held_back = {throttled.sensor for throttled in self.throttled}
+        free = [u for s, u in self.uses.items() if u.decisions and s not in held_back]
+        return tuple(sorted(free, key=lambda use: (-use.use_of_bound, use.sensor)))
+
+
+def gather(scope: RunScope) -> AuditFacts:
+    """Return what the run of ``scope`` found."""
+    counted = count_decisions(scope)
+    uses = sensor_uses(counted)
+    by_second = throttled_by_second(scope)
+    brokers = brokers_of(scope)
+    return AuditFacts(
+        scope=scope,
+        brokers=brokers,
+        span_ms=span_of(brokers),
+        counted=tuple(counted),
+        verdicts=verdict_counts(counted),
+        findings=findings_of(scope),
+        uses=uses,
+        throttled=throttled_sensors(by_second, uses),
+        throttled_by_second=by_second,
+        proposals=proposals_of(scope),
+        stages=stages_of(scope),
+        files=lines_of_files(scope),
+        agreement=agreement_of(scope),
+        news=news_of(scope),
+        applied=change_results_of(scope),
+    )

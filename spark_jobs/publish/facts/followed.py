@@ -1,0 +1,112 @@
+"""What is new on a day, read from the findings of the days before and the files people keep."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.publish.follow.acknowledgement import Acknowledgement
+from spark_jobs.publish.follow.acknowledgement_file import read_acknowledgements
+from spark_jobs.publish.follow.changes import Change, DayFindings, changes_of
+from spark_jobs.publish.follow.owners import Owners
+from spark_jobs.publish.follow.owners_file import read_owners
+from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
+from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.settings import FollowSettings
+from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
+
+_DAY_MS = ROLLUP_SPANS_MS[-1]
+_SENSOR = ["broker_id", "quota_type", "quota_user", "quota_client_id"]
+
+
+def followed_days(scope: RunScope, settings: FollowSettings | None = None) -> list[DayFindings]:
+    """Return the audited days up to and with that of ``scope``, oldest first."""
+    settings = settings or FollowSettings()
+    earliest = scope.day - dt.timedelta(days=settings.history_days)
+    known = days_of(scope.warehouse, scope.cluster, "findings")
+    days = [day for day in known if earliest <= day < scope.day]
+    scopes = [*(scope.on(day) for day in days), scope]
+    found = [problems_of(read_table(one, "findings").to_pylist(), scope.cluster) for one in scopes]
+    ever = {problem.sensor for problems in found for problem in problems.values()}
+    return [
+        DayFindings(one.day, problems, _seen(one, problems, ever))
+        for one, problems in zip(scopes, found, strict=True)
+    ]
+
+
+def changes_on(
+    days: list[DayFindings],
+    acknowledgements: Sequence[Acknowledgement],
+    settings: FollowSettings | None = None,
+) -> list[Change]:
+    """Return what became of each problem on the last of ``days``, what is worst first."""
+    settings = settings or FollowSettings()
+    worse_when = WorseWhen(settings.worse_ratio, settings.worse_decisions)
+    return changes_of(days, acknowledgements, worse_when)
+
+
+def acknowledged_path(warehouse: Path, settings: FollowSettings) -> Path:
+    """Return where the file of acknowledgements is, or will be."""
+    return settings.acknowledged or warehouse / "acknowledged.yaml"
+
+
+def acknowledgements_of(
+    warehouse: Path, settings: FollowSettings | None = None
+) -> list[Acknowledgement]:
+    """Return what is acknowledged; nothing where there is no file.
+
+    Raises BadInputError where the file cannot be read.
+    """
+    settings = settings or FollowSettings()
+    path = acknowledged_path(warehouse, settings)
+    text = _text(path)
+    return [] if text is None else read_acknowledgements(text, str(path))
+
+
+def owners_of(warehouse: Path, settings: FollowSettings | None = None) -> Owners | None:
+    """Return whose the clients are; None where nobody has said so.
+
+    Raises BadInputError where the file cannot be read, or was named and is not there.
+    """
+    settings = settings or FollowSettings()
+    path = settings.owners or warehouse / "owners.yaml"
+    text = _text(path)
+    if text is None and settings.owners is not None:
+        raise BadInputError(
+            f"There is no file {path}, which QUOTA_AUDIT_FOLLOW_OWNERS names. Write it, or leave "
+            "the setting out."
+        )
+    return None if text is None else read_owners(text, str(path))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _seen(
+    scope: RunScope, problems: Mapping[str, Problem], ever: Iterable[SensorKey]
+) -> frozenset[SensorKey]:
+    """Return which of the sensors ``ever`` in trouble counted something on the day."""
+    missing = set(ever) - {problem.sensor for problem in problems.values()}
+    if not missing:
+        return frozenset(ever)
+    of_day = (ds.field("span_ms") == _DAY_MS) & _is_any_of(missing)
+    rows = read_rows(scope, "rate_rollups", _SENSOR, of_day).to_pylist()
+    return frozenset(SensorKey(**row) for row in rows) | (set(ever) - missing)
+
+
+def _is_any_of(sensors: set[SensorKey]) -> ds.Expression:
+    """Return a condition that keeps at least the rows of these sensors."""
+    users = pa.array(sorted({sensor.quota_user for sensor in sensors}))
+    client_ids = pa.array(sorted({sensor.quota_client_id for sensor in sensors}))
+    return ds.field("quota_user").isin(users) & ds.field("quota_client_id").isin(client_ids)

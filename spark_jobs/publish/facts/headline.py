@@ -1,0 +1,159 @@
+"""The first sentences: whether everything was enforced as configured, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spark_jobs.judge.decision_counts import VerdictCounts
+from spark_jobs.publish.facts.audit_facts import AuditFacts
+from spark_jobs.publish.facts.findings import Finding, by_severity
+from spark_jobs.wording.human_numbers import count, duration, share
+from spark_jobs.wording.wording import plural
+
+_JUDGED_SHARE_MIN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The answer in a title and up to four sentences.
+
+    ``mood`` is good, warning, critical or unknown.
+    """
+
+    mood: str
+    title: str
+    sentences: tuple[str, ...]
+
+
+def headline(facts: AuditFacts) -> Headline:
+    """Return the answer that findings and verdicts give."""
+    if not facts.verdicts.decided:
+        return _nothing_to_judge(facts)
+    mood, title = _answer(facts.verdicts, facts.findings)
+    sentences = (_verdicts(facts.verdicts), throttled_in_words(facts), _to_do(facts))
+    failed = not_as_predicted(facts)
+    if failed:
+        return Headline("warning" if mood == "good" else mood, title, (failed, *sentences))
+    return Headline(mood, title, sentences)
+
+
+def not_as_predicted(facts: AuditFacts) -> str | None:
+    """Return which applied changes did not do what was predicted, None where there are none."""
+    failed = [change for change in facts.applied if not change.is_kept]
+    if not failed:
+        return None
+    first = failed[0]
+    more = f" And {count(len(failed) - 1)} more, below." if len(failed) > 1 else ""
+    return (
+        f"{count(len(failed))} of {count(len(facts.applied))} applied "
+        f"{plural(len(facts.applied), 'change')} did not do what was predicted: {first.entity}, "
+        f"{first.quota_type}. {first.explanation}{more}"
+    )
+
+
+def _nothing_to_judge(facts: AuditFacts) -> Headline:
+    requests = sum(broker.requests for broker in facts.brokers)
+    if not requests:
+        return Headline(
+            "unknown",
+            "Nothing to judge: the log holds no requests",
+            ("No request of this cluster and day was read. Below is where the lines went.",),
+        )
+    if facts.throttled:
+        return Headline(
+            "warning",
+            "Requests were throttled, but no quota is known",
+            (
+                throttled_in_words(facts),
+                "Neither the log nor a snapshot sets a quota. If quotas were set before the log "
+                "began, give them with --snapshot.",
+            ),
+        )
+    return Headline(
+        "unknown",
+        "Nothing to judge: no quota was in force",
+        (
+            f"{count(requests)} {plural(requests, 'request was', 'requests were')} read, but no "
+            "quota was seen: neither the log nor a snapshot sets one.",
+            "If quotas were set before the log began, give them with --snapshot.",
+        ),
+    )
+
+
+def _answer(verdicts: VerdictCounts, findings: tuple[Finding, ...]) -> tuple[str, str]:
+    severities = by_severity(findings)
+    critical, warnings = severities.get("critical", 0), severities.get("warning", 0)
+    if critical:
+        not_enforced = sum(f.kind == "not_enforced" for f in findings if f.severity == "critical")
+        if not_enforced == critical:
+            were = plural(critical, "quota was", "quotas were")
+            return "critical", f"{count(critical)} {were} not enforced"
+        return "critical", f"{count(critical)} critical {plural(critical, 'finding')}"
+    if warnings:
+        return (
+            "warning",
+            f"Enforced as configured, except in {count(warnings)} {plural(warnings, 'case')}",
+        )
+    if verdicts.agree + verdicts.wrong < _JUDGED_SHARE_MIN * verdicts.decided:
+        return "unknown", "This log cannot decide most of the decisions"
+    if verdicts.wrong:
+        return "good", "Enforced as configured, with differences too few to act on"
+    if verdicts.indeterminate:
+        return "good", "Every quota was enforced as configured, as far as the log tells"
+    return "good", "Every quota was enforced as configured"
+
+
+def _verdicts(verdicts: VerdictCounts) -> str:
+    parts = [
+        f"{_part(verdicts.agree, verdicts)} {plural(verdicts.agree, 'is', 'are')} as configured"
+    ]
+    if verdicts.indeterminate:
+        parts.append(f"{_part(verdicts.indeterminate, verdicts)} cannot be decided from this log")
+    if verdicts.wrong:
+        parts.append(
+            f"{_part(verdicts.wrong, verdicts)} {plural(verdicts.wrong, 'is', 'are')} wrong"
+        )
+    else:
+        parts.append("none is wrong")
+    decided = count(verdicts.decided)
+    return (
+        f"{decided} {plural(verdicts.decided, 'decision')} of the brokers "
+        f"{plural(verdicts.decided, 'was', 'were')} replayed: {', '.join(parts[:-1])} and "
+        f"{parts[-1]}."
+    )
+
+
+def throttled_in_words(facts: AuditFacts) -> str:
+    """Return who was held back, how much, and who most, in one sentence."""
+    if not facts.throttled:
+        return "Nobody was throttled."
+    clients = len({t.sensor.entity for t in facts.throttled})
+    requests = sum(t.requests for t in facts.throttled)
+    total_ms = sum(t.throttle_time_ms for t in facts.throttled)
+    worst = facts.throttled[0]
+    by = f"{worst.sensor.entity} by {worst.sensor.quota_type} on broker {worst.sensor.broker_id}"
+    who = (
+        f"{count(clients)} {plural(clients, 'client was', 'clients were')} throttled: "
+        f"{count(requests)} {plural(requests, 'request')}, {duration(total_ms)} of delay in total"
+    )
+    if len(facts.throttled) == 1:
+        return f"{who}, {by}."
+    return f"{who}; most of all {by} ({duration(worst.throttle_time_ms)})."
+
+
+def _to_do(facts: AuditFacts) -> str:
+    to_act = sum(f.severity != "info" for f in facts.findings)
+    changes = len(facts.changes)
+    found = f"{count(to_act)} {plural(to_act, 'finding needs', 'findings need')} a look"
+    proposed = f"{count(changes)} {plural(changes, 'quota is', 'quotas are')} proposed to change"
+    if to_act and changes:
+        return f"{found}, and {proposed}."
+    if to_act:
+        return f"{found}; no change of a quota is proposed."
+    if changes:
+        return f"Nothing needs a look; {proposed}."
+    return "Nothing needs a look, and no change of a quota is proposed."
+
+
+def _part(number: int, verdicts: VerdictCounts) -> str:
+    return f"{count(number)} ({share(number, verdicts.decided)})"

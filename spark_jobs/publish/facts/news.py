@@ -1,0 +1,116 @@
+"""A day's message: what is new, worse or gone, whose it is, and whether the data can be trusted."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.publish.facts.followed import (
+    acknowledgements_of,
+    changes_on,
+    followed_days,
+    owners_of,
+)
+from spark_jobs.publish.facts.quality import stages_of, worst_quality
+from spark_jobs.publish.follow.changes import Change, Status
+from spark_jobs.publish.follow.owners import Owner, Owners
+from spark_jobs.settings import FollowSettings
+from spark_jobs.warehouse.warehouse import RunScope
+
+Kept = TypeVar("Kept")
+_BAD_DATA = ("failed", "broken")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What there is to say of an audited day; ``before`` is the audited day before, if any.
+
+    ``owners`` is None where no file says whose clients are.
+    """
+
+    cluster: str
+    day: dt.date
+    before: dt.date | None
+    changes: Sequence[Change]
+    data_quality: str  # passed, warnings, failed, broken, not validated
+    broken_rules: tuple[str, ...]
+    owners: Owners | None = None
+    errors: tuple[str, ...] = ()
+    """Why a file of acknowledgements or owners could not be read: it is passed over."""
+
+    def of(self, *statuses: Status) -> list[Change]:
+        """Return the changes with one of these statuses that are not acknowledged."""
+        return [c for c in self.changes if c.status in statuses and c.acknowledged is None]
+
+    @property
+    def acknowledged(self) -> list[Change]:
+        """Return what is there and acknowledged as bad as it is."""
+        return [c for c in self.changes if c.acknowledged is not None and c.is_there]
+
+    @property
+    def is_bad_data(self) -> bool:
+        """Return whether validation failed."""
+        return self.data_quality in _BAD_DATA
+
+    def by_finding(self) -> dict[str, Change]:
+        """Return the change that each finding of the day belongs to, by the finding's id."""
+        return {
+            finding: change
+            for change in self.changes
+            if change.is_there
+            for finding in change.problem.finding_ids
+        }
+
+    def is_urgent(self, from_rank: int = 0) -> bool:
+        """Return whether somebody should be told: news from a severity's rank on, or bad data."""
+        return self.is_bad_data or any(
+            change.is_news and change.problem.level.rank <= from_rank for change in self.changes
+        )
+
+    def owner(self, change: Change) -> Owner | None:
+        """Return whose client a change is about; None where nobody says so."""
+        if self.owners is None:
+            return None
+        sensor = change.problem.sensor
+        return self.owners.of(sensor.quota_user, sensor.quota_client_id, self.day)
+
+    def of_owner(self, owner: Owner | None) -> list[Change]:
+        """Return the changes about an owner's clients; None: about nobody's."""
+        return [change for change in self.changes if self.owner(change) == owner]
+
+
+def news_of(scope: RunScope, settings: FollowSettings | None = None) -> News:
+    """Return what there is to say of the day of ``scope``, as it is published."""
+    scope = scope.pinned()
+    days = followed_days(scope, settings)
+    acknowledgements, why_none_is_known = _or_none(acknowledgements_of, scope.warehouse, settings)
+    owners, why_none_owns = _or_none(owners_of, scope.warehouse, settings)
+    stages = stages_of(scope)
+    return News(
+        cluster=scope.cluster,
+        day=scope.day,
+        before=days[-2].day if len(days) > 1 else None,
+        changes=changes_on(days, acknowledgements or (), settings),
+        data_quality=worst_quality(stages),
+        broken_rules=tuple(
+            f"{table.table}: {rule.rule}" for stage in stages for table, rule in stage.broken_rules
+        ),
+        owners=owners,
+        errors=tuple(why for why in (why_none_is_known, why_none_owns) if why is not None),
+    )
+
+
+def _or_none(
+    read: Callable[[Path, FollowSettings | None], Kept],
+    warehouse: Path,
+    settings: FollowSettings | None,
+) -> tuple[Kept | None, str | None]:
+    """Return what a file of people says, or why it cannot be read: a day's news matter more."""
+    try:
+        return read(warehouse, settings), None
+    except BadInputError as error:
+        return None, str(error)

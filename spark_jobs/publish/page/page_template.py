@@ -1,0 +1,57 @@
+"""The templates of pages, and the words and numbers that they may use."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+
+from spark_jobs.publish.facts.change_words import shown
+from spark_jobs.wording import human_numbers as numbers
+from spark_jobs.wording import wording
+from spark_jobs.wording.visible_text import shortened, visible
+
+
+def page_template(name: str) -> Template:
+    """Return the template ``name`` of ``report/templates`` or ``pages/templates``."""
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=ChoiceLoader(
+            [PackageLoader("spark_jobs", f"{room}/templates") for room in ("report", "pages")]
+        ),
+        # Client ids, users and log lines are text of strangers: nothing is HTML unless marked.
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "amount": numbers.count,
+        "change": numbers.change,
+        "duration": numbers.duration,
+        "exact_rate": numbers.exact_rate,
+        "in_words": wording.in_words,
+        "iso": numbers.iso,
+        "share": numbers.share,
+        "shortened": shortened,
+        "shown": shown,
+        "significant": numbers.significant,
+        "time": numbers.time_of_day,
+        "value": numbers.rate,
+        "visible": visible,
+    }
+    words: dict[str, Any] = {
+        "FINDING_KINDS": wording.FINDING_KINDS,
+        "REASONS": wording.REASONS,
+        "QUARANTINE_REASONS": wording.QUARANTINE_REASONS,
+        "SOURCES": wording.SOURCES,
+        "VERSION_SOURCES": wording.VERSION_SOURCES,
+        "RATE_PROFILES": wording.RATE_PROFILES,
+    }
+    environment.globals |= words | {"plural": wording.plural}
+    return environment

@@ -1,0 +1,161 @@
+"""Pictures of one sensor over time, as SVG that stands inside the page.
+
+The SVG carries no text of clients but its escaped label, no colour of its own, and nothing that
+differs from run to run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from spark_jobs.publish.facts.sensor_history import SensorHistory
+from spark_jobs.wording.human_numbers import byte_step, duration, unit_of, utc
+from spark_jobs.wording.inline_svg import BOUND, GRID, INK, OVER, RATE, THROTTLED, inline_svg
+from spark_jobs.wording.svg_style import quiet_axes, svg_of, svg_style
+
+WIDTH_IN, HEIGHT_IN = 4.8, 2.2
+TIME_TICKS_MAX = 5
+_WINDOW_SHARE_MIN = 0.02
+_RULER_Y = 1.08
+_MANY_DOTS = 20
+# After this long without a request the default window is empty: no line is drawn across.
+_BROKEN_AFTER_MS = 11_000
+_TIME_STEPS_S = (
+    1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 14_400, 21_600,
+)  # fmt: skip
+
+_BOUND_LINE: dict[str, Any] = {"color": BOUND, "linewidth": 1.5, "dashes": (4, 2)}
+_OVER_AREA: dict[str, Any] = {"color": OVER, "linewidth": 0, "alpha": 0.3, "interpolate": True}
+
+
+def picture(
+    history: SensorHistory,
+    span_ms: tuple[int, int],
+    window_ms: int,
+    full_tokens: float | None,
+    label: str,
+) -> Markup:
+    """Return the picture of ``history`` as inline SVG over ``span_ms`` (first, last; epoch ms).
+
+    ``window_ms`` is how long the broker remembers, drawn as a ruler where that is long enough to
+    be seen; ``full_tokens`` is the size of a full token bucket where known; ``label`` says in
+    words what the picture shows, for people who do not see it.
+    """
+    with svg_style(repr(history.sensor), text=INK):
+        figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        _dress(axes, span_ms)
+        if history.sensor.quota_type == "controller_mutation_rate":
+            _draw_tokens(axes, history, full_tokens)
+        else:
+            _draw_rate(axes, history)
+        _draw_window(axes, window_ms)
+        svg = svg_of(figure, transparent=True)
+    return inline_svg(svg, label)
+
+
+def _dress(axes: Axes, span_ms: tuple[int, int]) -> None:
+    quiet_axes(axes, grid=GRID, labels=INK)
+    axes.tick_params(axis="x", length=3, color=GRID)
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    first_s, last_s = span_ms[0] / 1000, span_ms[1] / 1000
+    padding_s = max((last_s - first_s) * 0.02, 0.5)
+    axes.set_xlim(first_s - padding_s, last_s + padding_s)
+    ticks = time_ticks_s(first_s, last_s)
+    pattern = "%H:%M:%S" if last_s - first_s < 600 else "%H:%M"
+    axes.set_xticks(ticks, labels=[utc(tick * 1000).strftime(pattern) for tick in ticks])
+
+
+def time_ticks_s(first_s: float, last_s: float) -> list[int]:
+    """Return at most ``TIME_TICKS_MAX`` round moments from ``first_s`` to ``last_s``, epoch s.
+
+    >>> time_ticks_s(0.4, 89.9)
+    [15, 30, 45, 60, 75]
+    """
+    for step in _TIME_STEPS_S:
+        ticks = list(range(int(-(-first_s // step)) * step, int(last_s) + 1, step))
+        if len(ticks) <= TIME_TICKS_MAX:
+            return ticks
+    return []
+
+
+def _draw_rate(axes: Axes, history: SensorHistory) -> None:
+    highest = float(np.nanmax(np.concatenate([history.rate, history.bound, [0.0]]))) or 1.0
+    is_bytes = unit_of(history.sensor.quota_type) == "B/s"
+    divisor, unit = byte_step(highest) if is_bytes else (1.0, unit_of(history.sensor.quota_type))
+    times, rate, bound = _with_breaks(history, history.rate / divisor, history.bound / divisor)
+    _shade_throttled(axes, history)
+    axes.fill_between(times, rate, bound, where=rate > bound, **_OVER_AREA)
+    axes.plot(times, rate, color=RATE, linewidth=1.6, marker="o", markersize=_dot(history))
+    ends = np.append(history.start_ms, history.end_ms) / 1000
+    steps = np.append(history.bound, history.bound[-1:]) / divisor
+    axes.plot(ends, steps, drawstyle="steps-post", **_BOUND_LINE)
+    axes.set_ylim(0, highest / divisor * 1.12)
+    _say_unit(axes, unit)
+
+
+def _draw_tokens(axes: Axes, history: SensorHistory, full_tokens: float | None) -> None:
+    times, tokens = _with_breaks(history, history.tokens)
+    axes.axhline(0, color=INK, linewidth=1.2)
+    if full_tokens is not None:
+        axes.axhline(full_tokens, **_BOUND_LINE)
+    axes.fill_between(times, tokens, 0, where=tokens < 0, **_OVER_AREA)
+    axes.plot(times, tokens, color=RATE, linewidth=1.6, marker="o", markersize=_dot(history))
+    refused = history.is_throttled & ~np.isnan(history.tokens)
+    axes.plot(
+        history.start_ms[refused] / 1000, history.tokens[refused], linestyle="none", marker="x",
+        color=OVER, markeredgewidth=1.5, markersize=6 if refused.sum() < _MANY_DOTS else 3.5,
+    )  # fmt: skip
+    axes.margins(y=0.12)
+    _say_unit(axes, "partitions left to spend")
+
+
+def _draw_window(axes: Axes, window_ms: int) -> None:
+    first_s, last_s = axes.get_xlim()
+    length = window_ms / 1000 / (last_s - first_s)
+    if not _WINDOW_SHARE_MIN <= length <= 0.5:
+        return
+    ruler: dict[str, Any] = {"color": INK, "transform": axes.transAxes, "clip_on": False}
+    axes.plot([1 - length, 1], [_RULER_Y, _RULER_Y], linewidth=1.2, marker="|", **ruler)
+    axes.text(
+        1 - length - 0.012, _RULER_Y, f"window {duration(window_ms)}", ha="right", va="center",
+        fontsize=8.0, transform=axes.transAxes,
+    )  # fmt: skip
+
+
+def _dot(history: SensorHistory) -> float:
+    """Return the size of dots: points far apart are seen by them, many need none."""
+    return 2.5 if len(history.start_ms) < _MANY_DOTS else 0.0
+
+
+def _shade_throttled(axes: Axes, history: SensorHistory) -> None:
+    flags = history.is_throttled
+    follows = np.diff(history.start_ms, prepend=history.start_ms[0]) == history.step_ms
+    begins = np.flatnonzero(flags & ~(follows & np.roll(flags, 1)))
+    ends = np.flatnonzero(flags & ~np.roll(follows & flags, -1))
+    starts_s = history.start_ms[begins] / 1000
+    lengths_s = (history.start_ms[ends] + history.step_ms) / 1000 - starts_s
+    spans = list(zip(starts_s.tolist(), lengths_s.tolist(), strict=True))
+    axes.broken_barh(
+        spans, (0, 1), transform=axes.get_xaxis_transform(), color=THROTTLED, linewidth=0
+    )
+
+
+def _with_breaks(history: SensorHistory, *series: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return times (s) and ``series`` with a NaN wherever nothing happened for a whole window."""
+    gap_ms = max(_BROKEN_AFTER_MS, 2 * history.step_ms)
+    at = np.flatnonzero(np.diff(history.start_ms) > gap_ms) + 1
+    times = np.insert(history.start_ms / 1000, at, np.nan)
+    return times, *(np.insert(values, at, np.nan) for values in series)
+
+
+def _say_unit(axes: Axes, unit: str) -> None:
+    axes.set_title(unit, loc="left", fontsize=9.0, pad=6)

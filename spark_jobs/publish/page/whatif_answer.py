@@ -1,0 +1,129 @@
+"""The first sentences of a what-if page: what is lost, who pays, who is held back the least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_jobs.publish.page.whatif_figures import (
+    Replay,
+    Row,
+    Values,
+    amount,
+    by_replay,
+    kinds_of,
+    modes_of,
+    replay_of,
+    totals,
+)
+from spark_jobs.publish.page.whatif_harm import harm_in_words
+from spark_jobs.publish.page.whatif_wording import KINDS
+from spark_jobs.wording.human_numbers import count, duration
+from spark_jobs.wording.visible_text import shortened, visible
+
+_NAMED_MAX = 3
+_LABEL_LENGTH_MAX = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer in a title, and a few sentences for each mode."""
+
+    title: str
+    by_mode: Mapping[str, tuple[str, ...]]
+
+
+def answer(rows: Sequence[Row], replays: Sequence[Replay]) -> Answer:
+    """Return the answer that ``rows`` give; ``replays`` are those that have any, in order."""
+    if not rows:
+        return Answer("No policy decided on anything", {})
+    by_mode = {
+        mode: tuple(_sentences(rows, [replay for replay in replays if replay.mode == mode]))
+        for mode in modes_of(replays)
+    }
+    return Answer(_title(rows, replays), by_mode)
+
+
+def _title(rows: Sequence[Row], replays: Sequence[Replay]) -> str:
+    lost = len({replay_of(row) for row in rows if row["lost"]})
+    harm = len({replay_of(row) for row in rows if row["harmed_requests"]})
+    if not lost and not harm:
+        return "Nothing is lost, and no client pays for others"
+    lost_under, harm_under = (
+        f" under {count(number)}" if len(replays) > 1 else "" for number in (lost, harm)
+    )
+    of_all = f" of {count(len(replays))} {_noun(replays)}" if len(replays) > 1 else ""
+    if not harm:
+        return f"Something is lost{lost_under}{of_all}; no client pays for others"
+    if not lost:
+        return f"Clients pay for others{harm_under}{of_all}; nothing is lost"
+    return f"Something is lost{lost_under}{of_all}, and clients pay for others{harm_under}"
+
+
+def _noun(replays: Sequence[Replay]) -> str:
+    return "policies" if len(modes_of(replays)) == 1 else "replays"
+
+
+def _sentences(rows: Sequence[Row], replays: Sequence[Replay]) -> Iterator[str]:
+    """Yield the sentences on the ``replays`` of one mode."""
+    for kind in kinds_of(rows):
+        of_kind = _by_label([row for row in rows if row["kind"] == kind], replays)
+        if of_kind:
+            found = {label: totals(of_label) for label, of_label in of_kind.items()}
+            parts = (_throttled(found), *_amounts_not_served(found, kind))
+            yield f"{KINDS[kind]}: {'; '.join(parts)}."
+    harming = {
+        label: of_label
+        for label, of_label in _by_label(rows, replays).items()
+        if any(row["harmed_requests"] for row in of_label)
+    }
+    if harming:
+        paid = [f"under {_named([label])} {harm_in_words(of)}" for label, of in harming.items()]
+        yield f"Paying for others: {'; '.join(paid)}."
+
+
+def _by_label(rows: Sequence[Row], replays: Sequence[Replay]) -> dict[str, list[Row]]:
+    return {replay.label: found for replay, found in by_replay(rows, replays).items()}
+
+
+def _throttled(found: Mapping[str, Values]) -> str:
+    times = {label: values["throttle_time_ms"] for label, values in found.items()}
+    least, most = min(times.values()), max(times.values())
+    if not most:
+        return "nobody is throttled"
+    if least == most:
+        return f"throttle time {duration(least)}{' under each policy' if len(times) > 1 else ''}"
+    lowest, highest = (
+        _named([label for label, time in times.items() if time == bound]) for bound in (least, most)
+    )
+    longest = f"{duration(most)} under {highest}"
+    if not least:
+        return f"no throttle time under {lowest}, up to {longest}"
+    return f"throttle time {duration(least)} under {lowest}, up to {longest}"
+
+
+def _amounts_not_served(found: Mapping[str, Values], kind: str) -> Iterator[str]:
+    for column, words in (("lost", "lost"), ("waiting", "still waiting at the end")):
+        there = sorted(
+            ((label, values[column]) for label, values in found.items() if values[column]),
+            key=lambda item: -item[1],
+        )
+        if there:
+            yield _listed(
+                [
+                    f"{amount(value, kind)}{f' {words}' if i == 0 else ''} under {_named([label])}"
+                    for i, (label, value) in enumerate(there)
+                ]
+            )
+
+
+def _named(labels: Sequence[str]) -> str:
+    return _listed([f"'{shortened(visible(label), _LABEL_LENGTH_MAX)}'" for label in labels])
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Return the first few parts, and how many more there are."""
+    more = len(parts) - _NAMED_MAX
+    if more > 0:
+        return f"{', '.join(parts[:_NAMED_MAX])} and {count(more)} more"
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))

@@ -1,0 +1,222 @@
+"""The tables of a what-if page: all clients together, and client by client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spark_jobs.publish.page.whatif_figures import (
+    CLIENTS_HIT,
+    FIGURES,
+    OTHER,
+    Cell,
+    Client,
+    Figure,
+    Replay,
+    Row,
+    Values,
+    amount,
+    by_replay,
+    cells,
+    client_of,
+    kinds_of,
+    modes_of,
+    totals,
+)
+from spark_jobs.wording.human_numbers import count
+from spark_jobs.wording.wording import plural
+
+# What was asked is, as logged, the same under every policy.
+_ASKED = ("requests", "unsized_requests", "asked")
+_COUNTS_OF_AMOUNTS = ("delayed_requests", "refused_requests")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The figures of one policy, or of ``alike`` that have the same ones and no ``label``."""
+
+    label: str | None
+    alike: int
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsTable:
+    """What all clients got of one kind of request, in one mode, a line for each policy.
+
+    ``asked`` says what they asked for where that is the same under every policy. ``absent`` are
+    the policies that decide on no such request.
+    """
+
+    mode: str
+    kind: str
+    asked: str | None
+    figures: tuple[Figure, ...]
+    lines: tuple[Line, ...]
+    absent: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientBlock:
+    """What one client got on one broker."""
+
+    client: str
+    broker_id: int
+    asked: str | None
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientsTable:
+    """What clients got of one kind of request, in one mode: ``clients`` of ``clients_total``."""
+
+    mode: str
+    kind: str
+    figures: tuple[Figure, ...]
+    clients: tuple[ClientBlock, ...]
+    clients_total: int
+
+
+def totals_tables(rows: Sequence[Row], replays: Sequence[Replay]) -> tuple[TotalsTable, ...]:
+    """Return a table for each kind and mode of ``rows``, kinds first."""
+    tables = []
+    for kind in kinds_of(rows):
+        of_kind = by_replay([row for row in rows if row["kind"] == kind], replays)
+        tables += [_totals_table(kind, mode, of_kind, replays) for mode in modes_of(of_kind)]
+    return tuple(tables)
+
+
+def _totals_table(
+    kind: str, mode: str, of_kind: Mapping[Replay, Sequence[Row]], replays: Sequence[Replay]
+) -> TotalsTable:
+    found = {r.label: totals(of_replay) for r, of_replay in of_kind.items() if r.mode == mode}
+    asked = _asked_alike(list(found.values()), kind)
+    left_out = _ASKED if asked else ()
+    figures = _figures_of(found.values(), kind, [f for f in FIGURES if f.column not in left_out])
+    lines = tuple(Line(label, 1, cells(figures, values, kind)) for label, values in found.items())
+    absent = tuple(r.label for r in replays if r.mode == mode and r not in of_kind)
+    return TotalsTable(mode, kind, asked, figures, _best_marked(figures, lines, found), absent)
+
+
+def clients_tables(
+    rows: Sequence[Row], replays: Sequence[Replay], lines_max: int
+) -> tuple[ClientsTable, ...]:
+    """Return a table for each kind and mode, the clients that asked for most first.
+
+    Each holds as many clients as fit into ``lines_max`` lines of policies, but one at least.
+    """
+    tables = []
+    for kind in kinds_of(rows):
+        of_kind = by_replay([row for row in rows if row["kind"] == kind], replays)
+        for mode in modes_of(of_kind):
+            of_mode = {r: of_replay for r, of_replay in of_kind.items() if r.mode == mode}
+            tables.append(_clients_table(kind, mode, of_mode, lines_max))
+    return tuple(tables)
+
+
+def _clients_table(
+    kind: str, mode: str, of_mode: Mapping[Replay, Sequence[Row]], lines_max: int
+) -> ClientsTable:
+    by_client: dict[tuple[int, Client], dict[str, Values]] = {}
+    for replay, of_replay in of_mode.items():
+        for row in of_replay:
+            by_client.setdefault((row["broker_id"], client_of(row)), {})[replay.label] = row
+    places = sorted(
+        by_client, key=lambda place: (*_size(by_client[place]), place[0], place[1].sort_key)
+    )
+    shown = places[: max(lines_max // len(of_mode), 1)]
+    asked = [_asked_alike(list(by_client[place].values()), kind) for place in shown]
+    is_alike = all(asked)
+    figures = _figures_of(
+        [values for place in shown for values in by_client[place].values()],
+        kind,
+        [f for f in FIGURES if _is_shown_by_client(f, kind, is_alike)],
+    )
+    blocks = tuple(
+        ClientBlock(
+            place[1].name,
+            place[0],
+            note if is_alike else None,
+            _lines(figures, by_client[place], kind, len(of_mode)),
+        )
+        for place, note in zip(shown, asked, strict=True)
+    )
+    return ClientsTable(mode, kind, figures, blocks, len(places))
+
+
+def _lines(
+    figures: Sequence[Figure], found: Mapping[str, Values], kind: str, replays_total: int
+) -> tuple[Line, ...]:
+    """Return a line for each policy, but one for all of those that share the commonest figures."""
+    lines = tuple(Line(label, 1, cells(figures, values, kind)) for label, values in found.items())
+    exact = [tuple(each.exact for each in line.cells) for line in lines]
+    commonest = max(exact, key=exact.count)
+    alike = [line for line, its in zip(lines, exact, strict=True) if its == commonest]
+    # "The others" are all others only where every policy decided on this client.
+    if len(alike) == 1 or len(lines) < replays_total:
+        return lines
+    apart = (line for line in lines if line not in alike)
+    return (*apart, Line(None, len(alike), alike[0].cells))
+
+
+def _size(found: Mapping[str, Values]) -> tuple[float, float]:
+    """Return what sorts the largest first."""
+    return (
+        -max(values["asked"] for values in found.values()),
+        -max(values["requests"] for values in found.values()),
+    )
+
+
+def _asked_alike(found: Sequence[Values], kind: str) -> str | None:
+    """Return what was asked for in words where it is the same under every policy."""
+    if len({tuple(values[column] for column in _ASKED) for values in found}) != 1:
+        return None
+    requests, unsized, _ = (found[0][column] for column in _ASKED)
+    words = f"{count(requests)} {plural(round(requests), 'request')}"
+    if kind != OTHER:
+        words += f" for {amount(found[0]['asked'], kind)}"
+    return f"{words}, {count(unsized)} of them without a size" if unsized else words
+
+
+def _is_shown_by_client(figure: Figure, kind: str, is_alike: bool) -> bool:
+    if figure.column == CLIENTS_HIT or (is_alike and figure.column in _ASKED):
+        return False
+    return kind == OTHER or figure.column not in _COUNTS_OF_AMOUNTS
+
+
+def _figures_of(
+    found: Iterable[Values], kind: str, candidates: Iterable[Figure]
+) -> tuple[Figure, ...]:
+    """Return the candidates that are not 0 everywhere, and those that are always worth a column."""
+    found = tuple(found)
+    always = {"requests", "throttle_time_ms", *(() if kind == OTHER else ("asked", "admitted"))}
+    return tuple(
+        f for f in candidates if f.column in always or any(values[f.column] for values in found)
+    )
+
+
+def _best_marked(
+    figures: Sequence[Figure], lines: Sequence[Line], found: Mapping[str, Values]
+) -> tuple[Line, ...]:
+    """Return the lines with the best cells of each column marked.
+
+    Where more than half share the best value, it is the others that differ, and nothing is marked.
+    """
+    best: list[str | None] = []
+    for number, figure in enumerate(figures):
+        pick = min if figure.better == "least" else max
+        values = [of_policy[figure.column] for of_policy in found.values()]
+        text = lines[values.index(pick(values))].cells[number].text
+        holders = sum(line.cells[number].text == text for line in lines)
+        is_marked = figure.better is not None and holders <= len(lines) / 2
+        best.append(text if is_marked else None)
+    return tuple(
+        replace(
+            line,
+            cells=tuple(
+                replace(each, is_best=each.text == text)
+                for each, text in zip(line.cells, best, strict=True)
+            ),
+        )
+        for line in lines
+    )

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.publish.audit_outcome import outcome_path, read_outcome
+from spark_jobs.publish.facts.quality import StageQuality, worst_quality
+from spark_jobs.publish.publish import publish_report
+from tests.tables_builder import scope_in, write_day
+
+
+def test_what_was_published_can_be_read_again(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_day(scope)
+    publish_report(scope, dag_run_id="manual__2026-11-10")
+    found = read_outcome(outcome_path(scope))
+    assert found is not None
+    assert (found.cluster, found.day) == (scope.cluster, str(scope.day))
+    assert found.dag_run_id == "manual__2026-11-10"
+    assert found.decisions >= found.agree + found.wrong + found.indeterminate > 0
+    first = outcome_path(scope).read_bytes()
+    publish_report(scope, dag_run_id="manual__2026-11-10")
+    assert outcome_path(scope).read_bytes() == first
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff\xfe", b'{"cluster": 1}'])
+def test_a_file_that_is_missing_or_not_ours_is_no_outcome(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    path = tmp_path / "audit.json"
+    if content is not None:
+        path.write_bytes(content)
+    assert read_outcome(path) is None
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "worst"),
+    [
+        (["passed", "passed"], "passed"),
+        (["passed", "warnings"], "warnings"),
+        (["warnings", "not validated"], "not validated"),
+        (["failed", "not validated"], "failed"),
+        (["failed", "not readable: x.json"], "broken"),
+        ([], "not validated"),
+    ],
+)
+def test_the_worst_stage_speaks_for_the_day(outcomes: list[str], worst: str) -> None:
+    stages = tuple(StageQuality(f"stage-{i}", outcome) for i, outcome in enumerate(outcomes))
+    assert worst_quality(stages) == worst
