@@ -9,11 +9,11 @@ from pathlib import Path
 
 import typer
 
+from spark_jobs.check.check_archive import check_archive
 from spark_jobs.check.page import page_lines
 from spark_jobs.check.result import as_json
 from spark_jobs.ingest.archive import choose_cluster, ignored_files, list_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
-from spark_jobs.jobs.check_archive import check_archive
 
 _FILE_WIDTH = 100
 NOTHING_TO_AUDIT = 3

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from spark_jobs.check import check_archive as checking
 from spark_jobs.cli import app
-from spark_jobs.jobs import check_archive as checking
 from spark_jobs.warehouse.places import place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "capture"

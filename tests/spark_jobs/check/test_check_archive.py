@@ -16,13 +16,13 @@ import zstandard
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from spark_jobs.check import check_archive as checking
 from spark_jobs.cli import app
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
-from spark_jobs.jobs import check_archive as checking
 from spark_jobs.jobs.print_check import NOTHING_TO_AUDIT
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.line_mutations import bent_lines, real_lines

@@ -20,6 +20,7 @@ from spark_jobs.check.capacity import AuditSize, audit_size
 from spark_jobs.check.clock_answer import ClockAnswer, clock_answer, pairs_of_brokers
 from spark_jobs.check.clock_signs import JOURNAL, ClockSign
 from spark_jobs.check.hours import hours_of_brokers
+from spark_jobs.check.look_at_log import Looking, look_at_log
 from spark_jobs.check.looked_at import Gathered, Looked
 from spark_jobs.check.lost import LINES_MAX, Loss, lost_requests
 from spark_jobs.check.missing import missing_of
@@ -35,7 +36,6 @@ from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.ingest.read_quota_sources import KnownQuotas, known_quotas
 from spark_jobs.ingest.text_file import read_small_text
-from spark_jobs.jobs.look_at_log import Looking, look_at_log
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.resolve.timeline.intervals import quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
