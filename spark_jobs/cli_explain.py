@@ -32,7 +32,7 @@ def explain(
 ) -> None:
     """Say which quotas counted a request, and how a throttle came out of them, step by step."""
     from spark_jobs.errors import BadInputError
-    from spark_jobs.jobs.explain_request import Asked, print_explanation
+    from spark_jobs.explain.explain_request import Asked, print_explanation
 
     if not (line or user or client_id):
         raise BadInputError("which request? Give --line, or --user or --client-id, with --at.")

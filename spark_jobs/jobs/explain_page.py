@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.explain_request import Asked, explained
+from spark_jobs.explain.explain_request import Asked, explained
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.audits import published_audit
 from spark_jobs.pages.explain_page import FIELDS, explanation_page
