@@ -302,7 +302,7 @@ def score(
 ) -> None:
     """Print how far the replay of a capture agrees with what its brokers logged."""
     from spark_jobs.jobs.print_score import print_score
-    from spark_jobs.jobs.score_capture import ScoreRequest
+    from spark_jobs.score.score_capture import ScoreRequest
 
     if warehouse and (broker_version or ignore_server_logs or bound_factor != 1):
         raise BadInputError(

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
-from spark_jobs.jobs.score_controls import SHOWN, score_controls
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.score.score_capture import ScoreRequest, score_capture
+from spark_jobs.score.score_controls import SHOWN, score_controls
 
 # A client's name on one line with its figures, also where no terminal says its width.
 WIDTH_MIN = 120

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.score_capture import ScoreRequest, read_capture, score_capture
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.agreement import FIRST_QUOTA_SLACK_MS, compare
+from spark_jobs.score.score_capture import ScoreRequest, read_capture, score_capture
 from spark_jobs.warehouse.tables import QUOTA_TYPES, WRONG_VERDICTS
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 from tests.oracle.capture import capture

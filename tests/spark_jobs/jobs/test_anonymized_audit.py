@@ -19,12 +19,12 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.anonymize_archive import CopyOptions, anonymize_archive
-from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.publish.publish_report import publish_run
 from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quotas
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
+from spark_jobs.score.score_capture import ScoreRequest, score_capture
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.spark_jobs.anonymize.renamed import NOT_COMPARED, Renamed
 

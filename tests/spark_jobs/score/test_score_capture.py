@@ -16,9 +16,9 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
+from spark_jobs.score.score_capture import ScoreRequest, score_capture
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 pytestmark = pytest.mark.spark

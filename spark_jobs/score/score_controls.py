@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from spark_jobs.jobs.score_capture import ScoreRequest, score_capture
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.score.score_capture import ScoreRequest, score_capture
 
 BOUND_FACTOR = 1.05
 # A version of the other arithmetic of samples.
