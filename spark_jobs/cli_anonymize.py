@@ -32,9 +32,9 @@ def anonymize(
     snapshot: Snapshot = None,
 ) -> None:
     """Copy an archive with every name replaced by a pseudonym: its audit decides the same."""
+    from spark_jobs.anonymize.anonymize_archive import CopyOptions, check_apart
     from spark_jobs.errors import BadInputError
     from spark_jobs.ingest.ingest_options import IngestOptions
-    from spark_jobs.jobs.anonymize_archive import CopyOptions, check_apart
     from spark_jobs.jobs.print_anonymized import print_anonymized
 
     read = IngestOptions.of(

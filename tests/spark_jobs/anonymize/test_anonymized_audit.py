@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.anonymize.anonymize_archive import CopyOptions, anonymize_archive
 from spark_jobs.anonymize.message_names import KEPT_WORDS
 from spark_jobs.anonymize.pseudonyms import KEPT_LISTENERS, KEPT_NAMES, KEPT_SOFTWARE
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.anonymize_archive import CopyOptions, anonymize_archive
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.publish.publish_report import publish_run
 from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quotas

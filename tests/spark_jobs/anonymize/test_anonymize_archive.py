@@ -11,13 +11,13 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
+from spark_jobs.anonymize.anonymize_archive import CopyOptions, anonymize_archive
+from spark_jobs.anonymize.anonymize_key import anonymize_key
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import clusters_of, find_archive
 from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
-from spark_jobs.jobs.anonymize_archive import CopyOptions, anonymize_archive
-from spark_jobs.jobs.anonymize_key import anonymize_key
 from tests.log_lines import log_line, message
 
 KEY = b"the key of the tests, 32 bytes.."
@@ -162,7 +162,7 @@ def test_a_disk_that_is_full_leaves_nothing_of_the_copy(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("spark_jobs.jobs.anonymize_archive.copy_file", full)
+    monkeypatch.setattr("spark_jobs.anonymize.anonymize_archive.copy_file", full)
     before = sorted(archive.parent.rglob("*"))
     with pytest.raises(BadInputError, match=r"No space left"):
         anonymize_archive(archive, archive.with_name("copy"), KEY, CopyOptions())
