@@ -264,7 +264,7 @@ def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "defau
 @app.command()
 def digest(warehouse: Warehouse, day: OptionalDay = None, cluster: ClusterName = "default") -> None:
     """Print a digest of each table's rows in total order: equal tables, equal digests."""
-    from spark_jobs.jobs.digest_tables import print_digests
+    from spark_jobs.upkeep.digest_tables import print_digests
 
     print_digests(warehouse.absolute(), cluster, day.date() if day else None)
 

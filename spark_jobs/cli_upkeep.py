@@ -27,7 +27,7 @@ def _days(number: int) -> str:
 
 def migrate(warehouse: _Place, applies: _Apply = False) -> None:
     """Bring tables that an older version wrote to the schemas of this one, a day at a time."""
-    from spark_jobs.jobs.migrate_warehouse import migrate_days, older_days
+    from spark_jobs.upkeep.migrate_warehouse import migrate_days, older_days
 
     days = older_days(warehouse.absolute())
     if not days:
@@ -54,8 +54,8 @@ def prune(
     applies: _Apply = False,
 ) -> None:
     """Remove large tables of old days; findings, states and what later days need stay."""
-    from spark_jobs.jobs.prune_warehouse import OldDay, old_tables, prune_days
     from spark_jobs.settings import RetentionSettings
+    from spark_jobs.upkeep.prune_warehouse import OldDay, old_tables, prune_days
     from spark_jobs.upkeep.retention import kept_days
     from spark_jobs.wording.human_numbers import size
 
@@ -86,7 +86,7 @@ def compact(
     applies: _Apply = False,
 ) -> None:
     """Merge the files of a day's tables: one for each broker."""
-    from spark_jobs.jobs.compact_warehouse import ScatteredDay, compact_days, scattered_days
+    from spark_jobs.upkeep.compact_warehouse import ScatteredDay, compact_days, scattered_days
 
     days = scattered_days(warehouse.absolute(), before and before.date())
 
@@ -110,8 +110,8 @@ def doctor(warehouse: _Place, as_json: AsJson = False) -> None:
 
     Nothing is changed.
     """
-    from spark_jobs.jobs.doctor import examination_json, examine
     from spark_jobs.upkeep.ailment import summary
+    from spark_jobs.upkeep.doctor import examination_json, examine
     from spark_jobs.wording.visible_text import visible
 
     found = examine(warehouse.absolute())

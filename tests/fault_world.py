@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spark_jobs.jobs.digest_tables import table_digest
+from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.jobs.digest_tables import table_digest
 from spark_jobs.submit import DailyAudit, step_command
+from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.cluster.package_zip import NOT_LENT, ROOT, lend_kernels, make_zip

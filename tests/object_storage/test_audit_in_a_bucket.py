@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 import pytest
 
-from spark_jobs.jobs.digest_tables import table_digest
+from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.places import place
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, read_table

@@ -19,7 +19,6 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.digest_tables import table_digest
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
@@ -27,6 +26,7 @@ from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.detect_profile import print_profiles
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
+from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.tables import TABLES, WRONG_VERDICTS
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.ingest.part_writer import PartWriter
-from spark_jobs.jobs.compact_warehouse import compact_days, scattered_days
-from spark_jobs.jobs.digest_tables import table_digest
-from spark_jobs.jobs.doctor import examine
 from spark_jobs.replay.broker_stream import request_chunks, row_groups
+from spark_jobs.upkeep.compact_warehouse import compact_days, scattered_days
+from spark_jobs.upkeep.digest_tables import table_digest
+from spark_jobs.upkeep.doctor import examine
 from spark_jobs.warehouse.places import place
 from spark_jobs.warehouse.table_versions import continued_draft, publish_draft, put_files
 from spark_jobs.warehouse.tables import REQUESTS

@@ -19,7 +19,6 @@ from spark_jobs.ingest.archive_days import days_of_log
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.jobs.due_days import due_days
-from spark_jobs.jobs.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.pages.addresses import Addresses
 from spark_jobs.pages.answers import Answers
 from spark_jobs.publish.facts.audit_facts import gather
@@ -28,6 +27,7 @@ from spark_jobs.replay.day_edges import handed_on
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
+from spark_jobs.upkeep.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.warehouse.table_versions import continued_draft, drafted_for
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
 from spark_jobs.warehouse.warehouse import RunScope, older_tables, read_table

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.prune_warehouse import old_tables, prune_days
 from spark_jobs.publish.facts.news import news_of
 from spark_jobs.settings import RetentionSettings
+from spark_jobs.upkeep.prune_warehouse import old_tables, prune_days
 from spark_jobs.upkeep.retention import PRUNABLE, kept_days, old_days
 from spark_jobs.warehouse.table_versions import continued_draft
 from spark_jobs.warehouse.tables import TABLES
