@@ -95,7 +95,7 @@ def run(
     due: OnlyDue = False,
 ) -> None:
     """Audit an archive from end to end: ingest, replay, judge, validate, recommend, report."""
-    from spark_jobs.jobs.run_audit import run_audit
+    from spark_jobs.audit.run_audit import run_audit
 
     options = ingest_options(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,
@@ -211,7 +211,7 @@ def validate(
     cluster: ClusterName = "default",
 ) -> None:
     """Check the tables of a stage with Great Expectations; a critical failure exits with 1."""
-    from spark_jobs.jobs.validate_tables import validate_stage
+    from spark_jobs.audit.validate_tables import validate_stage
 
     typer.echo(validate_stage(_draft_or_published(warehouse, cluster, day), stage))
 

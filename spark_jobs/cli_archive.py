@@ -34,8 +34,8 @@ def list_due(
     prefix: Prefix = None,
 ) -> None:
     """Print the days of an archive that are to be audited, or audited again, and why."""
+    from spark_jobs.audit.print_due import print_due
     from spark_jobs.ingest.archive import choose_cluster, find_archive
-    from spark_jobs.jobs.print_due import print_due
     from spark_jobs.spark.spark_session import spark_session
 
     found = find_archive(archive, choose_cluster(archive, cluster))

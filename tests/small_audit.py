@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from spark_jobs.audit import run_audit
 from spark_jobs.cli_ending import ending
 from spark_jobs.ingest.ingest_options import IngestOptions
-from spark_jobs.jobs import run_audit
 
 
 def main() -> None:

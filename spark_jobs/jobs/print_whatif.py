@@ -18,11 +18,11 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.audit.validate_tables import validate_stage
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import choose_cluster, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.publish.page.whatif_page import WhatifPolicy, configuration_text, publish_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session

@@ -10,9 +10,9 @@ from pathlib import Path
 import typer
 from pyspark.sql import SparkSession
 
+from spark_jobs.audit.due_days import Digests, ReadLogs, due_days
 from spark_jobs.ingest.archive import Archive, LogFile
 from spark_jobs.ingest.archive_days import days_of_log
-from spark_jobs.jobs.due_days import Digests, ReadLogs, due_days
 from spark_jobs.spark.on_workers import on_workers
 
 

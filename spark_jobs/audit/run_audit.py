@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from spark_jobs.audit.due_days import due_days
+from spark_jobs.audit.print_due import read_with
+from spark_jobs.audit.validate_tables import validate_stage
 from spark_jobs.ingest.archive import Archive, choose_cluster, clusters_of, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.due_days import due_days
-from spark_jobs.jobs.print_due import read_with
-from spark_jobs.jobs.validate_tables import validate_stage
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.publish.publish_report import print_summary, publish_run
 from spark_jobs.recommend.recommend_quotas import recommend_quotas

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.audit import run_audit
 from spark_jobs.errors import DataQualityError
 from spark_jobs.ingest.ingest_options import IngestOptions
-from spark_jobs.jobs import run_audit
 from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.day_runs import draft_of, published_run
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
