@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from spark_jobs.audit import run_audit
-from spark_jobs.cli_ending import ending
+from spark_jobs.cli.ending import ending
 from spark_jobs.ingest.ingest_options import IngestOptions
 
 

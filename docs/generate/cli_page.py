@@ -9,11 +9,11 @@ from typing import get_args
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from spark_jobs.cli import app, main
+from spark_jobs.cli.app import app, main
 
 HEAD = """\
 # Commands
-<!-- Written by `make reference` from spark_jobs/cli.py: change it there. -->
+<!-- Written by `make reference` from spark_jobs/cli/app.py: change it there. -->
 
 {about} Each prints this with `--help`.
 

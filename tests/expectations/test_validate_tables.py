@@ -11,7 +11,7 @@ import pytest
 from expectations import requests, results
 from expectations.runner import validate_tables
 from expectations.stages import STAGES
-from spark_jobs import cli
+from spark_jobs.cli.app import app as cli
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse.tables import TABLES

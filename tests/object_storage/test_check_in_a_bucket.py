@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.check import check_archive as checking
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
 from spark_jobs.warehouse.places import place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "capture"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.cli.failed_run import said_of
 from spark_jobs.errors import BadInputError
-from spark_jobs.failed_run import said_of
 from spark_jobs.spark.on_workers import Needs
 from spark_jobs.warehouse.places import place, usable_place
 from tests.object_storage.moto_server import KEY, SECRET, ObjectStorage

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import typer.main
 
-from spark_jobs import cli
 from spark_jobs.apply.changes.change_key import change_key, parse_selection
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.approval_answer import Decision
+from spark_jobs.cli.app import app as cli
 from spark_jobs.recommend_submit import (
     NO_SERVERS,
     RecommendRun,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import typer.main
 
-from spark_jobs import cli
+from spark_jobs.cli.app import app as cli
 from spark_jobs.submit import (
     PUBLISHES,
     STEPS,

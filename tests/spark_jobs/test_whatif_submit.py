@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from spark_jobs import cli
+from spark_jobs.cli.app import app as cli
 from spark_jobs.submitted_step import StepCrashedError, default_launcher
 from spark_jobs.whatif_submit import (
     AS_LOGGED,

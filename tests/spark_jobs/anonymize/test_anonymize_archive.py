@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from spark_jobs.anonymize.anonymize_archive import CopyOptions, anonymize_archive
 from spark_jobs.anonymize.anonymize_key import anonymize_key
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import clusters_of, find_archive
 from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from spark_jobs import cli
 from spark_jobs.apply import change_quotas
 from spark_jobs.apply.applied_changes import read_applications
 from spark_jobs.apply.changes.quota_admin import ACCEPTED, QuotaKey
+from spark_jobs.cli.app import app as cli
 from spark_jobs.settings import KafkaAdminSettings
 from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.apply.changes.model_cluster import LOST, WRONG_VALUE, ModelCluster

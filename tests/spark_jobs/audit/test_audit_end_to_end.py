@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from spark_jobs.cli import app, main
+from spark_jobs.cli.app import app, main
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions

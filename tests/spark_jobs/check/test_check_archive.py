@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from spark_jobs.check import check_archive as checking
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
+from spark_jobs.cli.print_check import NOTHING_TO_AUDIT
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
-from spark_jobs.jobs.print_check import NOTHING_TO_AUDIT
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.line_mutations import bent_lines, real_lines
 from tests.log_lines import log_line, message, text_line
@@ -166,7 +166,7 @@ def test_a_check_needs_no_spark_and_writes_nothing(tmp_path: Path) -> None:
     put(tmp_path, "broker=1/kafka-request.log", lines_of(1))
     before = sorted(tmp_path.rglob("*"))
     code = (
-        "import sys\nfrom pathlib import Path\nfrom spark_jobs.cli_check import check_archive\n"
+        "import sys\nfrom pathlib import Path\nfrom spark_jobs.cli.check import check_archive\n"
         f"check_archive(Path({str(tmp_path)!r}))\n"
         "assert not {'pyspark', 'airflow', 'great_expectations'} & set(sys.modules)\n"
     )

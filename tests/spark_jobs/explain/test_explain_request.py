@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from tests.spark_jobs.recommend.day import produces, steady
 from tests.tables_builder import DAY, row, scope_in, write_rows

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.cli.print_crosscheck import print_crosscheck
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs.print_crosscheck import print_crosscheck
 from spark_jobs.judge.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.replay.replay_quotas import replay_quotas

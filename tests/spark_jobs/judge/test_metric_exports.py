@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from spark_jobs.cli.print_crosscheck import instance_brokers
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive, ignored_files
-from spark_jobs.jobs.print_crosscheck import instance_brokers
 from spark_jobs.judge.metric_exports import read_exports
 from tests.oracle.metrics_export import prometheus_export
 

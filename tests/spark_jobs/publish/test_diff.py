@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.diff import Diff, diff_of
 from spark_jobs.publish.diff_text import diff_object, diff_text

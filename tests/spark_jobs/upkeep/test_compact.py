@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
 from spark_jobs.ingest.part_writer import PartWriter
 from spark_jobs.replay.broker_stream import request_chunks, row_groups
 from spark_jobs.upkeep.compact_warehouse import compact_days, scattered_days

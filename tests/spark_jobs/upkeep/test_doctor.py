@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.ailment import Ailment
 from spark_jobs.upkeep.doctor import examine

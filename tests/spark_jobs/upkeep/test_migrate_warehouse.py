@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from spark_jobs.audit.due_days import due_days
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import LogFile, find_archive
 from spark_jobs.ingest.archive_days import days_of_log

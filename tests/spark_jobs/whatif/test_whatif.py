@@ -14,12 +14,11 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from spark_jobs.audit.validate_tables import validate_stage
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app, print_whatif
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.jobs import print_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.tables import WHATIF
 from spark_jobs.warehouse.warehouse import RunScope, read_table

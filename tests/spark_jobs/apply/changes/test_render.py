@@ -14,8 +14,8 @@ from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import QuotaValue, altered, quota_set
 from spark_jobs.apply.changes.render import TARGETS, render
 from spark_jobs.apply.changes.wording import change_sentence
+from spark_jobs.cli.print_render import refusal_line
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.print_render import refusal_line
 from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     CONSUMER,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs import request_log
+from spark_jobs.ingest import messages
 from spark_jobs.whatif.policies.throttle_time_versions import (
     THROTTLE_TIME_SINCE,
     tells_throttle_time,
 )
 
-DEFINITIONS = sorted(Path(request_log.__path__[0]).glob("kafka_messages/*/*Response.json"))
+DEFINITIONS = sorted(Path(messages.__path__[0]).glob("kafka_messages/*/*Response.json"))
 APIS = {
     "ProduceResponse": "PRODUCE",
     "FetchResponse": "FETCH",

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spark_jobs import cli
 from spark_jobs.apply.changes.quota_set import QuotaValue
+from spark_jobs.cli.app import app as cli
 from spark_jobs.recommend.configured_values import values_in_cluster
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.warehouse.warehouse import RunScope

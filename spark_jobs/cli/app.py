@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_anonymize import anonymize
-from spark_jobs.cli_archive import list_days, list_due
-from spark_jobs.cli_changes import apply_changes, roll_back
-from spark_jobs.cli_check import check_archive
-from spark_jobs.cli_crosscheck import crosscheck
-from spark_jobs.cli_ending import ending
-from spark_jobs.cli_explain import explain
-from spark_jobs.cli_findings import acknowledge, diff, news
-from spark_jobs.cli_options import (
+from spark_jobs.cli.anonymize import anonymize
+from spark_jobs.cli.archive import list_days, list_due
+from spark_jobs.cli.changes import apply_changes, roll_back
+from spark_jobs.cli.check import check_archive
+from spark_jobs.cli.crosscheck import crosscheck
+from spark_jobs.cli.ending import ending
+from spark_jobs.cli.explain import explain
+from spark_jobs.cli.findings import acknowledge, diff, news
+from spark_jobs.cli.options import (
     ArchiveFolder,
     AsJson,
     BrokerVersion,
@@ -48,8 +48,8 @@ from spark_jobs.cli_options import (
     Warehouse,
     ingest_options,
 )
-from spark_jobs.cli_proposals import list_proposals
-from spark_jobs.cli_upkeep import compact, doctor, migrate, prune
+from spark_jobs.cli.proposals import list_proposals
+from spark_jobs.cli.upkeep import compact, doctor, migrate, prune
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.warehouse import RunScope
 
@@ -196,7 +196,7 @@ def render(
     rollback: Rollback = False,
 ) -> None:
     """Print a day's proposals as a tool's file; what it cannot hold goes to standard error."""
-    from spark_jobs.jobs.print_render import print_render
+    from spark_jobs.cli.print_render import print_render
 
     print_render(
         target, warehouse.absolute(), cluster, day.date() if day else None, is_rollback=rollback
@@ -301,7 +301,7 @@ def score(
     as_json: AsJson = False,
 ) -> None:
     """Print how far the replay of a capture agrees with what its brokers logged."""
-    from spark_jobs.jobs.print_score import print_score
+    from spark_jobs.cli.print_score import print_score
     from spark_jobs.score.score_capture import ScoreRequest
 
     if warehouse and (broker_version or ignore_server_logs or bound_factor != 1):
@@ -338,7 +338,7 @@ def what_if(
     as_json: AsJson = False,
 ) -> None:
     """Print what a log's requests would have got under other quota rules."""
-    from spark_jobs.jobs.print_whatif import (
+    from spark_jobs.cli.print_whatif import (
         WhatifRequest,
         modes_of,
         print_policies,

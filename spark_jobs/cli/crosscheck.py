@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson, ClusterName, LastDay, Warehouse
+from spark_jobs.cli.options import AsJson, ClusterName, LastDay, Warehouse
 
 
 def crosscheck(
@@ -36,7 +36,7 @@ def crosscheck(
     as_json: AsJson = False,
 ) -> None:
     """Compare byte rates and throttle times that brokers measured with those of an audited day."""
-    from spark_jobs.jobs.print_crosscheck import instance_brokers, print_crosscheck
+    from spark_jobs.cli.print_crosscheck import instance_brokers, print_crosscheck
 
     instances = instance_brokers(broker or [])
     found = print_crosscheck(

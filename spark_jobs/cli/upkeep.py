@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson, day_option
+from spark_jobs.cli.options import AsJson, day_option
 from spark_jobs.warehouse.places import usable_place
 
 _Place = Annotated[

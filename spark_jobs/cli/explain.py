@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson, ClusterName, ExplainDay, Warehouse
+from spark_jobs.cli.options import AsJson, ClusterName, ExplainDay, Warehouse
 
 
 def explain(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.cli_options import AsJson, ClusterName, ProposalDay, Warehouse
+from spark_jobs.cli.options import AsJson, ClusterName, ProposalDay, Warehouse
 
 
 def list_proposals(
@@ -12,6 +12,6 @@ def list_proposals(
     as_json: AsJson = False,
 ) -> None:
     """Print what the recommendations of a day would change, each under the name apply takes."""
-    from spark_jobs.jobs.print_proposals import print_proposals
+    from spark_jobs.cli.print_proposals import print_proposals
 
     print_proposals(warehouse.absolute(), cluster, day and day.date(), as_json=as_json)

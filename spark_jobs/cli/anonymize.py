@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import ArchiveFolder, Cluster, Listener, Prefix, Snapshot, Timezone
+from spark_jobs.cli.options import ArchiveFolder, Cluster, Listener, Prefix, Snapshot, Timezone
 
 
 def anonymize(
@@ -33,9 +33,9 @@ def anonymize(
 ) -> None:
     """Copy an archive with every name replaced by a pseudonym: its audit decides the same."""
     from spark_jobs.anonymize.anonymize_archive import CopyOptions, check_apart
+    from spark_jobs.cli.print_anonymized import print_anonymized
     from spark_jobs.errors import BadInputError
     from spark_jobs.ingest.ingest_options import IngestOptions
-    from spark_jobs.jobs.print_anonymized import print_anonymized
 
     read = IngestOptions.of(
         timezone=timezone,

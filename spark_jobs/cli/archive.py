@@ -7,7 +7,7 @@ from functools import partial
 
 import typer
 
-from spark_jobs.cli_options import ArchiveFolder, Cluster, Prefix, Timezone, Warehouse
+from spark_jobs.cli.options import ArchiveFolder, Cluster, Prefix, Timezone, Warehouse
 
 
 def list_days(

@@ -8,8 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from spark_jobs.cli.print_news import audited_day
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.print_news import audited_day
 from spark_jobs.publish.diff import Diff, diff_of
 from spark_jobs.publish.diff_text import diff_object, diff_text
 from spark_jobs.warehouse.day_runs import kept_runs, previous_run

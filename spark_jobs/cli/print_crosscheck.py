@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
+from spark_jobs.cli.print_news import audited_day
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.print_news import audited_day
 from spark_jobs.judge.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.judge.metrics.comparison import Comparison
 from spark_jobs.judge.metrics.unknown import REASONS

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import AsJson, ClusterName, LastDay, Warehouse, day_option
+from spark_jobs.cli.options import AsJson, ClusterName, LastDay, Warehouse, day_option
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.places import usable_place
 
@@ -29,7 +29,7 @@ def news(
     as_json: AsJson = False,
 ) -> None:
     """Print what is new on a day: findings that are new, worse, gone, still there, acknowledged."""
-    from spark_jobs.jobs.print_news import print_news
+    from spark_jobs.cli.print_news import print_news
 
     if as_json and (owner is not None or by_owner):
         raise BadInputError("--json tells of all owners' clients: leave out --owner or --by-owner.")
@@ -63,7 +63,7 @@ def acknowledge(
     day: LastDay = None,
 ) -> None:
     """Acknowledge a finding until a day: messages leave it out while it does not get worse."""
-    from spark_jobs.jobs.print_news import audited_day
+    from spark_jobs.cli.print_news import audited_day
     from spark_jobs.publish.acknowledge import acknowledge_finding
 
     if (until is None) == (days is None):
@@ -99,7 +99,7 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Print what differs between two audits: of two days, or of one log by two versions of this."""
-    from spark_jobs.jobs.print_diff import print_diff
+    from spark_jobs.cli.print_diff import print_diff
 
     found = print_diff(first, second, warehouse and warehouse.absolute(), cluster, as_json=as_json)
     if exit_code and found.changed_decisions:

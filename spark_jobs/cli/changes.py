@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.cli_options import (
+from spark_jobs.cli.options import (
     AllowDelete,
     AsJson,
     BootstrapServer,
@@ -34,7 +34,7 @@ def apply_changes(
     """Apply proposed quotas to a Kafka cluster; without --execute, show what would be done."""
     from spark_jobs.apply.apply_quotas import apply_quotas
     from spark_jobs.apply.change_quotas import Target
-    from spark_jobs.jobs.print_changes import changes_printer
+    from spark_jobs.cli.print_changes import changes_printer
 
     target = Target(
         warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note
@@ -57,7 +57,7 @@ def roll_back(
     """Take back what apply changed; without --execute, show what would be done."""
     from spark_jobs.apply.apply_quotas import rollback_quotas
     from spark_jobs.apply.change_quotas import Target
-    from spark_jobs.jobs.print_changes import changes_printer
+    from spark_jobs.cli.print_changes import changes_printer
 
     target = Target(
         warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note

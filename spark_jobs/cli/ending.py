@@ -11,8 +11,8 @@ import typer
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
+from spark_jobs.cli.failed_run import said_of
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
-from spark_jobs.failed_run import said_of
 from spark_jobs.settings import refused_settings
 from spark_jobs.wording.visible_text import visible
 

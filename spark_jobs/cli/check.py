@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli_options import (
+from spark_jobs.cli.options import (
     ArchiveFolder,
     AsJson,
     BrokerVersion,
@@ -45,7 +45,7 @@ def check_archive(
 
     Writes nothing and starts no Spark. Exits with 3 where nothing can be audited.
     """
-    from spark_jobs.jobs.print_check import print_check
+    from spark_jobs.cli.print_check import print_check
 
     options = ingest_options(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.apply.changes.change_key import parse_selection
-from spark_jobs.cli import app
+from spark_jobs.cli.app import app
+from spark_jobs.cli.print_proposals import print_proposals, proposal_objects
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.print_proposals import print_proposals, proposal_objects
 from tests.tables_builder import DAY, Row, row, scope_in, write_rows
 
 STRANGE = "a/b:c\u202e\n"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.cli import app
-from spark_jobs.cli_findings import news
+from spark_jobs.cli.app import app
+from spark_jobs.cli.findings import news
+from spark_jobs.cli.print_news import print_news
 from spark_jobs.errors import BadInputError
-from spark_jobs.jobs.print_news import print_news
 from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.follow.acknowledgement_file import read_acknowledgements
 from spark_jobs.settings import FollowSettings

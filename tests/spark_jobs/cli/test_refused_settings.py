@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from spark_jobs.cli import main
+from spark_jobs.cli.app import main
 from spark_jobs.settings import AlertSettings, refused_settings
 
 
