@@ -18,7 +18,7 @@ def validate_stage(scope: RunScope, stage: str, spark: SparkSession | None = Non
     not be evaluated, BadInputError where ``stage`` is none.
     """
     # Great Expectations takes seconds to import: only the steps that validate pay for it.
-    from expectations.runner import validate_tables
+    from expectations.validate.runner import validate_tables
 
     with ExitStack() as stack:
         session = spark or (lambda: stack.enter_context(spark_session("validate")))

@@ -384,7 +384,3 @@ def main() -> None:
     """Run; exit 0 audited, 1 quality or audit failed, 2 bad usage or input, 3 nothing to audit."""
     with ending():
         app()
-
-
-if __name__ == "__main__":
-    main()

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from expectations.runner import validate_tables
-from expectations.stages import STAGES
+from expectations.validate.runner import validate_tables
+from expectations.validate.stages import STAGES
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse.tables import TABLES

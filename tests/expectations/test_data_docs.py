@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from expectations.data_docs import offline, stage_folder
-from expectations.runner import validate_tables
+from expectations.validate.data_docs import offline, stage_folder
+from expectations.validate.runner import validate_tables
 from spark_jobs.errors import DataQualityError
 from tests.expectations.broken_warehouse import write_sound_day
 from tests.tables_builder import row, write_rows

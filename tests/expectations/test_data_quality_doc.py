@@ -6,8 +6,8 @@ from pathlib import Path
 import great_expectations as gx
 import pytest
 
-from expectations.rules import COLUMNS_RULE
-from expectations.runner import SUITES
+from expectations.suites.rules import COLUMNS_RULE
+from expectations.validate.runner import SUITES
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ import great_expectations as gx
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.runner import SUITES
-from expectations.stages import STAGES
+from expectations.validate.runner import SUITES
+from expectations.validate.stages import STAGES
 from tests.expectations import broken_warehouse
 from tests.expectations.breaking_rows import IMPLIED, WHOLE_TABLE, Row, breaks_of
 from tests.expectations.broken_warehouse import BY_SPARK, BrokenRows, rules_of, write_sound_day

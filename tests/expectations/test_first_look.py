@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from expectations.runner import validate_tables
-from expectations.stages import STAGES
+from expectations.validate.runner import validate_tables
+from expectations.validate.stages import STAGES
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse.warehouse import RunScope

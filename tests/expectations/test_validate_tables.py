@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from expectations import requests, results
-from expectations.runner import validate_tables
-from expectations.stages import STAGES
+from expectations.suites import requests
+from expectations.validate import results
+from expectations.validate.runner import validate_tables
+from expectations.validate.stages import STAGES
 from spark_jobs.cli.app import app as cli
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings

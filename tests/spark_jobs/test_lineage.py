@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from expectations.stages import STAGES
+from expectations.validate.stages import STAGES
 from spark_jobs.lineage import ARCHIVE, READS, WRITES, report_lineage
 from spark_jobs.submit import ASSETS, PUBLISHES, STEPS, DailyAudit
 from spark_jobs.warehouse.tables import TABLES

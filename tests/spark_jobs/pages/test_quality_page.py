@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from expectations.results import RuleResult, TableResult, ValidationReport
-from expectations.stages import STAGES
+from expectations.validate.results import RuleResult, TableResult, ValidationReport
+from expectations.validate.stages import STAGES
 from spark_jobs.pages.quality_page import FILES_MAX, STEPS, quality_page
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.spark_jobs.pages.page_checks import HOSTILE, LONG, Page, place_of

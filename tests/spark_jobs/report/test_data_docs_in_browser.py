@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from expectations.runner import validate_tables
+from expectations.validate.runner import validate_tables
 from spark_jobs.errors import DataQualityError
 from spark_jobs.publish.publish import publish_report
 from tests.expectations.broken_warehouse import write_sound_day

@@ -21,7 +21,7 @@ from great_expectations.expectations.expectation import (
 )
 from great_expectations.validator.validation_statistics import calc_validation_statistics
 
-from expectations.frames import StoredTable
+from expectations.validate.frames import StoredTable
 
 _LOOKS_AT_ROWS = (ColumnMapExpectation, ColumnPairMapExpectation, MulticolumnMapExpectation)
 Held = dict[str, ExpectationValidationResult]

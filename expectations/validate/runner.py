@@ -15,13 +15,12 @@ from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from pyspark.sql import DataFrame, SparkSession
 
-from expectations import (
+from expectations.suites import (
     agreement,
     applied_changes,
     broker_starts,
     brokers,
     change_results,
-    data_docs,
     decisions,
     demand,
     files,
@@ -40,9 +39,16 @@ from expectations import (
     topic_inventory,
     whatif,
 )
-from expectations.first_look import Held, held_by_every_row, put_back, without
-from expectations.frames import StoredTable, pandas_frame, spark_frame, stored_table, sum_of
-from expectations.results import (
+from expectations.validate import data_docs
+from expectations.validate.first_look import Held, held_by_every_row, put_back, without
+from expectations.validate.frames import (
+    StoredTable,
+    pandas_frame,
+    spark_frame,
+    stored_table,
+    sum_of,
+)
+from expectations.validate.results import (
     ROWS_IN_SAMPLE_MAX,
     RULES_IN_SENTENCE_MAX,
     TableResult,
@@ -50,7 +56,7 @@ from expectations.results import (
     failure_text,
     table_result,
 )
-from expectations.stages import REQUIRED, STAGES
+from expectations.validate.stages import REQUIRED, STAGES
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse.places import remove_folder

@@ -10,11 +10,11 @@ import great_expectations as gx
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
-from expectations.custom_expectations import (
+from expectations.suites.custom_expectations import (
     ExpectMiddleColumnToLieBetween,
     ExpectRowNotToStartBeforePrevious,
 )
-from expectations.rules import (
+from expectations.suites.rules import (
     at_least,
     is_other_than,
     known_quota_type,

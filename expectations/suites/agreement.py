@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.rules import known_quota_type, not_after, not_negative, once, suite_of
+from expectations.suites.rules import known_quota_type, not_after, not_negative, once, suite_of
 
 KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 

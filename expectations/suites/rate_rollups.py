@@ -5,8 +5,8 @@ from __future__ import annotations
 import great_expectations as gx
 import great_expectations.expectations as gxe
 
-from expectations.custom_expectations import ExpectColumnValuesToBeMultipleOf
-from expectations.rules import (
+from expectations.suites.custom_expectations import ExpectColumnValuesToBeMultipleOf
+from expectations.suites.rules import (
     at_least,
     known_quota_type,
     not_after,

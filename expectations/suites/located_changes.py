@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.rules import once, suite_of, within_the_day
+from expectations.suites.rules import once, suite_of, within_the_day
 
 KEY = ("broker_id", "answered_ms")
 

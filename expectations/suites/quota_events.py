@@ -5,7 +5,7 @@ from __future__ import annotations
 import great_expectations as gx
 import great_expectations.expectations as gxe
 
-from expectations.rules import (
+from expectations.suites.rules import (
     EVENT_SOURCES,
     entity_has_a_part,
     known_quota_type,

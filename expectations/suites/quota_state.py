@@ -6,7 +6,7 @@ import great_expectations as gx
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
-from expectations.rules import at_least, known_quota_type, once, rule, suite_of
+from expectations.suites.rules import at_least, known_quota_type, once, rule, suite_of
 
 KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 

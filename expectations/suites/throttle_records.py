@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.rules import (
+from expectations.suites.rules import (
     at_least,
     known_quota_type,
     not_empty,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.rules import at_least, known_values, not_empty, once, suite_of, within_the_day
+from expectations.suites.rules import (
+    at_least,
+    known_values,
+    not_empty,
+    once,
+    suite_of,
+    within_the_day,
+)
 
 KEY = ("broker_id", "started_ms")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import great_expectations as gx
 import great_expectations.expectations as gxe
 
-from expectations.rules import RATE_PROFILES, at_least, known_values, once, rule, suite_of
+from expectations.suites.rules import RATE_PROFILES, at_least, known_values, once, rule, suite_of
 
 KEY = ("broker_id",)
 

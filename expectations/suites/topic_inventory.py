@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.rules import at_least, not_empty, once, suite_of
+from expectations.suites.rules import at_least, not_empty, once, suite_of
 
 KEY = ("topic",)
 

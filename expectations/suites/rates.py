@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.custom_expectations import ExpectColumnValuesToBeMultipleOf
-from expectations.rules import (
+from expectations.suites.custom_expectations import ExpectColumnValuesToBeMultipleOf
+from expectations.suites.rules import (
     known_quota_type,
     not_negative,
     once,

@@ -21,9 +21,9 @@ from great_expectations.checkpoint import CheckpointResult
 from great_expectations.core import ExpectationSuiteValidationResult
 from great_expectations.data_context import EphemeralDataContext
 
-from expectations.data_docs_style import POLICY, STYLE
-from expectations.results import TableResult, ValidationReport
-from expectations.stages import STAGES
+from expectations.validate.data_docs_style import POLICY, STYLE
+from expectations.validate.results import TableResult, ValidationReport
+from expectations.validate.stages import STAGES
 from spark_jobs.warehouse.places import remove_folder
 from spark_jobs.warehouse.warehouse import RunScope
 

@@ -6,7 +6,7 @@ import great_expectations as gx
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
-from expectations.rules import (
+from expectations.suites.rules import (
     at_least,
     entity_has_a_part,
     known_quota_type,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.rules import at_least, not_empty, once, rows_as_counted, suite_of, within_the_day
+from expectations.suites.rules import (
+    at_least,
+    not_empty,
+    once,
+    rows_as_counted,
+    suite_of,
+    within_the_day,
+)
 
 KEY = ("source_file", "source_line")
 

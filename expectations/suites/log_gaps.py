@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.rules import at_least, known_values, not_after, suite_of
+from expectations.suites.rules import at_least, known_values, not_after, suite_of
 
 KEY = ("user", "client_id", "correlation_id_before", "correlation_id_after", "after_ms")
 

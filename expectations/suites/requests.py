@@ -6,8 +6,8 @@ import great_expectations as gx
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
-from expectations.custom_expectations import ExpectMiddleColumnToLieBetween
-from expectations.rules import (
+from expectations.suites.custom_expectations import ExpectMiddleColumnToLieBetween
+from expectations.suites.rules import (
     at_least,
     not_empty,
     once,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import great_expectations as gx
 
-from expectations.custom_expectations import ExpectRowNotToStartBeforePrevious
-from expectations.rules import (
+from expectations.suites.custom_expectations import ExpectRowNotToStartBeforePrevious
+from expectations.suites.rules import (
     EVENT_SOURCES,
     entity_has_a_part,
     known_quota_type,

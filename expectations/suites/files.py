@@ -5,11 +5,11 @@ from __future__ import annotations
 import great_expectations as gx
 import great_expectations.expectations as gxe
 
-from expectations.custom_expectations import (
+from expectations.suites.custom_expectations import (
     ExpectFirstColumnToBeSumOfTheRest,
     ExpectShareOfSumsToBeAtMost,
 )
-from expectations.rules import at_least, not_empty, once, rule, suite_of
+from expectations.suites.rules import at_least, not_empty, once, rule, suite_of
 
 KEY = ("source_file",)
 

@@ -15,8 +15,8 @@ from great_expectations.core import (
     ExpectationValidationResult,
 )
 
-from expectations.frames import StoredTable
-from expectations.rules import COLUMNS_RULE
+from expectations.suites.rules import COLUMNS_RULE
+from expectations.validate.frames import StoredTable
 
 ROWS_IN_SAMPLE_MAX = 20
 ROWS_IN_SENTENCE_MAX = 5
