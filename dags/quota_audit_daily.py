@@ -23,12 +23,12 @@ from airflow.sdk import Asset, CronDataIntervalTimetable, Param, chain, dag, tas
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
-from spark_jobs.alert_submit import ALERTS, AlertTerms, alert
-from spark_jobs.lineage import report_lineage
-from spark_jobs.run_form import PLACE_PATTERN, shared_fields
+from quota_dags.alert_submit import ALERTS, AlertTerms, alert
+from quota_dags.forms import PLACE_PATTERN, shared_fields
+from quota_dags.lineage import report_lineage
+from quota_dags.submit import ASSETS, FAILURE_KEY, PUBLISHES, STEPS, audit_of_context, run_step
+from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import AlertSettings, DailyAuditSettings
-from spark_jobs.submit import ASSETS, FAILURE_KEY, PUBLISHES, STEPS, audit_of_context, run_step
-from spark_jobs.submitted_step import asset_uri
 
 SETTINGS = DailyAuditSettings()
 LOG = logging.getLogger("quota_audit").info

@@ -20,11 +20,11 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from spark_jobs.recommend_submit import TaskTerms, apply_answer, ask, recommend_run
-from spark_jobs.run_form import NOTE_FIELD, approval_fields
+from quota_dags.forms import NOTE_FIELD, approval_fields
+from quota_dags.recommend_submit import TaskTerms, apply_answer, ask, recommend_run
+from quota_dags.submit import ASSETS
+from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
-from spark_jobs.submit import ASSETS
-from spark_jobs.submitted_step import asset_uri
 
 SETTINGS, APPROVAL = DailyAuditSettings(), ApprovalSettings()
 NAME = "quota_recommendations"

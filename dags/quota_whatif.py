@@ -28,11 +28,11 @@ from datetime import timedelta
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException
 
-from spark_jobs.run_form import PLACE_PATTERN, shared_fields
+from quota_dags.forms import PLACE_PATTERN, shared_fields
+from quota_dags.submitted_step import asset_uri
+from quota_dags.whatif_submit import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.submitted_step import asset_uri
 from spark_jobs.whatif.policies.catalogue import POLICIES
-from spark_jobs.whatif_submit import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
 
 SETTINGS = DailyAuditSettings()
 OUTLET = Asset(ASSET[0], asset_uri(ASSET[1]))

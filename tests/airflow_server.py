@@ -85,7 +85,7 @@ def airflow_server(home: Path, port: int, env: Mapping[str, str]) -> Iterator[Ai
     """Run `make serve` in a migrated ``home`` while the block lasts."""
     import httpx
 
-    command = [sys.executable, "-m", "spark_jobs.serve", "--home", str(home)]
+    command = [sys.executable, "-m", "quota_dags.local.serve", "--home", str(home)]
     process = subprocess.Popen(
         [*command, "--port", str(port)], cwd=ROOT, env=dict(env), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from spark_jobs.airflow_home import airflow_environment, prepare_home
+from quota_dags.local.airflow_home import airflow_environment, prepare_home
 from spark_jobs.settings import SparkSettings
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from sysconfig import get_path
 
 import pyspark
 
-from spark_jobs.step_process import end_session
+from quota_dags.process import end_session
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = ("worker-1", "worker-2")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from spark_jobs.submit import PUBLISHES, STEPS
+from quota_dags.submit import PUBLISHES, STEPS
 from tests.alert_receivers import Receivers, receivers
 from tests.conftest import FakeSteps
 from tests.tables_builder import DAY, row, scope_in, write_rows

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.recommend_submit import APPLY, APPROVE, NO_SERVERS, READ
-from spark_jobs.submit import PUBLISHES
+from quota_dags.recommend_submit import APPLY, APPROVE, NO_SERVERS, READ
+from quota_dags.submit import PUBLISHES
 from tests.tables_builder import DAY, row, scope_in, write_rows
 
 if TYPE_CHECKING:

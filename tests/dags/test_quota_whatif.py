@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pytest
 
-from spark_jobs.airflow_home import airflow_command
+from quota_dags.local.airflow_home import airflow_command
+from quota_dags.whatif_submit import NOTHING_TO_REPLAY, TASK_ID
 from spark_jobs.whatif.clients.scenario import read_scenario
 from spark_jobs.whatif.policies.catalogue import POLICIES
-from spark_jobs.whatif_submit import NOTHING_TO_REPLAY, TASK_ID
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag

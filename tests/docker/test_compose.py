@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.serve import HOST
-from spark_jobs.server_init import PASSWORDS_FILE, USERS, user_names
+from quota_dags.local.serve import HOST
+from quota_dags.local.server_init import PASSWORDS_FILE, USERS, user_names
 from spark_jobs.settings import (
     AlertSettings,
     ApprovalSettings,
@@ -245,7 +245,7 @@ def test_the_demo_s_brokers_write_an_archive(compose: Any) -> None:
 
 
 def test_stopping_gives_components_longer_than_a_step_needs(compose: Any) -> None:
-    from spark_jobs.step_process import GRACE_S
+    from quota_dags.process import GRACE_S
 
     for name in set(SERVICES) - {"init"}:
         grace_s = int(compose["services"][name]["stop_grace_period"].removesuffix("s"))

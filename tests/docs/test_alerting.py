@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.airflow_home import airflow_environment
+from quota_dags.local.airflow_home import airflow_environment
+from quota_dags.submit import ASSETS
+from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import AlertSettings
-from spark_jobs.submit import ASSETS
-from spark_jobs.submitted_step import asset_uri
 from tests.docs.pages import ROOT, blocks
 from tests.tables_builder import row, scope_in, write_rows
 

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.airflow_home import airflow_environment, find_project, prepare_home
-from spark_jobs.airflow_local import (
+from quota_dags.local.airflow_home import airflow_environment, find_project, prepare_home
+from quota_dags.local.airflow_local import (
     archive_days,
     check_wording,
     dags_test_command,
     show_result,
 )
+from quota_dags.submit import STEPS, DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.submit import STEPS, DailyAudit
 from tests.living_processes import living
 
 if TYPE_CHECKING:
     from tests.conftest import FakeSteps
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 30), "Europe/Berlin", None)
 
 
@@ -120,7 +120,7 @@ def test_a_second_run_migrates_nothing_and_the_folder_is_its_owners_alone(
 
 def audit_command(home: Path, warehouse: Path, *more: str) -> list[str]:
     return [
-        *[sys.executable, "-m", "spark_jobs.airflow_local", "audit", "--home", str(home)],
+        *[sys.executable, "-m", "quota_dags.local.airflow_local", "audit", "--home", str(home)],
         *["--archive", "/logs", "--warehouse", str(warehouse), "--cluster", "east", *more],
     ]
 

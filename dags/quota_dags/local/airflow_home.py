@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from quota_dags.process import run_process
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.step_process import run_process
 
 DAG_ID = "quota_audit_daily"
 _DAG_FILE = Path("dags") / f"{DAG_ID}.py"

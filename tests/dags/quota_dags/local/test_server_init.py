@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from quota_dags.local.server_init import PASSWORDS_FILE, USERS, prepare_passwords, user_names
 from spark_jobs.errors import BadInputError
-from spark_jobs.server_init import PASSWORDS_FILE, USERS, prepare_passwords, user_names
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 import typer.main
 
-from spark_jobs.cli.app import app as cli
-from spark_jobs.submit import (
+from quota_dags.submit import (
     PUBLISHES,
     STEPS,
     DailyAudit,
@@ -18,7 +17,8 @@ from spark_jobs.submit import (
     run_step,
     step_command,
 )
-from spark_jobs.submitted_step import StepCrashedError, default_launcher
+from quota_dags.submitted_step import StepCrashedError, default_launcher
+from spark_jobs.cli.app import app as cli
 
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "Europe/Berlin", "4.1.0")
 SCOPE = ["--warehouse", "/wh", "--cluster", "east", "--day", "2026-11-20"]

@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 import typer.main
 
-from spark_jobs.apply.changes.change_key import change_key, parse_selection
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.approval_answer import Decision
-from spark_jobs.cli.app import app as cli
-from spark_jobs.recommend_submit import (
+from quota_dags.approval_answer import Decision
+from quota_dags.recommend_submit import (
     NO_SERVERS,
     RecommendRun,
     TaskTerms,
@@ -24,7 +21,10 @@ from spark_jobs.recommend_submit import (
     ask,
     recommend_run,
 )
-from spark_jobs.submitted_step import StepCrashedError
+from quota_dags.submitted_step import StepCrashedError
+from spark_jobs.apply.changes.change_key import change_key, parse_selection
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.cli.app import app as cli
 
 DAY = "2026-11-20"
 FORM: dict[str, Any] = {

@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 
 from expectations.validate.stages import STAGES
-from spark_jobs.lineage import ARCHIVE, READS, WRITES, report_lineage
-from spark_jobs.submit import ASSETS, PUBLISHES, STEPS, DailyAudit
+from quota_dags.lineage import ARCHIVE, READS, WRITES, report_lineage
+from quota_dags.submit import ASSETS, PUBLISHES, STEPS, DailyAudit
 from spark_jobs.warehouse.tables import TABLES
 
 OTHERS = {"whatif", "applied_changes"}

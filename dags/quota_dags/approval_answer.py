@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.approval_question import ALL, NONE
+from quota_dags.approval_question import ALL, NONE
 
 
 class UnclearAnswerError(ValueError):

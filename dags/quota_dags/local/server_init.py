@@ -9,10 +9,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from spark_jobs.airflow_home import airflow_command
+from quota_dags.local.airflow_home import airflow_command
+from quota_dags.local.serve import write_passwords
+from quota_dags.process import run_process
 from spark_jobs.errors import BadInputError, QuotaAuditError
-from spark_jobs.serve import write_passwords
-from spark_jobs.step_process import run_process
 
 USERS = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"
 PASSWORDS_FILE = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"
@@ -59,7 +59,7 @@ def prepare_passwords(env: Mapping[str, str], first_password_file: Path) -> list
 def main() -> None:
     """Prepare passwords, then migrate the database; exit code 2 where a setting is no use."""
     if len(sys.argv) != 2:
-        sys.exit("usage: python -m spark_jobs.server_init FIRST_USERS_PASSWORD_FILE")
+        sys.exit("usage: python -m quota_dags.local.server_init FIRST_USERS_PASSWORD_FILE")
     try:
         names = prepare_passwords(os.environ, Path(sys.argv[1]))
     except QuotaAuditError as error:

@@ -15,20 +15,20 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from spark_jobs.airflow_home import (
+from quota_dags.forms import TIMEZONE_PATTERN, VERSION_PATTERN
+from quota_dags.local.airflow_home import (
     DAG_ID,
     airflow_command,
     airflow_environment,
     find_project,
     prepare_home,
 )
-from spark_jobs.audit_progress import AuditProgress
+from quota_dags.local.audit_progress import AuditProgress
+from quota_dags.process import run_process
+from quota_dags.submit import DailyAudit
+from quota_dags.submitted_step import default_launcher
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
-from spark_jobs.run_form import TIMEZONE_PATTERN, VERSION_PATTERN
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.step_process import run_process
-from spark_jobs.submit import DailyAudit
-from spark_jobs.submitted_step import default_launcher
 from spark_jobs.warehouse.places import CLUSTER_PATTERN, place
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

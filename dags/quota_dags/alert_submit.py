@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from spark_jobs.alert.failure import failure_message
-from spark_jobs.alert.sending import send
+from quota_dags.alert_failure import failure_message
+from quota_dags.alert_sending import send
+from quota_dags.submit import FAILURE_KEY, STEPS, DailyAudit
+from quota_dags.submitted_step import default_launcher, run_submitted
 from spark_jobs.publish.alert_message import AlertMessage, NewsRecord, SeverityName
 from spark_jobs.settings import AlertSettings
-from spark_jobs.submit import FAILURE_KEY, STEPS, DailyAudit
-from spark_jobs.submitted_step import default_launcher, run_submitted
 
 NEWS, FAILURE = "alert_news", "alert_failure"
 """The tasks' ids: after a run that published, and after one that did not."""

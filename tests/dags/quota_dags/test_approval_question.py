@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from quota_dags.approval_question import code, escaped, question_text
 from spark_jobs.apply.changes.change_key import change_key
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.approval_question import code, escaped, question_text
 from spark_jobs.wording.visible_text import visible
 
 WORD_JOINER = "\u2060"

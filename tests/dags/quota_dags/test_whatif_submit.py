@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import typer.main
 
-from spark_jobs.cli.app import app as cli
-from spark_jobs.submitted_step import StepCrashedError, default_launcher
-from spark_jobs.whatif_submit import (
+from quota_dags.submitted_step import StepCrashedError, default_launcher
+from quota_dags.whatif_submit import (
     AS_LOGGED,
     MODES,
     ScenarioFile,
@@ -21,6 +20,7 @@ from spark_jobs.whatif_submit import (
     whatif_command,
     whatif_of_run,
 )
+from spark_jobs.cli.app import app as cli
 
 RUN_ID = "manual__2026-11-21T09:00:00.5+00:00"
 SCENARIO = '[[policy]]\nname = "kip13"\nlabel = "größer"\r\n'

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.run_form import (
+from quota_dags.forms import (
     SERVERS_PATTERN,
     TIMEZONE_PATTERN,
     VERSION_PATTERN,

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from spark_jobs.audit_progress import AuditProgress
+from quota_dags.local.audit_progress import AuditProgress
 
 
 def logged(text: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.alert.failure import UNSEEN
-from spark_jobs.alert_submit import (
+from quota_dags.alert_failure import UNSEEN
+from quota_dags.alert_submit import (
     FAILURE,
     NEWS,
     AlertTerms,
@@ -16,8 +16,8 @@ from spark_jobs.alert_submit import (
     failed_run_message,
     news_message,
 )
+from quota_dags.submit import FAILURE_KEY, DailyAudit
 from spark_jobs.settings import AlertSettings
-from spark_jobs.submit import FAILURE_KEY, DailyAudit
 from tests.tables_builder import DAY, row, scope_in, write_rows
 
 
@@ -150,7 +150,7 @@ def test_a_task_that_is_cleared_tells_the_same_no_second_time(
     def notifier(channel: str, arguments: dict[str, Any]) -> Any:
         return lambda context: sent.append(channel)
 
-    monkeypatch.setattr("spark_jobs.alert.sending.provider_notifier", notifier)
+    monkeypatch.setattr("quota_dags.alert_sending.provider_notifier", notifier)
     audit = audit_in(tmp_path, "critical")
     kept: dict[str, Any] = {}
     store = type(

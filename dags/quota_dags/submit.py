@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from spark_jobs.run_form import text_of
-from spark_jobs.submitted_step import default_launcher, ingest_arguments, run_submitted
+from quota_dags.forms import text_of
+from quota_dags.submitted_step import default_launcher, ingest_arguments, run_submitted
 
 STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

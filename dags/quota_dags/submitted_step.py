@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from spark_jobs.step_process import run_process
+from quota_dags.process import run_process
 
 # Exit codes of the command line that another attempt cannot change: the audit or the data
 # failed (1), the input is wrong (2). Everything else (out of memory, killed) is worth a retry.

@@ -27,15 +27,15 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from spark_jobs.airflow_home import (
+from quota_dags.local.airflow_home import (
     airflow_command,
     airflow_environment,
     find_project,
     prepare_home,
 )
+from quota_dags.process import end_processes, session_members
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings, ServeSettings
-from spark_jobs.step_process import end_processes, session_members
 
 HOST = "127.0.0.1"
 API_SERVER = "api-server"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from spark_jobs.alert.channels import CHANNELS
+from quota_dags.alert_channels import CHANNELS
 from spark_jobs.publish.alert_message import AlertMessage
 from spark_jobs.settings import AlertSettings
 

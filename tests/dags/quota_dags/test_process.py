@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.step_process import (
+from quota_dags.process import (
     TerminatedError,
     end_processes,
     run_process,

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from spark_jobs.run_form import text_of
-from spark_jobs.submitted_step import default_launcher, ingest_arguments, run_submitted
+from quota_dags.forms import text_of
+from quota_dags.submitted_step import default_launcher, ingest_arguments, run_submitted
 from spark_jobs.warehouse.places import place
 from spark_jobs.warehouse.whole_file import write_whole
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from spark_jobs.approval_answer import Decision, UnclearAnswerError, decision_of
-from spark_jobs.approval_question import ALL, NONE, is_removal, question_text
-from spark_jobs.run_form import text_of
-from spark_jobs.submitted_step import default_launcher, run_submitted
+from quota_dags.approval_answer import Decision, UnclearAnswerError, decision_of
+from quota_dags.approval_question import ALL, NONE, is_removal, question_text
+from quota_dags.forms import text_of
+from quota_dags.submitted_step import default_launcher, run_submitted
 
 READ, APPROVE, APPLY = "read_proposals", "approve", "apply_changes"
 """The tasks' ids."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.submitted_step import (
+from quota_dags.submitted_step import (
     StepCrashedError,
     asset_uri,
     ingest_arguments,

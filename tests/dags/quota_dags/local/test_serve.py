@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.serve import (
+from quota_dags.local.serve import (
     COMPONENTS,
     Components,
     check_port_free,
@@ -25,8 +24,9 @@ from spark_jobs.serve import (
     wait_until_healthy,
     write_passwords,
 )
+from quota_dags.process import session_members
+from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import ServeSettings
-from spark_jobs.step_process import session_members
 from tests.airflow_server import AUDIT_URL, RECOMMEND_URL, AirflowServer, airflow_server
 from tests.living_processes import living
 from tests.tables_builder import DAY, row, scope_in, write_rows
@@ -34,7 +34,7 @@ from tests.tables_builder import DAY, row, scope_in, write_rows
 if TYPE_CHECKING:
     from tests.conftest import FakeSteps
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 SLOW = "slow-cluster"
 
 
