@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 import uvicorn
 from fastapi import FastAPI
 
-from spark_jobs.jobs.explain_page import answer
+from quota_pages.addresses import Addresses
+from quota_pages.explain_answer import answer
+from quota_pages.router import page_router
 from spark_jobs.judge.roll_up_rates import write_rollups
-from spark_jobs.pages.addresses import Addresses
-from spark_jobs.pages.router import page_router
 from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text
 from spark_jobs.warehouse.local_table import write_local, write_local_parts
 from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP

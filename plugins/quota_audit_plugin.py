@@ -16,8 +16,8 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from airflow.plugins_manager import AirflowPlugin
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from spark_jobs.pages.addresses import Addresses
-from spark_jobs.pages.router import page_router
+from quota_pages.addresses import Addresses
+from quota_pages.router import page_router
 from spark_jobs.settings import DailyAuditSettings
 
 DAG_ID = "quota_audit_daily"
@@ -41,7 +41,7 @@ def refuse_cross_site(request: Request) -> None:
 def explained(warehouse: Path, form: Mapping[str, str], to: Addresses) -> tuple[str, int]:
     """Return the page that explains a request, and its status."""
     # Imported here: what it imports takes seconds, and most processes never need it.
-    from spark_jobs.jobs.explain_page import answer
+    from quota_pages.explain_answer import answer
 
     return answer(warehouse, form, to)
 

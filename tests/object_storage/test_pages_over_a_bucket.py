@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow.fs as pafs
 import pytest
 
-from spark_jobs.pages.kept_tables import stamp_of
+from quota_pages.kept_tables import stamp_of
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.warehouse.places import place
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.object_storage.moto_server import ObjectStorage
-from tests.spark_jobs.pages.every_address import client_of, every_address, pages_app
+from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app
 from tests.spark_jobs.warehouse.test_table_versions import audit, day_in
 
 

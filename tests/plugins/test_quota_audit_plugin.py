@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.publish.facts.findings import findings_of
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.pages.every_address import every_address
+from tests.plugins.quota_pages.every_address import every_address
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient

@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from quota_pages.addresses import Addresses
+from quota_pages.answers import Answers
 from spark_jobs.audit.due_days import due_days
 from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
@@ -19,8 +21,6 @@ from spark_jobs.ingest.archive import LogFile, find_archive
 from spark_jobs.ingest.archive_days import days_of_log
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.pages.addresses import Addresses
-from spark_jobs.pages.answers import Answers
 from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.replay.day_edges import handed_on

@@ -1,0 +1,307 @@
+"""What each address answers: a page, a file, or what is missing; with status and headers."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from quota_pages.addresses import Addresses
+from quota_pages.audit_page import audit_page
+from quota_pages.audits import audit_of_run, published_audit, published_audits, published_file
+from quota_pages.entities_page import EntitiesQuery, entities_page
+from quota_pages.entity_page import EntityQuery, entity_page, entity_view, table_rows
+from quota_pages.finding_page import finding_page
+from quota_pages.overview_page import overview_page
+from quota_pages.page import POLICY, STATIC, Place, render, static_file
+from quota_pages.quality_page import quality_page
+from quota_pages.recommendations_page import recommendations_page
+from quota_pages.whatif_page import whatif_page
+from spark_jobs.errors import BadInputError
+from spark_jobs.publish.acknowledge import acknowledge_finding
+from spark_jobs.publish.audit_outcome import AuditOutcome
+from spark_jobs.warehouse.tables import SEVERITIES
+from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.human_numbers import iso
+
+SAFE = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+HTML = "text/html; charset=utf-8"
+# Published files quote client ids and principals of the log. Should one of them ever get past the
+# escaping, it finds no script, no form and no network; `allow-same-origin` alone lets links to
+# other files carry the session.
+FILE_POLICY = (
+    "sandbox allow-same-origin allow-downloads; default-src 'none'; style-src 'unsafe-inline'; "
+    "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'"
+)
+_A_YEAR = "private, max-age=31536000, immutable"
+# By severity, in columns of its own; and what a person may have named as he liked.
+_NOT_IN_CSV = ("findings", "dag_run_id")
+Form = Mapping[str, Sequence[str]]
+Explained = Callable[[Path, Mapping[str, str], Addresses], tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent; ``path`` instead of ``body`` where it is a file."""
+
+    body: bytes = b""
+    kind: str = HTML
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The answers of one warehouse; ``to``: where the pages are mounted."""
+
+    warehouse: Path
+    to: Addresses
+    dag_id: str
+    # The page of `explain` and its status, for the form it was asked with.
+    explained: Explained
+
+    def overview(self, run_id: str | None, task_id: str | None) -> Answer:
+        """Return the first page, or of a run of Airflow the page of what it audited."""
+        if run_id:
+            audit = audit_of_run(self.warehouse, run_id)
+            if audit is None:
+                return self.missing("This run has not published an audit into this warehouse.")
+            is_check = (task_id or "").startswith("validate_")
+            address = self.to.quality if is_check else self.to.audit
+            return Answer(status=303, headers={"Location": address(audit.cluster, audit.day)})
+        return _page(overview_page(Place(self.to), self.warehouse, self.dag_id))
+
+    def outcomes(self) -> Answer:
+        """Return what every published audit found, as CSV; the newest day first."""
+        severities = [f"findings_{severity}" for severity in SEVERITIES]
+        names = [*(n for n in AuditOutcome.__struct_fields__ if n not in _NOT_IN_CSV), *severities]
+        rows = []
+        for audit in published_audits(self.warehouse):
+            if audit.outcome is not None:
+                found = msgspec.structs.asdict(audit.outcome)
+                counted = found.pop("findings")
+                rows.append(found | {f"findings_{s}": counted.get(s, 0) for s in SEVERITIES})
+        return _download(_csv(names, rows), "audits.csv")
+
+    def audit(self, cluster: str, day: dt.date) -> Answer:
+        """Return the page of an audited day."""
+        audit = published_audit(self.warehouse, cluster, day)
+        if audit is None:
+            return self._no_audit(cluster, day)
+        return _page(audit_page(self._place(cluster, day, "audit"), self.warehouse, audit))
+
+    def entities(self, cluster: str, day: dt.date, form: Form) -> Answer:
+        """Return the list of a day's clients."""
+        query = EntitiesQuery(_first(form, "q"), _first(form, "quota_type"), _page_number(form))
+        return self._of_day(cluster, day, "entities", lambda p, s: entities_page(p, s, query))
+
+    def entity(self, cluster: str, day: dt.date, name: str, form: Form) -> Answer:
+        """Return the page of a client."""
+        try:
+            query = _entity_query(form)
+        except BadInputError as error:
+            return self.missing(str(error), status=400)
+        return self._of_day(
+            cluster, day, "entities", lambda p, s: entity_page(p, s, name, query), "client"
+        )
+
+    def history(self, cluster: str, day: dt.date, name: str, form: Form) -> Answer:
+        """Return the steps of a client's chart as CSV."""
+        try:
+            query = _entity_query(form)
+        except BadInputError as error:
+            return self.missing(str(error), status=400)
+        view = entity_view(self._day(cluster, day), name, query)
+        if view is None:
+            return self.missing("There is no such client on this day.")
+        rows = [{"start": iso(row["start_ms"]), **row} for row in table_rows(view)]
+        names = [n for n in (rows[0] if rows else ["start"]) if n != "start_ms"]
+        return _download(_csv(names, rows), f"history-{cluster}-{day}-{name}.csv")
+
+    def finding(self, cluster: str, day: dt.date, finding_id: str) -> Answer:
+        """Return the page of a finding."""
+        return self._of_day(
+            cluster, day, "audit", lambda p, s: finding_page(p, s, finding_id), "finding"
+        )
+
+    def acknowledge(
+        self, cluster: str, day: dt.date, finding_id: str, given: Mapping[str, str]
+    ) -> Answer:
+        """Acknowledge a finding and lead back to it, or say why that cannot be done."""
+        if published_audit(self.warehouse, cluster, day) is None:
+            return self._no_audit(cluster, day)
+        try:
+            acknowledge_finding(
+                self._day(cluster, day),
+                finding_id,
+                owner=given["owner"],
+                reason=given["reason"],
+                until=_day_given(given["until"]),
+            )
+        except BadInputError as error:
+            return self.missing(str(error), status=400)
+        address = self.to.finding(cluster, day, finding_id)
+        return Answer(status=303, headers={"Location": address})
+
+    def recommendations(self, cluster: str, day: dt.date, form: Form) -> Answer:
+        """Return the page of a day's proposals."""
+        return self._of_day(
+            cluster,
+            day,
+            "recommendations",
+            lambda p, s: recommendations_page(p, s, _first(form, "q"), _page_number(form)),
+        )
+
+    def whatif(self, cluster: str, day: dt.date) -> Answer:
+        """Return the comparison of policies."""
+        return self._of_day(cluster, day, "whatif", whatif_page)
+
+    def quality(self, cluster: str, day: dt.date) -> Answer:
+        """Return the data-quality results of a day."""
+        # Also of a day that was not published, because a rule does not hold.
+        made = quality_page(
+            self._place(cluster, day, "quality"), RunScope(self.warehouse, cluster, day).newest()
+        )
+        return self._no_audit(cluster, day) if made is None else _page(made)
+
+    def explain(self, form: Form) -> Answer:
+        """Return the page that explains a request."""
+        first = {name: values[0] for name, values in form.items() if values}
+        page, status = self.explained(self.warehouse, first, self.to)
+        return _page(page, status)
+
+    def file(self, cluster: str, day: dt.date, name: str) -> Answer:
+        """Return a published file: pages to be read, anything else to be kept."""
+        path = published_file(self.warehouse, cluster, day, name)
+        if path is None:
+            return self.missing(f"No such file is published for {cluster} on {day}.")
+        if path.suffix == ".html":
+            return _file(path)
+        disposition = f'attachment; filename="{name}"'
+        headers = SAFE | {"Content-Disposition": disposition}
+        return Answer(kind="text/plain; charset=utf-8", headers=headers, path=path)
+
+    def data_docs(self, name: str) -> Answer:
+        """Return a page of Great Expectations' Data Docs."""
+        folder = (self.warehouse / "data_docs").resolve()
+        path = (folder / name).resolve() if "\0" not in name else folder
+        if not path.is_relative_to(folder) or path.suffix != ".html" or not path.is_file():
+            return self.missing("There is no such page of Data Docs.")
+        return _file(path)
+
+    def missing(self, sentence: str, status: int = 404) -> Answer:
+        """Return the page that says what is not there, or not as asked."""
+        return _page(render("missing.html.j2", Place(self.to), sentence=sentence), status)
+
+    def _place(self, cluster: str, day: dt.date, tab: str) -> Place:
+        return Place(self.to, cluster, day, tab)
+
+    def _no_audit(self, cluster: str, day: dt.date) -> Answer:
+        return self.missing(f"No audit of {cluster} on {day} is published in this warehouse.")
+
+    def _day(self, cluster: str, day: dt.date) -> RunScope:
+        # One page shows one run, also while the next one is published.
+        return RunScope(self.warehouse, cluster, day).pinned()
+
+    def _of_day(
+        self,
+        cluster: str,
+        day: dt.date,
+        tab: str,
+        page: Callable[[Place, RunScope], str | None],
+        what: str = "page",
+    ) -> Answer:
+        if published_audit(self.warehouse, cluster, day) is None:
+            return self._no_audit(cluster, day)
+        made = page(self._place(cluster, day, tab), self._day(cluster, day))
+        return (
+            self.missing(f"There is no such {what} on this day.") if made is None else _page(made)
+        )
+
+
+def static_answer(name: str) -> Answer | None:
+    """Return a file that comes with the package; None where there is none of the name."""
+    content = static_file(name)
+    if content is None:
+        return None
+    return Answer(content, STATIC[name], headers=SAFE | {"Cache-Control": _A_YEAR})
+
+
+def _page(text: str, status: int = 200) -> Answer:
+    headers = SAFE | {"Content-Security-Policy": POLICY}
+    # Names from logs may hold lone surrogates, which UTF-8 has no bytes for.
+    return Answer(text.encode("utf-8", "replace"), HTML, status, headers)
+
+
+def _file(path: Path) -> Answer:
+    return Answer(headers=SAFE | {"Content-Security-Policy": FILE_POLICY}, path=path)
+
+
+def _download(content: bytes, name: str) -> Answer:
+    headers = SAFE | {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Answer(content, "text/csv; charset=utf-8", headers=headers)
+
+
+def _csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _first(form: Form, name: str) -> str:
+    return next(iter(form.get(name, ())), "").strip()
+
+
+def _page_number(form: Form) -> int:
+    page = _first(form, "page")
+    return int(page) if re.fullmatch(r"\d{1,9}", page) else 1
+
+
+def _entity_query(form: Form) -> EntityQuery:
+    brokers = tuple(form.get("broker", ()))
+    if not all(re.fullmatch(r"\d{1,9}", broker) for broker in brokers):
+        raise BadInputError("broker: expected the numbers of brokers.")
+    return EntityQuery(
+        quota_type=_first(form, "quota_type") or None,
+        from_ms=_moment_ms(form, "from"),
+        until_ms=_moment_ms(form, "until"),
+        broker_ids=tuple(map(int, brokers)),
+    )
+
+
+def _day_given(text: str) -> dt.date:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise BadInputError(
+            f"until: found {text[:40]!r}, expected a day like 2026-12-24."
+        ) from error
+
+
+def _moment_ms(form: Form, name: str) -> int | None:
+    text = _first(form, name)
+    if not text:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    # A range around the first or last moments that a calendar has would leave it.
+    if moment is None or not 1970 <= moment.year < 9999:
+        raise BadInputError(
+            f"{name}: found {text[:40]!r}, expected a moment like 2026-11-21T10:30:00Z."
+        )
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() * 1000)

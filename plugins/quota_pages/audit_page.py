@@ -1,0 +1,46 @@
+"""One audited day: the answer, what needs a look, who was throttled, and every file of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quota_pages.audits import PublishedAudit
+from quota_pages.entities import entities_of
+from quota_pages.page import Place, render
+from quota_pages.whose import team_of
+from spark_jobs.publish.facts.change_words import changes_in_words, gone_in_words
+from spark_jobs.publish.facts.findings import findings_of
+from spark_jobs.publish.facts.news import news_of
+from spark_jobs.publish.facts.news_text import news_in_a_line, problem_name
+from spark_jobs.publish.follow.changes import Status
+from spark_jobs.publish.page.owner_pages import is_owner_page
+
+FINDINGS_MAX = 200
+CLIENTS_MAX = 10
+PAGES = ("report.html", "whatif.html")
+
+
+def audit_page(place: Place, warehouse: Path, audit: PublishedAudit) -> str:
+    """Return the page of ``audit``."""
+    scope = audit.scope(warehouse)
+    findings = findings_of(scope)
+    news = news_of(scope)
+    entities = entities_of(scope)
+    throttled = [one for one in entities if one.throttled_requests]
+    return render(
+        "audit.html.j2",
+        place,
+        audit=audit,
+        found=audit.outcome,
+        findings=findings[:FINDINGS_MAX],
+        course=changes_in_words(news),
+        since=news_in_a_line(news),
+        errors=news.errors,
+        gone=[(problem_name(one), gone_in_words(one)) for one in news.of(Status.GONE)],
+        findings_left=max(len(findings) - FINDINGS_MAX, 0),
+        throttled=throttled[:CLIENTS_MAX],
+        throttled_left=max(len(throttled) - CLIENTS_MAX, 0),
+        owner_pages=[name for name in audit.files if is_owner_page(name)],
+        downloads=[n for n in audit.files if n not in PAGES and not is_owner_page(n)],
+        team_of=team_of(scope),
+    )

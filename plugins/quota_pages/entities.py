@@ -1,0 +1,98 @@
+"""The clients of a day: who was counted by which quota, and how much they were throttled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from quota_pages.addresses import entity_id
+from quota_pages.kept_tables import stamp_of
+from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
+from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.wording import entity_name
+
+DAYS_KEPT_MAX = 40
+"""A list has a row per client and quota type, not per broker: a thousand clients are 1 MB."""
+_DAY_MS = ROLLUP_SPANS_MS[-1]
+_KEYS = ("quota_type", "quota_user", "quota_client_id")
+_USE = "use"
+
+
+@dataclass(frozen=True, slots=True)
+class EntityUse:
+    """One client's day under one quota type, over all brokers."""
+
+    entity_id: str
+    quota_type: str
+    quota_user: str
+    quota_client_id: str
+    brokers: int
+    bound_min: float | None
+    bound_max: float | None
+    use: float | None  # the highest rate, as a share of its broker's bound
+    throttled_requests: int
+    throttle_time_ms: int
+
+    @property
+    def entity(self) -> str:
+        """Return whose use it is, as people say it."""
+        return entity_name(self.quota_user, self.quota_client_id)
+
+
+def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:
+    """Return the clients of a day, the longest throttled first, then the closest to their bound.
+
+    Kept for DAYS_KEPT_MAX days, until the day is audited again.
+    """
+    stamp = stamp_of(scope.partition_dir("rate_rollups"))
+    return () if stamp is None else _entities(scope, stamp)
+
+
+@lru_cache(maxsize=DAYS_KEPT_MAX)
+def _entities(scope: RunScope, _stamp: tuple[int, int]) -> tuple[EntityUse, ...]:
+    columns = [*_KEYS, "rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]
+    rows = read_rows(scope, "rate_rollups", columns, ds.field("span_ms") == _DAY_MS)
+    rows = rows.append_column(_USE, pc.divide(rows["rate"], rows["bound_max"]))
+    summed = rows.group_by(list(_KEYS)).aggregate(
+        [
+            ([], "count_all"),
+            ("bound_min", "min"),
+            ("bound_max", "max"),
+            (_USE, "max"),
+            ("throttled_requests", "sum"),
+            ("throttle_time_ms", "sum"),
+        ]
+    )
+    found = [_entity(row) for row in summed.to_pylist()]
+    found.sort(key=_rank)
+    return tuple(found)
+
+
+def _entity(row: Mapping[str, Any]) -> EntityUse:
+    is_rate = row["quota_type"] != "controller_mutation_rate"
+    return EntityUse(
+        entity_id=entity_id(row["quota_user"], row["quota_client_id"]),
+        quota_type=row["quota_type"],
+        quota_user=row["quota_user"],
+        quota_client_id=row["quota_client_id"],
+        brokers=row["count_all"],
+        bound_min=row["bound_min_min"],
+        bound_max=row["bound_max_max"],
+        use=row["use_max"] if is_rate else None,
+        throttled_requests=row["throttled_requests_sum"],
+        throttle_time_ms=row["throttle_time_ms_sum"],
+    )
+
+
+def _rank(one: EntityUse) -> tuple[Any, ...]:
+    kind = QUOTA_TYPES.index(one.quota_type) if one.quota_type in QUOTA_TYPES else len(QUOTA_TYPES)
+    return (
+        -one.throttle_time_ms, one.bound_max is None, -(one.use or 0.0), one.quota_user,
+        one.quota_client_id, kind,
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""What every page has in common: its frame, its way through the other pages, its files."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Any
+
+from quota_pages.addresses import Addresses, entity_id
+from spark_jobs.publish.page.page_template import page_template
+
+STATIC = {
+    "pages.css": "text/css",
+    "chart.js": "text/javascript",
+    "echarts.common.min.js": "text/javascript",
+}
+"""Files that come with the package, and what they are."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
+    "img-src 'self' data:; font-src data:; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'self'"
+)
+"""Nothing but what the package brings runs, and nothing is asked of another host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the pages one is; ``day`` None: on a page about no single day."""
+
+    to: Addresses
+    cluster: str | None = None
+    day: dt.date | None = None
+    tab: str = ""
+
+
+def render(template: str, place: Place, **facts: Any) -> str:
+    """Return a page of ``pages/templates``."""
+    made = page_template(template)
+    return made.render(
+        place=place, to=place.to, entity_id=entity_id, version=static_version, **facts
+    )
+
+
+def static_file(name: str) -> bytes | None:
+    """Return a file of :data:`STATIC`; None for any other name."""
+    return _read(name) if name in STATIC else None
+
+
+@cache
+def _read(name: str) -> bytes:
+    return (files("spark_jobs") / "pages" / "static" / name).read_bytes()
+
+
+@cache
+def static_version(name: str) -> str:
+    """Return what changes with the content of a static file."""
+    return blake2b(_read(name), digest_size=6).hexdigest()

@@ -1,0 +1,143 @@
+"""The page of a day's data quality: rules that do not hold, lines that could not be read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from quota_pages.page import Place, render
+from spark_jobs.publish.facts.findings import severity_rank
+from spark_jobs.publish.facts.quality import (
+    STAGES,
+    CheckedTable,
+    Rule,
+    StageQuality,
+    lines_of_files,
+    quarantine_reasons,
+    stage_of,
+    total_lines,
+)
+from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.human_numbers import NONE, iso
+from spark_jobs.wording.visible_text import shortened, visible
+
+FILES_MAX = 200
+_LATER_STAGES = ("whatif", "applied")
+_VALUE_LENGTH_MAX = 200
+_LONG_VALUE = 40
+# No length of time in a log is three years: what is larger is a moment.
+_EPOCH_MS_MIN = 1e11
+STEPS = {
+    "ingested": ("ingest",),
+    "replayed": ("resolve", "replay"),
+    "judged": ("judge", "recommend"),
+    "whatif": ("whatif",),
+    "applied": ("apply", "rollback"),
+}
+"""The commands that write the tables of a stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a row that breaks a rule; ``exact`` is what the table holds."""
+
+    text: str
+    exact: str
+    is_long: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """A rule that does not hold, or tolerates rows that break it, with the first of them."""
+
+    table: str
+    rows: int
+    rule: Rule
+    columns: tuple[str, ...]
+    sample: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StagePart:
+    """What one stage's validation found; ``docs`` are the files of its Data Docs that exist."""
+
+    quality: StageQuality
+    steps: tuple[str, ...]
+    broken: tuple[BrokenRule, ...]
+    tolerated: tuple[BrokenRule, ...]
+    docs: frozenset[str]
+
+
+def quality_page(place: Place, scope: RunScope) -> str | None:
+    """Return the page of the day's data quality; None where nothing was read or validated."""
+    stages = _stages(scope)
+    files = lines_of_files(scope)
+    if not files and not any(stage.quality.tables for stage in stages):
+        return None
+    return render(
+        "quality_page.html.j2",
+        dataclasses.replace(place, tab="quality"),
+        stages=stages,
+        # Lines that went nowhere first: that is what one looks for.
+        files=sorted(files, key=lambda file: (file.lost == 0, file.source_file)),
+        files_max=FILES_MAX,
+        lines=total_lines(files),
+        quarantine=quarantine_reasons(scope),
+        shortened=shortened,
+    )
+
+
+def _stages(scope: RunScope) -> tuple[StagePart, ...]:
+    """Return the stages of every audit, and the others that were validated."""
+    folder = scope.output_dir("data_quality")
+    there = [stage for stage in _LATER_STAGES if (folder / f"{stage}.json").is_file()]
+    return tuple(_stage(scope, stage) for stage in (*STAGES, *there))
+
+
+def _stage(scope: RunScope, stage: str) -> StagePart:
+    quality = stage_of(scope, stage)
+    tolerated = [(t, r) for t in quality.tables for r in t.rules if r.holds and r.failed_rows]
+    pages = scope.output_dir("data_docs") / stage
+    return StagePart(
+        quality=quality,
+        steps=STEPS[stage],
+        broken=_rules(quality.broken_rules),
+        tolerated=_rules(tolerated),
+        docs=frozenset(path.name for path in pages.glob("*.html")),
+    )
+
+
+def _rules(rules: Sequence[tuple[CheckedTable, Rule]]) -> tuple[BrokenRule, ...]:
+    """Return ``rules`` with their rows in words: broken checks first, then the worst ones."""
+    ranked = sorted(
+        rules, key=lambda pair: (pair[1].error is None, severity_rank(pair[1].severity))
+    )
+    found = []
+    for table, rule in ranked:
+        columns = tuple(dict.fromkeys(name for row in rule.sample for name in row))
+        sample = tuple(tuple(_value(row, name) for name in columns) for row in rule.sample)
+        found.append(BrokenRule(table.table, table.rows, rule, columns, sample))
+    return tuple(found)
+
+
+def _value(row: Mapping[str, Any], name: str) -> Value:
+    value = row.get(name)
+    if value is None:
+        return Value(NONE, "no value", is_long=False)
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and name.endswith("_ms") and abs(value) >= _EPOCH_MS_MIN:
+        return Value(_moment(value), str(value), is_long=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    shown = shortened(visible(text), _VALUE_LENGTH_MAX)
+    # An empty text and no text at all are not the same.
+    return Value(shown or '""', shown or "empty", is_long=len(shown) > _LONG_VALUE)
+
+
+def _moment(milliseconds: float) -> str:
+    try:
+        return iso(round(milliseconds))
+    except OverflowError:
+        return str(milliseconds)

@@ -1,0 +1,182 @@
+"""The page of a day's recommendations: what to change, what not, and why; a hundred at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from quota_pages.addresses import Addresses
+from quota_pages.page import Place, render
+from quota_pages.whose import team_of
+from spark_jobs.publish.facts.change_results import change_results_of
+from spark_jobs.publish.facts.proposals import Proposal, proposals_of, written_files
+from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.visible_text import shortened
+
+ROWS_PER_PAGE = 100
+_SENSOR = ["quota_type", "quota_user", "quota_client_id"]
+_NOT_THE_QUOTA = "not_the_quota"
+
+SensorName = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Recommendations of one kind; ``is_open`` is whether its rows are shown at once."""
+
+    key: str
+    title: str
+    about: str
+    is_open: bool
+
+
+GROUPS = (
+    Group("proposed", "Proposed", "by the throttle time that they are about", True),
+    Group(
+        _NOT_THE_QUOTA,
+        "Not the quota",
+        "throttled, and another value is not what would mend it",
+        True,
+    ),
+    Group(
+        "withheld",
+        "Withheld",
+        "on earlier days they would not have done what they promise",
+        False,
+    ),
+    Group("keep", "Keep", "the quota fits as it is", False),
+    Group("not_enough_data", "Not enough data", "the log says too little about them", False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A recommendation; ``address`` of whoever is bound by it, None where nobody is known."""
+
+    proposal: Proposal
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The rows of a group that stand on this page: number ``first`` to ``last`` of ``total``."""
+
+    group: Group
+    rows: tuple[Row, ...]
+    first: int
+    last: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCount:
+    """How many recommendations a group has, and on which page they begin."""
+
+    group: Group
+    total: int
+    page: int
+
+
+def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int = 1) -> str | None:
+    """Return the page of the day's recommendations; None where the day was not audited.
+
+    ``q`` leaves only those whose entity's name contains it, in whatever case. ``page`` counts from
+    1; a number that is too high or too low is the nearest there is.
+    """
+    if not scope.partition_dir("files").is_dir():
+        return None
+    everything = proposals_of(scope)
+    chosen = _in_order(p for p in everything if is_named(p, q))
+    pages = max(1, -(-len(chosen) // ROWS_PER_PAGE))
+    page = min(max(page, 1), pages)
+    return render(
+        "recommendations_page.html.j2",
+        dataclasses.replace(place, tab="recommendations"),
+        team_of=team_of(scope),
+        # Once is enough: not again on every page of the list.
+        results=change_results_of(scope) if page == 1 and not q else (),
+        total=len(everything),
+        found=len(chosen),
+        counts=_counts(chosen),
+        parts_shown=_parts(place, scope, chosen, page),
+        # Whoever looks for a name, or turns the page, came to see the rows.
+        all_open=bool(q) or page > 1,
+        q=q,
+        page=page,
+        pages=pages,
+        proposed=sum(p.status == "proposed" for p in everything),
+        deletes=any(p.status == "proposed" and p.proposed is None for p in everything),
+        files=written_files(scope),
+        options=_options(scope),
+        shortened=shortened,
+    )
+
+
+def is_named(proposal: Proposal, text: str) -> bool:
+    """Return whether ``text`` is a part of the entity's names, or of what people call it."""
+    names = (proposal.quota_user or "", proposal.quota_client_id or "", proposal.entity)
+    return any(text.casefold() in name.casefold() for name in names)
+
+
+def group_of(proposal: Proposal) -> Group:
+    """Return the group that a recommendation stands in; a status nobody knows is in the last."""
+    key = _NOT_THE_QUOTA if proposal.kind == _NOT_THE_QUOTA else proposal.status
+    return next((group for group in GROUPS if group.key == key), GROUPS[-1])
+
+
+def _in_order(proposals: Iterable[Proposal]) -> list[Proposal]:
+    return sorted(proposals, key=lambda p: GROUPS.index(group_of(p)))
+
+
+def _counts(chosen: Sequence[Proposal]) -> tuple[GroupCount, ...]:
+    counts, before = [], 0
+    for group, members in groupby(chosen, key=group_of):
+        total = len(list(members))
+        counts.append(GroupCount(group, total, before // ROWS_PER_PAGE + 1))
+        before += total
+    return tuple(counts)
+
+
+def _parts(
+    place: Place, scope: RunScope, chosen: Sequence[Proposal], page: int
+) -> tuple[Part, ...]:
+    begin = (page - 1) * ROWS_PER_PAGE
+    seen = _sensors_seen(scope) if chosen else frozenset()
+    totals = {count.group: count.total for count in _counts(chosen)}
+    parts, position = [], begin
+    for group, members in groupby(chosen[begin : begin + ROWS_PER_PAGE], key=group_of):
+        rows = tuple(Row(p, _address(place.to, scope, p, seen)) for p in members)
+        first = position - sum(group_of(p) != group for p in chosen[:position]) + 1
+        parts.append(Part(group, rows, first, first + len(rows) - 1, totals[group]))
+        position += len(rows)
+    return tuple(parts)
+
+
+def _sensors_seen(scope: RunScope) -> frozenset[SensorName]:
+    """Return the sensors that had traffic on the day: the clients that have a page."""
+    columns = read_rows(scope, "demand", _SENSOR).to_pydict()
+    return frozenset(zip(*(columns[name] for name in _SENSOR), strict=True))
+
+
+def _address(
+    to: Addresses, scope: RunScope, proposal: Proposal, seen: frozenset[SensorName]
+) -> str | None:
+    """Return the page of the entity's sensor, or of the user's bucket that it was in."""
+    user, client_id = proposal.quota_user or "", proposal.quota_client_id or ""
+    if DEFAULT in (user, client_id):
+        return None
+    for names in dict.fromkeys([(user, client_id), (user, "")]):
+        if (proposal.quota_type, *names) in seen:
+            return to.entity(scope.cluster, scope.day, *names, quota_type=proposal.quota_type)
+    return None
+
+
+def _options(scope: RunScope) -> str:
+    """Return the options that name this day's proposals, as a shell takes them."""
+    given = ["--warehouse", str(scope.warehouse.absolute()), "--cluster", scope.cluster]
+    return shlex.join([*given, "--day", str(scope.day)])

@@ -1,0 +1,147 @@
+"""The addresses of the pages. Airflow imports this in all its processes: nothing here is slow."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Form, HTTPException, Query, Request
+from fastapi import Path as PathParameter
+from fastapi.params import Depends as DependsOn
+from fastapi.responses import FileResponse, Response
+
+from quota_pages.addresses import ENTITY_PATTERN, Addresses
+from spark_jobs.warehouse.places import CLUSTER_PATTERN, is_in_bucket
+
+if TYPE_CHECKING:
+    from quota_pages.answers import Answer, Answers, Explained
+
+Cluster = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
+FileName = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
+FindingId = Annotated[str, Query(alias="id", max_length=400)]
+_TEXT_LENGTH_MAX = 1000
+Entity = Annotated[str, PathParameter(pattern=ENTITY_PATTERN)]
+_AUDIT = "/clusters/{cluster}/{day}"
+
+
+def page_router(
+    warehouse: Path,
+    dag_id: str,
+    explained: Explained,
+    may_acknowledge: Sequence[DependsOn] = (),
+) -> APIRouter:
+    """Return the routes over ``warehouse``; all of them only read, but that which acknowledges.
+
+    ``explained`` returns the page of `explain` and its status, for the form it was asked with.
+    ``may_acknowledge`` refuse whom they do not let acknowledge a finding.
+    """
+    router = APIRouter(default_response_class=Response)
+
+    def answers(request: Request) -> Answers:
+        from quota_pages.answers import Answers
+
+        to = Addresses(request.scope.get("root_path", ""))
+        return Answers(warehouse, to, dag_id, explained)
+
+    @router.get("/")
+    def overview(
+        request: Request, run_id: str | None = None, task_id: str | None = None
+    ) -> Response:
+        return _sent(answers(request).overview(run_id, task_id))
+
+    @router.get("/audits.csv")
+    def outcomes(request: Request) -> Response:
+        return _sent(answers(request).outcomes())
+
+    @router.get("/explain")
+    def explain(request: Request) -> Response:
+        return _sent(answers(request).explain(_form(request)))
+
+    @router.get("/static/{name}")
+    def static(name: FileName) -> Response:
+        from quota_pages.answers import static_answer
+
+        found = static_answer(name)
+        if found is None:
+            raise HTTPException(404, "no such file")
+        return _sent(found)
+
+    @router.get("/reports/{cluster}/{day}/{name}")
+    def published(request: Request, cluster: Cluster, day: dt.date, name: FileName) -> Response:
+        return _sent(answers(request).file(cluster, day, name))
+
+    @router.get("/data_docs/{name:path}")
+    def data_docs(request: Request, name: str) -> Response:
+        return _sent(answers(request).data_docs(name))
+
+    _add_audit_pages(router, answers)
+
+    @router.post(_AUDIT + "/finding", dependencies=list(may_acknowledge))
+    def acknowledge(
+        request: Request,
+        cluster: Cluster,
+        day: dt.date,
+        finding_id: FindingId,
+        owner: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
+        reason: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
+        until: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
+    ) -> Response:
+        given = {"owner": owner, "reason": reason, "until": until}
+        return _sent(answers(request).acknowledge(cluster, day, finding_id, given))
+
+    return router
+
+
+def _add_audit_pages(router: APIRouter, answers: Callable[[Request], Answers]) -> None:
+    @router.get(_AUDIT)
+    def audit(request: Request, cluster: Cluster, day: dt.date) -> Response:
+        return _sent(answers(request).audit(cluster, day))
+
+    @router.get(_AUDIT + "/entities")
+    def entities(request: Request, cluster: Cluster, day: dt.date) -> Response:
+        return _sent(answers(request).entities(cluster, day, _form(request)))
+
+    @router.get(_AUDIT + "/entities/{name}")
+    def entity(request: Request, cluster: Cluster, day: dt.date, name: Entity) -> Response:
+        return _sent(answers(request).entity(cluster, day, name, _form(request)))
+
+    @router.get(_AUDIT + "/history/{name}.csv")
+    def history(request: Request, cluster: Cluster, day: dt.date, name: Entity) -> Response:
+        return _sent(answers(request).history(cluster, day, name, _form(request)))
+
+    @router.get(_AUDIT + "/finding")
+    def finding(
+        request: Request,
+        cluster: Cluster,
+        day: dt.date,
+        finding_id: FindingId,
+    ) -> Response:
+        return _sent(answers(request).finding(cluster, day, finding_id))
+
+    @router.get(_AUDIT + "/recommendations")
+    def recommendations(request: Request, cluster: Cluster, day: dt.date) -> Response:
+        return _sent(answers(request).recommendations(cluster, day, _form(request)))
+
+    @router.get(_AUDIT + "/whatif")
+    def whatif(request: Request, cluster: Cluster, day: dt.date) -> Response:
+        return _sent(answers(request).whatif(cluster, day))
+
+    @router.get(_AUDIT + "/quality")
+    def quality(request: Request, cluster: Cluster, day: dt.date) -> Response:
+        return _sent(answers(request).quality(cluster, day))
+
+
+def _form(request: Request) -> dict[str, list[str]]:
+    names = dict.fromkeys(request.query_params)
+    return {name: request.query_params.getlist(name) for name in names}
+
+
+def _sent(answer: Answer) -> Response:
+    headers = dict(answer.headers)
+    if answer.path is not None:
+        if is_in_bucket(answer.path):
+            return Response(answer.path.read_bytes(), media_type=answer.kind, headers=headers)
+        return FileResponse(answer.path, media_type=answer.kind, headers=headers)
+    return Response(answer.body, answer.status, headers, answer.kind)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from quota_pages.addresses import Addresses
+from quota_pages.answers import Answers
+from spark_jobs.publish.publish import publish_report
+from spark_jobs.warehouse.tables import SEVERITIES
+from spark_jobs.warehouse.warehouse import read_table
+from tests.tables_builder import row, scope_in, write_day, write_rows
+
+TO = Addresses("/quota-audit")
+
+
+def answers(warehouse: Path) -> Answers:
+    return Answers(warehouse, TO, "quota_audit_daily", lambda *asked: ("", 200))
+
+
+def test_a_day_that_was_not_published_for_its_data_shows_its_data_quality(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_rows(scope, "files", [row("files")])
+    assert answers(tmp_path).quality(scope.cluster, scope.day).status == 200
+    assert answers(tmp_path).audit(scope.cluster, scope.day).status == 404
+
+
+def test_a_day_that_was_never_read_has_no_page(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    found = answers(tmp_path).quality(scope.cluster, scope.day)
+    assert found.status == 404
+    assert b"No audit of" in found.body
+
+
+def test_a_link_out_of_the_data_docs_is_not_followed(tmp_path: Path) -> None:
+    docs = tmp_path / "data_docs"
+    docs.mkdir()
+    (tmp_path / "secret.html").write_text("secret")
+    (docs / "link.html").symlink_to(tmp_path / "secret.html")
+    (docs / "index.html").write_text("index")
+    for name in ("link.html", "../secret.html", "x/../../secret.html", "\0", ""):
+        assert answers(tmp_path).data_docs(name).status == 404, name
+    assert answers(tmp_path).data_docs("index.html").path == docs / "index.html"
+
+
+def test_every_audit_is_a_row_of_the_csv(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    write_day(scope)
+    publish_report(scope)
+    found = answers(tmp_path).outcomes()
+    (one,) = csv.DictReader(io.StringIO(found.body.decode()))
+    assert (one["cluster"], one["day"]) == (scope.cluster, str(scope.day))
+    findings = read_table(scope, "findings")["severity"].to_pylist()
+    for severity in SEVERITIES:
+        assert int(one[f"findings_{severity}"]) == findings.count(severity)
+    assert int(one["decisions"]) > 0
