@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.gallery.__main__ import write
+from docs.generate.gallery.__main__ import write
 
-COMMITTED = Path(__file__).parents[3] / "docs" / "gallery"
+COMMITTED = Path(__file__).parents[4] / "docs" / "gallery"
 
 
 @pytest.fixture(scope="module")

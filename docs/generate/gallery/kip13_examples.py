@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_jobs.gallery.batch_of_15_mb import MOMENTS_MS, batch
-from spark_jobs.gallery.consumer_bootstrap import decisions_changed
-from spark_jobs.gallery.example import TODAY, Basis, Example
-from spark_jobs.gallery.page import number, seconds
-from spark_jobs.gallery.topic_split import PARTITIONS, QUOTA_MB, share
-from spark_jobs.gallery.traffic import MB, T, fetch, produce
+from docs.generate.gallery.batch_of_15_mb import MOMENTS_MS, batch
+from docs.generate.gallery.consumer_bootstrap import decisions_changed
+from docs.generate.gallery.example import TODAY, Basis, Example
+from docs.generate.gallery.page import number, seconds
+from docs.generate.gallery.topic_split import PARTITIONS, QUOTA_MB, share
+from docs.generate.gallery.traffic import MB, T, fetch, produce
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.request import PolicyRequest

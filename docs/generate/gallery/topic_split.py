@@ -7,9 +7,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from spark_jobs.gallery.drawing import BLUE, INK, RED, SOFT, legend, picture
-from spark_jobs.gallery.page import Page, number
-from spark_jobs.gallery.traffic import MB, T, WaitingClient, play, produce, served_by_second
+from docs.generate.gallery.drawing import BLUE, INK, RED, SOFT, legend, picture
+from docs.generate.gallery.page import Page, number
+from docs.generate.gallery.traffic import MB, T, WaitingClient, play, produce, served_by_second
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import TopicAdded
 from spark_jobs.whatif.policies.policy import Policy

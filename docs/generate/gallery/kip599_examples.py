@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_jobs.gallery.example import TODAY, Basis, Example
-from spark_jobs.gallery.mutation_burst import (
+from docs.generate.gallery.example import TODAY, Basis, Example
+from docs.generate.gallery.mutation_burst import (
     BURST,
     EXAMPLE,
     after_the_burst,
     broker_rate,
     sample_values,
 )
-from spark_jobs.gallery.page import number, seconds
-from spark_jobs.gallery.traffic import T, create_topics
+from docs.generate.gallery.page import number, seconds
+from docs.generate.gallery.traffic import T, create_topics
 from spark_jobs.quota.java_math import LONG_MAX
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.decision import Decision

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 
-from spark_jobs.gallery.drawing import BLUE, RED, legend, picture
-from spark_jobs.gallery.page import Page, seconds
-from spark_jobs.gallery.traffic import MB, T, produce
+from docs.generate.gallery.drawing import BLUE, RED, legend, picture
+from docs.generate.gallery.page import Page, seconds
+from docs.generate.gallery.traffic import MB, T, produce
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.decision import Decision
 

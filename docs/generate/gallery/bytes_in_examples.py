@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from spark_jobs.gallery.broker_side import (
+from docs.generate.gallery.broker_side import (
     MARKED,
     change_or_refusal,
     example_policy,
     rates_after,
     set_topic,
 )
-from spark_jobs.gallery.example import Example
-from spark_jobs.gallery.traffic import T, produce
+from docs.generate.gallery.example import Example
+from docs.generate.gallery.traffic import T, produce
 from spark_jobs.whatif.policies.broker_side_v1 import BrokerSideV1
 from spark_jobs.whatif.policies.change import TopicAdded
 from spark_jobs.whatif.policies.one_minute_rate import M1_ALPHA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_jobs.gallery import (
+from docs.generate.gallery import (
     batch_of_15_mb,
     broker_side,
     bytes_in_examples,
@@ -17,8 +17,8 @@ from spark_jobs.gallery import (
     topic_split,
     wildcard_consumer,
 )
-from spark_jobs.gallery.example import TODAY, Example
-from spark_jobs.gallery.page import Page, rendered
+from docs.generate.gallery.example import TODAY, Example
+from docs.generate.gallery.page import Page, rendered
 
 PAGES: tuple[Callable[[], Page], ...] = (
     mutation_burst.page,

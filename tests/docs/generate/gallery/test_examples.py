@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.gallery.catalogue import every_example, front_page
-from spark_jobs.gallery.example import Example
+from docs.generate.gallery.catalogue import every_example, front_page
+from docs.generate.gallery.example import Example
 from spark_jobs.whatif.policies.catalogue import POLICIES
 
 EXAMPLES = every_example()

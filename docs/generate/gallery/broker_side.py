@@ -7,9 +7,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from spark_jobs.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, bound_line, legend, picture
-from spark_jobs.gallery.page import Page, number
-from spark_jobs.gallery.traffic import T, produce
+from docs.generate.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, bound_line, legend, picture
+from docs.generate.gallery.page import Page, number
+from docs.generate.gallery.traffic import T, produce
 from spark_jobs.whatif.clients.as_logged import replay_as_logged
 from spark_jobs.whatif.policies.broker_side_v1 import BrokerSideV1, MeterName
 from spark_jobs.whatif.policies.bytes_in_thresholds import TOPIC_THRESHOLD, TOTAL_THRESHOLD

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from matplotlib.axes import Axes
 
-from spark_jobs.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, legend, picture
-from spark_jobs.gallery.page import Page
-from spark_jobs.gallery.traffic import MB, T, produce
+from docs.generate.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, legend, picture
+from docs.generate.gallery.page import Page
+from docs.generate.gallery.traffic import MB, T, produce
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.kip13_delay_then_error import Kip13DelayThenError
 from spark_jobs.whatif.policies.kip13_refusing import Kip13Refusing

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.gallery.catalogue import gallery_files
+from docs.generate.gallery.catalogue import gallery_files
 
 
 def write(folder: Annotated[Path, typer.Argument(help="where the pages and pictures go")]) -> None:

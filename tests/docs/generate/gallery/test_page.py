@@ -7,7 +7,7 @@ import doctest
 import pytest
 from jinja2 import UndefinedError
 
-from spark_jobs.gallery import page
+from docs.generate.gallery import page
 
 
 def test_the_doctests_hold() -> None:

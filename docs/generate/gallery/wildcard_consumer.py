@@ -7,9 +7,9 @@ from itertools import count
 
 from matplotlib.axes import Axes
 
-from spark_jobs.gallery.drawing import BLUE, GREEN, RED, legend, picture
-from spark_jobs.gallery.page import Page
-from spark_jobs.gallery.traffic import MB, T, WaitingClient, fetch, play, served_by_second
+from docs.generate.gallery.drawing import BLUE, GREEN, RED, legend, picture
+from docs.generate.gallery.page import Page
+from docs.generate.gallery.traffic import MB, T, WaitingClient, fetch, play, served_by_second
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.request import PolicyRequest
 

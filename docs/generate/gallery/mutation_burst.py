@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from spark_jobs.gallery.drawing import (
+from docs.generate.gallery.drawing import (
     BLUE,
     GREEN,
     PURPLE,
@@ -17,8 +17,8 @@ from spark_jobs.gallery.drawing import (
     legend,
     picture,
 )
-from spark_jobs.gallery.page import Page, seconds
-from spark_jobs.gallery.traffic import T, create_topics
+from docs.generate.gallery.page import Page, seconds
+from docs.generate.gallery.traffic import T, create_topics
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.gallery import (
+from docs.generate.gallery import (
     broker_side,
     consumer_bootstrap,
     mutation_burst,
@@ -12,8 +12,8 @@ from spark_jobs.gallery import (
     topic_interference,
     topic_split,
 )
-from spark_jobs.gallery.drawing import picture
-from spark_jobs.gallery.traffic import MB
+from docs.generate.gallery.drawing import picture
+from docs.generate.gallery.traffic import MB
 
 
 def test_a_client_that_comes_back_when_the_rate_told_it_to_is_refused_again() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from spark_jobs.gallery.drawing import BLUE, GREEN, RED, SOFT, legend, picture
-from spark_jobs.gallery.page import Page
-from spark_jobs.gallery.traffic import MB, T, produce
+from docs.generate.gallery.drawing import BLUE, GREEN, RED, SOFT, legend, picture
+from docs.generate.gallery.page import Page
+from docs.generate.gallery.traffic import MB, T, produce
 from spark_jobs.whatif.clients.as_logged import replay_as_logged
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.decision import Decision
