@@ -72,11 +72,11 @@ audit-deps: $(UV) ## look up every locked package in PyPI's advisories (needs th
 
 FUZZ_LINES ?= 1000000
 fuzz: setup-dev ## read FUZZ_LINES bent log lines: nothing may raise, get lost or grow
-	.venv/bin/python -m tests.fuzz_lines $(FUZZ_LINES)
+	.venv/bin/python -m tests.endurance.fuzz_lines $(FUZZ_LINES)
 
 TRIES ?= 10
 faults: setup-dev ## meet each fault (killed processes, full disk, cut files, …) TRIES times in an audit
-	.venv/bin/python -m tests.fault_runs $(TRIES)
+	.venv/bin/python -m tests.endurance.fault_runs $(TRIES)
 
 format: setup-dev ## format and fix what can be fixed
 	.venv/bin/ruff format .

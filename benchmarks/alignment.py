@@ -29,7 +29,7 @@ from benchmarks.alignment_cost import STEP_REQUESTS, STEP_REQUESTS_MIN, in_lane,
 from benchmarks.kept_results import add_to_history, keep
 from benchmarks.replay import warm_up
 from spark_jobs.replay.alignment.explanation import EXPLAINED
-from tests.synthetic_broker import (
+from tests.builders.synthetic_broker import (
     Audited,
     Log,
     Traffic,

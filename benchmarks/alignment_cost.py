@@ -28,7 +28,7 @@ from spark_jobs.replay.replay_quotas import tolerances
 from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.tables import REQUESTS
-from tests.synthetic_broker import Log, profile_of
+from tests.builders.synthetic_broker import Log, profile_of
 
 ROUNDS_S = 0.5
 STEP_REQUESTS, STEP_REQUESTS_MIN = 5_000_000, 500_000

@@ -34,7 +34,7 @@ from spark_jobs.warehouse.local_table import write_local, write_local_parts
 from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
 from spark_jobs.warehouse.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 CLUSTER = "east"
 LAST_DAY = dt.date(2026, 11, 20)

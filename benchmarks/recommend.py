@@ -30,8 +30,8 @@ from spark_jobs.recommend.days import SeenDay, seen_day
 from spark_jobs.recommend.observation import Observation
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
+from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, rates_of
-from tests.tables_builder import NOON_MS, Row, row, table_of
 
 DAYS = 21
 SECONDS = 300

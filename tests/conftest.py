@@ -88,7 +88,7 @@ def migrated_home(airflow_home: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class FakeSteps:
-    """The environment in which steps are tests/fake_steps.py, and what they were asked."""
+    """The environment in which steps are tests/builders/fake_steps.py, and what they were asked."""
 
     env: dict[str, str]
     journal: Path
@@ -134,7 +134,7 @@ def _own_airflow(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def small_day(tmp_path_factory: pytest.TempPathFactory) -> RunScope:
     """Return the busy day of a small published warehouse, which tests only read."""
-    from tests.spark_jobs.pages.published_day import small_warehouse
+    from tests.builders.published_day import small_warehouse
 
     return small_warehouse(tmp_path_factory.mktemp("small") / "warehouse")
 

@@ -15,9 +15,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from quota_dags.submit import PUBLISHES, STEPS
-from tests.alert_receivers import Receivers, receivers
+from tests.builders.alert_receivers import Receivers, receivers
+from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 from tests.conftest import FakeSteps
-from tests.tables_builder import DAY, row, scope_in, write_rows
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "docs" / "reference" / "alert.schema.json"

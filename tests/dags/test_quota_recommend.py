@@ -14,7 +14,7 @@ import pytest
 
 from quota_dags.recommend_submit import APPLY, APPROVE, NO_SERVERS, READ
 from quota_dags.submit import PUBLISHES
-from tests.tables_builder import DAY, row, scope_in, write_rows
+from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag

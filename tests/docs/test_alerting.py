@@ -17,8 +17,8 @@ from quota_dags.local.airflow_home import airflow_environment
 from quota_dags.submit import ASSETS
 from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import AlertSettings
+from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.docs.pages import ROOT, blocks
-from tests.tables_builder import row, scope_in, write_rows
 
 PAGE = ROOT / "docs" / "howto" / "alerting.md"
 

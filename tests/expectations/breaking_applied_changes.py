@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.builders.tables_builder import NOON_MS
 from tests.expectations.row_breaks import (
     BLANK,
     NO_NUMBER_FROM_0,
@@ -11,7 +12,6 @@ from tests.expectations.row_breaks import (
     rows,
     twice,
 )
-from tests.tables_builder import NOON_MS
 
 APPLIED_CHANGES: dict[str, Break] = {
     "known_quota_type": each("quota_type", "produce"),

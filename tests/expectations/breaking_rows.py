@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_jobs.warehouse.tables import TABLES
+from tests.builders.tables_builder import NOON_MS
 from tests.expectations.breaking_applied_changes import APPLIED_CHANGES
 from tests.expectations.breaking_change_results import CHANGE_RESULTS
 from tests.expectations.row_breaks import BLANK as _BLANK
@@ -20,7 +21,6 @@ from tests.expectations.row_breaks import Break, Row
 from tests.expectations.row_breaks import each as _each
 from tests.expectations.row_breaks import rows as _rows
 from tests.expectations.row_breaks import twice as _twice
-from tests.tables_builder import NOON_MS
 
 IDENTITY: dict[str, Callable[[int], Row]] = {
     "requests": lambda i: {"source_line": i, "correlation_id": i},

@@ -17,8 +17,8 @@ from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope
+from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.expectations.breaking_rows import IDENTITY, Row, breaks_of
-from tests.tables_builder import row, scope_in, write_rows
 
 SOUND_ROWS = 10
 ROWS_OF_SMALL = 5

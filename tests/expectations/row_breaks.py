@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.tables_builder import NOON_MS
+from tests.builders.tables_builder import NOON_MS
 
 Row = dict[str, Any]
 

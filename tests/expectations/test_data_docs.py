@@ -8,8 +8,8 @@ import pytest
 from expectations.validate.data_docs import offline, stage_folder
 from expectations.validate.runner import validate_tables
 from spark_jobs.errors import DataQualityError
+from tests.builders.tables_builder import row, write_rows
 from tests.expectations.broken_warehouse import write_sound_day
-from tests.tables_builder import row, write_rows
 
 pytestmark = pytest.mark.spark
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from expectations.validate.runner import SUITES
 from expectations.validate.stages import STAGES
+from tests.builders.tables_builder import scope_in
 from tests.expectations import broken_warehouse
 from tests.expectations.breaking_rows import IMPLIED, WHOLE_TABLE, Row, breaks_of
 from tests.expectations.broken_warehouse import BY_SPARK, BrokenRows, rules_of, write_sound_day
-from tests.tables_builder import scope_in
 
 pytestmark = pytest.mark.spark
 

@@ -17,8 +17,8 @@ from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope
+from tests.builders.tables_builder import row, scope_in, table_of, write_rows
 from tests.expectations.broken_warehouse import drop_column, write_sound_day, written_report
-from tests.tables_builder import row, scope_in, table_of, write_rows
 
 pytestmark = pytest.mark.spark
 

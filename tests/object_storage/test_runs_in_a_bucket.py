@@ -34,6 +34,7 @@ from spark_jobs.warehouse.warehouse import (
     read_table,
     table_versions,
 )
+from tests.builders.tables_builder import row
 from tests.spark_jobs.warehouse.test_table_versions import (
     MONDAY,
     TUESDAY,
@@ -45,7 +46,6 @@ from tests.spark_jobs.warehouse.test_table_versions import (
     versions,
     write,
 )
-from tests.tables_builder import row
 
 
 @pytest.fixture

@@ -21,13 +21,13 @@ from spark_jobs.apply.kafka_admin.kafka_quota_admin import KafkaQuotaAdmin, kafk
 from spark_jobs.cli.app import app as cli
 from spark_jobs.settings import KafkaAdminSettings
 from spark_jobs.warehouse.tables import DEFAULT
+from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.oracle.broker_files import PASSWORD
 from tests.oracle.cluster_plan import COMBINED, ZOOKEEPER
 from tests.oracle.jars import maven_jar
 from tests.oracle.kafka_configs import described_quotas
 from tests.oracle.lab import RunningCluster, plan_cluster, running_cluster
 from tests.oracle.scenario import Cluster
-from tests.tables_builder import row, scope_in, write_rows
 
 pytestmark = [
     pytest.mark.broker,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.airflow_server import AUDIT_URL, AirflowServer, airflow_server
+from tests.builders.airflow_server import AUDIT_URL, AirflowServer, airflow_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Page
@@ -42,7 +42,7 @@ SLOW_MS = 30_000
 
 @pytest.fixture(scope="module")
 def scope(tmp_path_factory: pytest.TempPathFactory) -> RunScope:
-    from tests.spark_jobs.pages.published_day import small_warehouse
+    from tests.builders.published_day import small_warehouse
 
     return small_warehouse(tmp_path_factory.mktemp("pages") / "warehouse")
 

@@ -189,7 +189,7 @@ def test_a_run_leads_to_what_it_audited_and_its_checks_to_data_quality(
     client_of: Callable[..., TestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from spark_jobs.publish.publish_report import publish_run
-    from tests.spark_jobs.report.day_builder import quiet_day
+    from tests.builders.day_builder import quiet_day
 
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__2026-11-21T00:00:00+00:00")
     scope = quiet_day(tmp_path)

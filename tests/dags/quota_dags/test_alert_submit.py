@@ -18,7 +18,7 @@ from quota_dags.alert_submit import (
 )
 from quota_dags.submit import FAILURE_KEY, DailyAudit
 from spark_jobs.settings import AlertSettings
-from tests.tables_builder import DAY, row, scope_in, write_rows
+from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 
 
 class FinalError(Exception):

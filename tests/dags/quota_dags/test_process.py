@@ -14,7 +14,7 @@ from quota_dags.process import (
     run_process,
     session_members,
 )
-from tests.living_processes import living
+from tests.endurance.living_processes import living
 
 PYTHON = [sys.executable, "-S", "-c"]
 # Each prints the ids of what it started, then stays until it is ended.

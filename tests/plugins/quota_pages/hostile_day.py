@@ -9,10 +9,10 @@ from quota_pages.addresses import entity_id
 from spark_jobs.publish.facts.quality import Rule
 from spark_jobs.publish.page.whatif_page import publish_whatif
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.pages.published_day import BOUND, published, write_quality
+from tests.builders.published_day import BOUND, published, write_quality
+from tests.builders.tables_builder import DAY, Row, row, write_rows
 from tests.spark_jobs.publish.page.whatif_builder import POLICIES, three_policies
 from tests.spark_jobs.recommend.day import produces, steady
-from tests.tables_builder import DAY, Row, row, write_rows
 
 NAMES = (
     "<script>alert(1)</script>",

@@ -9,7 +9,7 @@ from itertools import pairwise
 from quota_pages.addresses import Addresses
 from quota_pages.page import Place
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import DAY
+from tests.builders.tables_builder import DAY
 
 HOSTILE = '<script>alert("x")</script>\u202e&{{ 7*7 }}\n\'"../../etc'
 LONG = "n" * 30_000

@@ -9,7 +9,7 @@ from quota_pages.answers import Answers
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.warehouse.warehouse import read_table
-from tests.tables_builder import row, scope_in, write_day, write_rows
+from tests.builders.tables_builder import row, scope_in, write_day, write_rows
 
 TO = Addresses("/quota-audit")
 

@@ -13,7 +13,7 @@ from quota_pages.audits import (
 )
 from spark_jobs.publish.audit_outcome import OUTCOME_NAME
 from spark_jobs.publish.publish import publish_report
-from tests.spark_jobs.report.day_builder import quiet_day
+from tests.builders.day_builder import quiet_day
 
 DAY = dt.date(2026, 11, 20)
 RUN = "manual__2026-11-21T00:00:00+00:00"

@@ -11,7 +11,7 @@ from quota_pages.entities_page import ROWS_MAX, EntitiesQuery, entities_page
 from quota_pages.page import Place
 from spark_jobs.judge.roll_up_rates import roll_up_rates
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import DAY, row, write_rows
+from tests.builders.tables_builder import DAY, row, write_rows
 
 PLACE = Place(Addresses("/quota-audit"), "east", DAY, "entities")
 

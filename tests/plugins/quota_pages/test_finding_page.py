@@ -15,8 +15,8 @@ from spark_jobs.warehouse.tables import FINDING_KINDS
 from spark_jobs.warehouse.tables import HYPOTHESES as TRIED
 from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.human_numbers import iso
+from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of
-from tests.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 
 FINDING_ID = "f-0123456789ab"
 EXPLAINED = {

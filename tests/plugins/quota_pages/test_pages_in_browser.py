@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from quota_pages.addresses import Addresses
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.opened_page import SIZES, watched_page
+from tests.builders.opened_page import SIZES, watched_page
 from tests.plugins.quota_pages.every_address import every_address, pages_app
 from tests.plugins.quota_pages.hostile_day import hostile_day
 from tests.plugins.quota_pages.served_pages import served_pages

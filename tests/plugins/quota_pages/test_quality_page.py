@@ -10,8 +10,8 @@ from expectations.validate.results import RuleResult, TableResult, ValidationRep
 from expectations.validate.stages import STAGES
 from quota_pages.quality_page import FILES_MAX, STEPS, quality_page
 from spark_jobs.warehouse.warehouse import RunScope
+from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of
-from tests.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 
 
 def rule(name: str, **overrides: Any) -> RuleResult:

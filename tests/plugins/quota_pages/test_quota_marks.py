@@ -7,7 +7,7 @@ import pytest
 
 from quota_pages.history import Wanted
 from quota_pages.quota_marks import quota_marks
-from tests.tables_builder import NOON_MS, row, scope_in, write_rows
+from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 MINUTE_MS = 60_000
 

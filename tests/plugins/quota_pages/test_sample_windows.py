@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quota_pages.history import Wanted
 from quota_pages.sample_windows import sample_starts, sample_starts_of
-from tests.tables_builder import NOON_MS, row, scope_in, write_rows
+from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 TIMES = st.lists(st.integers(0, 20_000), min_size=1, max_size=60).map(sorted)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from quota_pages.history import Wanted
 from quota_pages.throttled_requests import REQUESTS_MAX, throttled_requests
-from tests.tables_builder import NOON_MS, row, scope_in, write_rows
+from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 MUTATION = {"quota_type": "controller_mutation_rate", "api_name": "CREATE_TOPICS"}
 

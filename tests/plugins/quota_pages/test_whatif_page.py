@@ -10,8 +10,8 @@ from quota_pages.whatif_comparison import TODAYS
 from quota_pages.whatif_page import whatif_page
 from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.whatif.policies.catalogue import POLICIES
+from tests.builders.tables_builder import Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of
-from tests.tables_builder import Row, row, scope_in, write_rows
 
 QUIET: Row = {
     "kind": "produce",

@@ -18,7 +18,7 @@ from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import clusters_of, find_archive
 from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
-from tests.log_lines import log_line, message
+from tests.builders.log_lines import log_line, message
 
 KEY = b"the key of the tests, 32 bytes.."
 LINE = log_line(message()) + b"\n"

@@ -18,8 +18,8 @@ from spark_jobs.anonymize.request_lines import RequestLines
 from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.ingest.lines.envelope import JOINED_BYTES_MAX
 from spark_jobs.ingest.lines.line_reader import Reason
-from tests.line_mutations import bent_lines, real_lines
-from tests.log_lines import log_line, message
+from tests.builders.line_mutations import bent_lines, real_lines
+from tests.builders.log_lines import log_line, message
 from tests.spark_jobs.anonymize.renamed import Renamed
 
 KEY = b"the key of the tests, 32 bytes.."

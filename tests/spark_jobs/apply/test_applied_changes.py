@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.apply.applied_changes import only_one_run, read_applications, record_application
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.warehouse import RunScope, read_table
-from tests.tables_builder import NOON_MS, row, scope_in
+from tests.builders.tables_builder import NOON_MS, row, scope_in
 
 HOLDS_THE_LOCK = """
 import fcntl, sys

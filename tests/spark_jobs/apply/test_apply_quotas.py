@@ -20,8 +20,8 @@ from spark_jobs.apply.changes.quota_admin import ACCEPTED, QuotaKey
 from spark_jobs.cli.app import app as cli
 from spark_jobs.settings import KafkaAdminSettings
 from spark_jobs.warehouse.tables import DEFAULT
+from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.spark_jobs.apply.changes.model_cluster import LOST, WRONG_VALUE, ModelCluster
-from tests.tables_builder import row, scope_in, write_rows
 
 TYPE = "producer_byte_rate"
 ALICE: QuotaKey = (TYPE, "alice", None)

@@ -25,8 +25,8 @@ from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.table_versions import put_carried
 from spark_jobs.warehouse.tables import FILES
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.log_lines import log_line, message
-from tests.tables_builder import row, write_rows
+from tests.builders.log_lines import log_line, message
+from tests.builders.tables_builder import row, write_rows
 
 MONDAY, TUESDAY, WEDNESDAY = (dt.date(2026, 11, 16 + day) for day in range(3))
 UTC = LogOptions(timezone="UTC", prefix=None, listener_brokers={})

@@ -17,7 +17,7 @@ from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 from spark_jobs.warehouse.warehouse import RunScope, read_table
-from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, shifted
+from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
 
 # Where a decision is found again in the other audit, and what must be the same there.
 PLACE = ("broker_id", "connection", "correlation_id", "quota_type", "resource")

@@ -15,7 +15,7 @@ from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.day_runs import draft_of, published_run
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
-from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, shifted
+from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
 
 pytestmark = pytest.mark.spark
 TABLES = ("requests", "files", "quota_changes", "decisions", "rates", "quota_state", "findings")

@@ -26,7 +26,7 @@ from spark_jobs.check.clock_signs import (
     set_back,
     signs_of_block,
 )
-from tests.log_lines import PRODUCED, log_line, message, text_line
+from tests.builders.log_lines import PRODUCED, log_line, message, text_line
 
 HOUR_MS = 3_600_000
 # 2026-11-21 02:40:47 UTC

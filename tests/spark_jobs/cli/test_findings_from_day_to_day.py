@@ -17,8 +17,8 @@ from spark_jobs.publish.follow.acknowledgement_file import read_acknowledgements
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.places import place
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.report.followed_days import CLUSTER, DAYS, day_of, scope_of, write_days
-from tests.tables_builder import row, write_rows
+from tests.builders.followed_days import CLUSTER, DAYS, day_of, scope_of, write_days
+from tests.builders.tables_builder import row, write_rows
 
 FILE = "acknowledged.yaml"
 

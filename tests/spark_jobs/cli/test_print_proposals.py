@@ -13,7 +13,7 @@ from spark_jobs.apply.changes.change_key import parse_selection
 from spark_jobs.cli.app import app
 from spark_jobs.cli.print_proposals import print_proposals, proposal_objects
 from spark_jobs.errors import BadInputError
-from tests.tables_builder import DAY, Row, row, scope_in, write_rows
+from tests.builders.tables_builder import DAY, Row, row, scope_in, write_rows
 
 STRANGE = "a/b:c\u202e\n"
 

@@ -17,7 +17,7 @@ from spark_jobs.cli.app import app as cli
 from spark_jobs.recommend.configured_values import values_in_cluster
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import NOON_MS, Row, row, scope_in, write_rows
+from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 
 
 @dataclass(frozen=True, slots=True)

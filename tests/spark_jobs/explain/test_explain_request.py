@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
+from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 from tests.spark_jobs.recommend.day import produces, steady
-from tests.tables_builder import DAY, row, scope_in, write_rows
 
 BUSY = produces(steady(80_000.0, 40), 50_000.0, waits=True)
 THROTTLED = next(r for r in BUSY if r["replayed_throttle_time_ms"])

@@ -10,8 +10,8 @@ from spark_jobs.explain.bucket_steps import BucketSteps
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
 from spark_jobs.explain.rate_steps import RateSteps
 from spark_jobs.wording.human_numbers import duration
+from tests.builders.tables_builder import NOON_MS, Row, row
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
-from tests.tables_builder import NOON_MS, Row, row
 
 BROKER = row("brokers", broker_id=1)
 BUSY = produces(steady(80_000.0, 40), 50_000.0, waits=True)

@@ -18,9 +18,9 @@ from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.quota_sources.server_log import read_server_log
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
 from spark_jobs.warehouse.tables import QUOTA_EVENTS, THROTTLE_RECORDS
-from tests.fuzz_lines import PLAIN, FuzzError, check, fuzz
-from tests.line_mutations import GOLDEN, LONG_BYTES, MUTATIONS, bent_lines, real_lines
-from tests.log_lines import log_line, message
+from tests.builders.line_mutations import GOLDEN, LONG_BYTES, MUTATIONS, bent_lines, real_lines
+from tests.builders.log_lines import log_line, message
+from tests.endurance.fuzz_lines import PLAIN, FuzzError, check, fuzz
 
 POOL = real_lines()
 GOOD = log_line(message())

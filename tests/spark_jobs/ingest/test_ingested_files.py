@@ -23,7 +23,7 @@ from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import UNDATED_ROWS_MAX, ReadTask, read_log_file
 from spark_jobs.warehouse.utc_days import day_number
 from spark_jobs.warehouse.warehouse import RunScope, read_table
-from tests.log_lines import log_line, message
+from tests.builders.log_lines import log_line, message
 
 MONDAY, TUESDAY = dt.date(2026, 11, 16), dt.date(2026, 11, 17)
 SOFT, HARD = resource.getrlimit(resource.RLIMIT_NOFILE)

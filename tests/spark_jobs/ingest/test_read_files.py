@@ -18,8 +18,8 @@ from spark_jobs.ingest.read_files import (
     with_changes,
 )
 from spark_jobs.ingest.read_logs import ReadTask
-from tests.fuzz_lines import PLAIN
-from tests.log_lines import log_line, message
+from tests.builders.log_lines import log_line, message
+from tests.endurance.fuzz_lines import PLAIN
 
 LINE = log_line(message()) + b"\n"
 

@@ -18,7 +18,7 @@ from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
 from spark_jobs.ingest.same_lines import counted_once, same_lines_sentences
 from spark_jobs.warehouse.warehouse import RunScope, read_table
-from tests.log_lines import log_line, message
+from tests.builders.log_lines import log_line, message
 
 MONDAY = dt.date(2026, 11, 16)
 OPTIONS = LogOptions(timezone="UTC", prefix=None, listener_brokers={})

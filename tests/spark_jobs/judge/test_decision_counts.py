@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.warehouse.published_rows import count_rows
-from tests.spark_jobs.report.day_builder import decision
-from tests.tables_builder import scope_in, write_day, write_rows
+from tests.builders.day_builder import decision
+from tests.builders.tables_builder import scope_in, write_day, write_rows
 
 
 def test_verdicts_are_counted_and_no_quota_is_not_a_decision(tmp_path: Path) -> None:

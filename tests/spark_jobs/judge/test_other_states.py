@@ -18,8 +18,8 @@ from spark_jobs.judge.other_states import (
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.warehouse.tables import DECISIONS
+from tests.builders.tables_builder import row
 from tests.spark_jobs.judge.causes.sensor_builder import START_MS, constant, history
-from tests.tables_builder import row
 
 RULES = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
 

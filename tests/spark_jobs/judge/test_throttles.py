@@ -4,8 +4,8 @@ from pathlib import Path
 
 from spark_jobs.judge.throttles import ThrottledSensor, throttled_by_second, throttled_seconds
 from spark_jobs.publish.facts.audit_facts import gather
-from tests.spark_jobs.report.day_builder import decision, throttled
-from tests.tables_builder import NOON_MS, Row, scope_in, write_day, write_rows
+from tests.builders.day_builder import decision, throttled
+from tests.builders.tables_builder import NOON_MS, Row, scope_in, write_day, write_rows
 
 
 def throttled_of(tmp_path: Path, rows: list[Row]) -> tuple[ThrottledSensor, ...]:

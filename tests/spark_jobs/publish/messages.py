@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.publish.alert_message import AlertMessage
-from tests.tables_builder import DAY
+from tests.builders.tables_builder import DAY
 
 HOSTILE = "{{ 7*7 }}<script>alert(1)</script><!channel>&<@U1>"
 

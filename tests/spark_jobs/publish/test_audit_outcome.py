@@ -7,7 +7,7 @@ import pytest
 from spark_jobs.publish.audit_outcome import outcome_path, read_outcome
 from spark_jobs.publish.facts.quality import StageQuality, worst_quality
 from spark_jobs.publish.publish import publish_report
-from tests.tables_builder import scope_in, write_day
+from tests.builders.tables_builder import scope_in, write_day
 
 
 def test_what_was_published_can_be_read_again(tmp_path: Path) -> None:

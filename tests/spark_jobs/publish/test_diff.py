@@ -15,7 +15,7 @@ from spark_jobs.publish.diff import Diff, diff_of
 from spark_jobs.publish.diff_text import diff_object, diff_text
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import DAY, Row, row, scope_in, write_rows
+from tests.builders.tables_builder import DAY, Row, row, scope_in, write_rows
 
 
 def decision(line: int, **overrides: Any) -> Row:

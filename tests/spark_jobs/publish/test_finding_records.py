@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 from spark_jobs.publish.facts.news import news_of
 from spark_jobs.publish.finding_records import finding_lines, finding_schema
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.report.followed_days import MENDED_ON, SPREADS_ON, write_days
-from tests.tables_builder import row, scope_in, write_rows
+from tests.builders.followed_days import MENDED_ON, SPREADS_ON, write_days
+from tests.builders.tables_builder import row, scope_in, write_rows
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.metrics import metrics_text
 from spark_jobs.publish.publish import metrics_path, publish_report
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.report.day_builder import HOSTILE, busy_day, empty_day
-from tests.spark_jobs.report.followed_days import write_days
-from tests.tables_builder import DAY, row, scope_in, write_day, write_rows
+from tests.builders.day_builder import HOSTILE, busy_day, empty_day
+from tests.builders.followed_days import write_days
+from tests.builders.tables_builder import DAY, row, scope_in, write_day, write_rows
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -10,8 +10,8 @@ from spark_jobs.publish.alert_message import NewsRecord
 from spark_jobs.publish.facts.news import news_of
 from spark_jobs.publish.facts.news_text import news_text
 from spark_jobs.publish.news_record import news_json, news_record
-from tests.spark_jobs.report.followed_days import write_days
-from tests.tables_builder import row, scope_in, write_rows
+from tests.builders.followed_days import write_days
+from tests.builders.tables_builder import row, scope_in, write_rows
 
 
 def test_a_day_s_json_says_what_its_message_says(tmp_path: Path) -> None:

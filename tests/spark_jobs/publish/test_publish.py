@@ -4,7 +4,7 @@ from pathlib import Path
 
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.settings import ReportSettings
-from tests.spark_jobs.report.day_builder import busy_day, quiet_day
+from tests.builders.day_builder import busy_day, quiet_day
 
 
 def test_the_report_is_one_file_where_people_find_it_beside_its_outcome(tmp_path: Path) -> None:

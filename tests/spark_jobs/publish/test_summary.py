@@ -9,8 +9,8 @@ from spark_jobs.publish.publish import publish_report
 from spark_jobs.publish.summary import summarize
 from spark_jobs.publish.terminal import LINES_MAX, print_summary
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.report.day_builder import busy_day, empty_day, quiet_day
-from tests.tables_builder import row, write_rows
+from tests.builders.day_builder import busy_day, empty_day, quiet_day
+from tests.builders.tables_builder import row, write_rows
 
 
 def printed(scope: RunScope) -> list[str]:

@@ -14,7 +14,7 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD, RECORD_ONLY
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
-from tests.fuzz_rates import wrong
+from tests.endurance.fuzz_rates import wrong
 from tests.spark_jobs.quota.amounts import BOUNDS, EPOCH_MS, SENSORS, Settings, step
 from tests.spark_jobs.quota.rate_streams import (
     SAMPLES_MAX,

@@ -13,7 +13,7 @@ from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.token_bucket import TokenBucket
-from tests.tables_builder import NOON_MS, Row, row, table_of
+from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 
 Recorded = tuple[int, float]
 """Milliseconds after noon, and the amount."""

@@ -11,8 +11,8 @@ from spark_jobs.recommend.configured_values import DAY_MS
 from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
+from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import rates_of
-from tests.tables_builder import NOON_MS, Row, row, table_of
 
 BROKERS = table_of("brokers", [row("brokers", broker_id=b) for b in (1, 2)])
 FIRST_DAY = NOON_MS // DAY_MS

@@ -12,8 +12,8 @@ from spark_jobs.recommend.backtest import BrokerRule, broker_rules, throttle_wit
 from spark_jobs.recommend.observation import observe
 from spark_jobs.recommend.sensors import Sensor
 from spark_jobs.recommend.traffic import SensorTraffic, split_by_sensor
+from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
-from tests.tables_builder import NOON_MS, Row, row, table_of
 
 # The first example compiles the kernel, which takes seconds: no deadline.
 rule_settings = settings(max_examples=25)

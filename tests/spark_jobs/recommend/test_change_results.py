@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.recommend.change_results import change_results
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import CHANGE_RESULTS
-from tests.tables_builder import NOON_MS, Row, row
+from tests.builders.tables_builder import NOON_MS, Row, row
 
 SETTINGS = RecommendSettings()
 FROM_MS = NOON_MS

@@ -19,8 +19,8 @@ from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.recommend.sharing_clients import sharing_clients
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
+from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, rates_of, steady
-from tests.tables_builder import Row, row, table_of
 
 ALICE = ("producer_byte_rate", "alice", "")
 READING = ("consumer_byte_rate", "alice", "")

@@ -11,8 +11,8 @@ from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequ
 from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.forecast import throttle_time_of
 from spark_jobs.warehouse.warehouse import RunScope
+from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.spark_jobs.recommend.day import fetches, produces, steady
-from tests.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 
 PRODUCED, READ = "producer_byte_rate", "consumer_byte_rate"
 ALICE, READER = (PRODUCED, "alice", ""), (READ, "bob", "reader")

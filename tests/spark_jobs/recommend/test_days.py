@@ -10,8 +10,8 @@ from spark_jobs.recommend.observation import Observation
 from spark_jobs.recommend.recommend import observed
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEMAND
+from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, rates_of, steady
-from tests.tables_builder import Row, row, table_of
 
 SETTINGS = RecommendSettings()
 BROKERS = table_of("brokers", [row("brokers", broker_id=b) for b in (1, 2)])

@@ -10,8 +10,8 @@ from spark_jobs.recommend.default_value import least_default, needed_value, trad
 from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT
+from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, rates_of, steady
-from tests.tables_builder import Row, row, table_of
 
 BROKERS = table_of("brokers", [row("brokers", broker_id=1)])
 SETTINGS = RecommendSettings()

@@ -12,8 +12,8 @@ from spark_jobs.recommend.demand import (
     muted_ms,
     rolling_rate,
 )
+from tests.builders.tables_builder import Row
 from tests.spark_jobs.recommend.day import produces, steady
-from tests.tables_builder import Row
 
 throttles = st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 3_000)), max_size=20)
 

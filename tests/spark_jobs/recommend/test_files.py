@@ -11,7 +11,7 @@ from pyarrow import csv
 
 from spark_jobs.recommend.files import write_files
 from spark_jobs.warehouse.tables import RECOMMENDATIONS
-from tests.tables_builder import row, table_of
+from tests.builders.tables_builder import row, table_of
 
 ROWS = [
     row("recommendations", quota_user="o'brien, \"jr\"", previous=5e4),

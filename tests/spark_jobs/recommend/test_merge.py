@@ -16,9 +16,9 @@ from spark_jobs.recommend.merged_bucket import merged
 from spark_jobs.recommend.traffic import split_by_sensor
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT
+from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import mutations, produces, shares, steady
 from tests.spark_jobs.recommend.recommended_days import BROKERS, recommended_days, value
-from tests.tables_builder import Row, row, table_of
 
 NAMES = ("app", "etl", "web")
 ALICE = ("alice", None)

@@ -14,8 +14,8 @@ from spark_jobs.recommend import sensors
 from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT, RECOMMENDATIONS
+from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, table_of, write_rows
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, rates_of, steady
-from tests.tables_builder import NOON_MS, Row, row, scope_in, table_of, write_rows
 
 SECONDS = 60
 

@@ -9,9 +9,9 @@ import pytest
 
 from spark_jobs.recommend.closed_loop import ClosedLoop, ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.forecast import BrokerForecast
+from tests.builders.tables_builder import Row
 from tests.spark_jobs.recommend.day import produces, steady
 from tests.spark_jobs.recommend.recommended_days import recommended_days, value
-from tests.tables_builder import Row
 
 
 def minute(rate: float, bound: float = 50_000.0, **columns: object) -> list[Row]:

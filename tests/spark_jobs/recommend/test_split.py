@@ -16,9 +16,9 @@ from spark_jobs.recommend.forecast import BrokerForecast
 from spark_jobs.recommend.shared_bucket import amounts_by_client, parts_of
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT
+from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, shares, steady
 from tests.spark_jobs.recommend.recommended_days import recommended_days, value
-from tests.tables_builder import NOON_MS, Row, row, table_of
 
 ALICE, ETL = ("alice", None), ("alice", "etl")
 KEY = ("producer_byte_rate", "alice", "")

@@ -35,7 +35,7 @@ from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.parquet_layout import layout
 from spark_jobs.warehouse.tables import REQUESTS, TABLES
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 TRAFFIC = Traffic(requests=30_000, brokers=2, clients=40, throttled_clients=4, span_ms=300_000)
 WRITTEN = ("decisions", "rates", "quota_state", "agreement")

@@ -8,10 +8,10 @@ from playwright.sync_api import Browser
 from expectations.validate.runner import validate_tables
 from spark_jobs.errors import DataQualityError
 from spark_jobs.publish.publish import publish_report
+from tests.builders.day_builder import HOSTILE
+from tests.builders.opened_page import SIZES, opened
+from tests.builders.tables_builder import row, write_rows
 from tests.expectations.broken_warehouse import write_sound_day
-from tests.opened_page import SIZES, opened
-from tests.spark_jobs.report.day_builder import HOSTILE
-from tests.tables_builder import row, write_rows
 
 pytestmark = pytest.mark.browser
 # Of text on its ground: what WCAG asks of a page (level AA).

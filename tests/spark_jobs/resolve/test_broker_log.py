@@ -14,8 +14,8 @@ from spark_jobs.replay.rates.request_lanes import RequestLanes
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.resolve.broker_log import KNOWN_MS, BrokerLog
 from spark_jobs.warehouse.tables import THROTTLE_RECORDS
+from tests.builders.tables_builder import NOON_MS, row
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
-from tests.tables_builder import NOON_MS, row
 
 
 def log(*starts: dict[str, Any], records: list[dict[str, Any]] | None = None) -> BrokerLog:

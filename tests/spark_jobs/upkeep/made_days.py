@@ -11,7 +11,7 @@ from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.table_versions import begin_draft, new_run, publish_draft, put_carried
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import APPENDED, RunScope
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 FIRST = dt.date(2026, 11, 9)
 DAYS = tuple(FIRST + dt.timedelta(days=n) for n in range(3))

@@ -20,8 +20,8 @@ from spark_jobs.warehouse.places import place
 from spark_jobs.warehouse.table_versions import continued_draft, publish_draft, put_files
 from spark_jobs.warehouse.tables import REQUESTS
 from spark_jobs.warehouse.warehouse import RunScope, read_table
+from tests.builders.tables_builder import NOON_MS, row
 from tests.spark_jobs.upkeep.made_days import DAYS, audited
-from tests.tables_builder import NOON_MS, row
 
 BROKERS, LOGS, ROWS = 3, 8, 20
 

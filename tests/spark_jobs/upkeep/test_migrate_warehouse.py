@@ -31,7 +31,7 @@ from spark_jobs.upkeep.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.warehouse.table_versions import continued_draft, drafted_for
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
 from spark_jobs.warehouse.warehouse import RunScope, older_tables, read_table
-from tests.spark_jobs.jobs.shifted_capture import from_the_middle_to_midnight, shifted
+from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
 from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS, older_day
 
 UNCHANGED = sorted(t for t in TABLES if SCHEMA_VERSIONS[t] == 1 and t != "applied_changes")

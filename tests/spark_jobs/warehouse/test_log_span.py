@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_jobs.warehouse.log_span import brokers_of, span_of
-from tests.tables_builder import NOON_MS, row, scope_in, write_rows
+from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 
 def test_the_span_reaches_from_the_first_request_of_any_broker_to_the_last(

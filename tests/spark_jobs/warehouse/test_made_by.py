@@ -17,7 +17,7 @@ from spark_jobs.warehouse.made_by import MadeBy, check_file, made_by_now, made_b
 from spark_jobs.warehouse.publish_table import write_partition
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
 from spark_jobs.warehouse.warehouse import RunScope, made_by, program_of, read_table
-from tests.tables_builder import row, scope_in, table_of
+from tests.builders.tables_builder import row, scope_in, table_of
 
 
 def footers(scope: RunScope, table: str) -> list[pq.FileMetaData]:

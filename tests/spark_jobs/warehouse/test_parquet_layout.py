@@ -13,7 +13,7 @@ from spark_jobs.replay.rates.coded_columns import coded
 from spark_jobs.warehouse.parquet_layout import layout
 from spark_jobs.warehouse.table_files import SEARCHED_BY, TableFiles
 from spark_jobs.warehouse.tables import TABLES
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 WRITTEN = ("requests", "decisions", "rates", "quota_state", "agreement")
 

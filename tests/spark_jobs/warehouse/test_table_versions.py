@@ -28,7 +28,7 @@ from spark_jobs.warehouse.table_versions import (
 )
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table, scopes_of_days
-from tests.tables_builder import row, write_rows
+from tests.builders.tables_builder import row, write_rows
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)
 WRITTEN = ("files", "brokers", "quota_changes", "findings")

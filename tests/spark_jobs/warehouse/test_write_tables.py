@@ -15,7 +15,7 @@ from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.publish_table import read_partition, write_partition
 from spark_jobs.warehouse.tables import QUARANTINE, TABLES
 from spark_jobs.warehouse.warehouse import RunScope, days_of, open_table, publish_table, read_table
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)
 

@@ -14,7 +14,7 @@ from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.tables import DECISIONS, REQUESTS
 from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.whatif.logged_day import logged_requests
-from tests.tables_builder import NOON_MS, row
+from tests.builders.tables_builder import NOON_MS, row
 
 pytestmark = pytest.mark.spark
 DAY = dt.date(2026, 1, 2)

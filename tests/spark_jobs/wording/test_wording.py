@@ -21,7 +21,7 @@ from spark_jobs.wording import wording
 from spark_jobs.wording.human_numbers import byte_step, duration, rate, share, time_of_day
 from spark_jobs.wording.visible_text import shortened, visible
 from spark_jobs.wording.wording import REASONS, entity_name, in_words
-from tests.tables_builder import DAY, NOON_MS
+from tests.builders.tables_builder import DAY, NOON_MS
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(wording.__path__))
 

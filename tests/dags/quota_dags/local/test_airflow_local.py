@@ -23,7 +23,7 @@ from quota_dags.local.airflow_local import (
 from quota_dags.submit import STEPS, DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import DailyAuditSettings
-from tests.living_processes import living
+from tests.endurance.living_processes import living
 
 if TYPE_CHECKING:
     from tests.conftest import FakeSteps

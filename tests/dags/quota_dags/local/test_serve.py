@@ -27,9 +27,9 @@ from quota_dags.local.serve import (
 from quota_dags.process import session_members
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import ServeSettings
-from tests.airflow_server import AUDIT_URL, RECOMMEND_URL, AirflowServer, airflow_server
-from tests.living_processes import living
-from tests.tables_builder import DAY, row, scope_in, write_rows
+from tests.builders.airflow_server import AUDIT_URL, RECOMMEND_URL, AirflowServer, airflow_server
+from tests.builders.tables_builder import DAY, row, scope_in, write_rows
+from tests.endurance.living_processes import living
 
 if TYPE_CHECKING:
     from tests.conftest import FakeSteps

@@ -13,7 +13,7 @@ from spark_jobs.apply.changes.history import (
 )
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.tables import DEFAULT
-from tests.tables_builder import NOON_MS, row
+from tests.builders.tables_builder import NOON_MS, row
 
 
 def application(name: str, *outcomes: str, **columns: Any) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from spark_jobs.apply.kafka_admin.kafka_errors import FailureSentences
 from spark_jobs.apply.kafka_admin.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import KafkaAdminSettings
-from tests.living_processes import living
+from tests.endurance.living_processes import living
 from tests.oracle.jars import maven_jar
 
 pytestmark = pytest.mark.jvm

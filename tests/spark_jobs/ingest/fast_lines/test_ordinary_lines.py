@@ -19,7 +19,7 @@ from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.lines.line_time import LineClock
 from spark_jobs.ingest.lines.record_time import ReplicaWaits
 from spark_jobs.ingest.messages.message_definition import API_NAMES
-from tests.log_lines import log_line, message, text_line
+from tests.builders.log_lines import log_line, message, text_line
 from tests.spark_jobs.ingest.lines.both_readers import (
     CAPTURES,
     GOLDEN,

@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs.ingest.lines.api_fields import ApiFields, api_fields
 from spark_jobs.ingest.lines.request_line import decode_request_line
-from tests.log_lines import PRODUCE, message
+from tests.builders.log_lines import PRODUCE, message
 
 
 def fields_of(*args: Any, **kwargs: Any) -> ApiFields:

@@ -16,7 +16,7 @@ from spark_jobs.ingest.lines.chunk import (
     ParsedChunk,
     parse_chunk,
 )
-from tests.log_lines import PRODUCE, log_line, message, text_line
+from tests.builders.log_lines import PRODUCE, log_line, message, text_line
 
 OPTIONS = LogOptions(timezone="UTC", prefix=None, listener_brokers={"127.0.0.1:9092": 4})
 GOOD = log_line(message())

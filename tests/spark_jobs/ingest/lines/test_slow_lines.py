@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_request
-from tests.log_lines import log_line, message, text_line
+from tests.builders.log_lines import log_line, message, text_line
 
 READ = LoggedRequest
 TIMES = 20_000

@@ -8,7 +8,7 @@ from spark_jobs.ingest.lines.chunk import (
     LogOptions,
     parse_chunk,
 )
-from tests.log_lines import log_line, message, text_line
+from tests.builders.log_lines import log_line, message, text_line
 
 API_VERSIONS = "apiKey=API_VERSIONS, apiVersion=1, clientId=svc, correlationId=7"
 

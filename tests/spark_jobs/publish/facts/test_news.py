@@ -9,7 +9,7 @@ from spark_jobs.publish.facts.news import News, news_of
 from spark_jobs.publish.facts.news_text import news_subject, news_text, owner_text
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.settings import FollowSettings
-from tests.spark_jobs.report.followed_days import (
+from tests.builders.followed_days import (
     DAYS,
     KNOWN_FROM,
     KNOWN_UNTIL,
@@ -17,7 +17,7 @@ from tests.spark_jobs.report.followed_days import (
     SPREADS_ON,
     write_days,
 )
-from tests.tables_builder import row, scope_in, write_rows
+from tests.builders.tables_builder import row, scope_in, write_rows
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "report" / "news-of-ten-days.txt"
 

@@ -9,7 +9,7 @@ from spark_jobs.publish.facts.quality import (
     stages_of,
     total_lines,
 )
-from tests.tables_builder import row, scope_in, write_rows
+from tests.builders.tables_builder import row, scope_in, write_rows
 
 RULE = {
     "rule": "one_row_per_line",

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_jobs.publish.facts.quota_intervals import quota_timelines
-from tests.tables_builder import NOON_MS, row, scope_in, write_rows
+from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 SPAN = (NOON_MS, NOON_MS + 100_000)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from spark_jobs.publish.facts.sensor_history import POINTS_MAX, SensorHistory, sensor_histories
 from spark_jobs.warehouse.sensors import Sensor
-from tests.spark_jobs.report.day_builder import rates
-from tests.tables_builder import NOON_MS, Row, scope_in, write_rows
+from tests.builders.day_builder import rates
+from tests.builders.tables_builder import NOON_MS, Row, scope_in, write_rows
 
 ALICE = Sensor(1, "producer_byte_rate", "alice", "")
 

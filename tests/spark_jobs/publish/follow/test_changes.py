@@ -11,7 +11,7 @@ from spark_jobs.publish.follow.acknowledgement import Acknowledgement
 from spark_jobs.publish.follow.changes import Change, DayFindings, Status, changes_of
 from spark_jobs.publish.follow.problem import Level, Problem, WorseWhen, problems_of
 from spark_jobs.quota.sensor_key import SensorKey
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 FIRST = dt.date(2026, 11, 10)
 ALICE = SensorKey(1, "producer_byte_rate", "alice", "")

@@ -13,14 +13,14 @@ from spark_jobs.publish.page.first_page import (
     first_page,
 )
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.report.day_builder import (
+from tests.builders.day_builder import (
     busy_day,
     decision,
     empty_day,
     quiet_day,
     throttled,
 )
-from tests.tables_builder import row, write_rows
+from tests.builders.tables_builder import row, write_rows
 
 
 def page_of(scope: RunScope) -> FirstPage:

@@ -7,8 +7,8 @@ from spark_jobs.publish.facts.owner_facts import team_summaries
 from spark_jobs.publish.page.owner_pages import page_name
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.report.day_builder import HOSTILE, busy_day
-from tests.spark_jobs.report.page_elements import PageElements, outside_references
+from tests.builders.day_builder import HOSTILE, busy_day
+from tests.builders.page_elements import PageElements, outside_references
 
 OWNERS = """owners:
   - {match: alice, part: user, team: Orders, contact: "#orders"}

@@ -9,7 +9,7 @@ from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.page.page import render
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.spark_jobs.report.day_builder import (
+from tests.builders.day_builder import (
     HOSTILE,
     busy_day,
     decision,
@@ -17,8 +17,8 @@ from tests.spark_jobs.report.day_builder import (
     quiet_day,
     throttled,
 )
-from tests.spark_jobs.report.page_elements import PageElements, outside_references
-from tests.tables_builder import row, write_rows
+from tests.builders.page_elements import PageElements, outside_references
+from tests.builders.tables_builder import row, write_rows
 
 Day = Callable[[Path], RunScope]
 

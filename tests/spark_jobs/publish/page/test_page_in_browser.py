@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from spark_jobs.publish.publish import publish_report
-from tests.opened_page import SIZES, opened
-from tests.spark_jobs.report.day_builder import HOSTILE, busy_day, empty_day
+from tests.builders.day_builder import HOSTILE, busy_day, empty_day
+from tests.builders.opened_page import SIZES, opened
 
 pytestmark = pytest.mark.browser
 

@@ -8,7 +8,7 @@ import pytest
 from spark_jobs.publish.facts.sensor_history import SensorHistory
 from spark_jobs.publish.page.pictures import picture, time_ticks_s
 from spark_jobs.warehouse.sensors import Sensor
-from tests.tables_builder import NOON_MS
+from tests.builders.tables_builder import NOON_MS
 
 
 def history(seconds: int = 60, quota_type: str = "producer_byte_rate") -> SensorHistory:

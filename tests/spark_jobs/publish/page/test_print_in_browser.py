@@ -11,9 +11,9 @@ from pypdf import PdfReader
 
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.opened_page import opened
-from tests.spark_jobs.report.day_builder import HOSTILE, busy_day, empty_day, quiet_day
-from tests.tables_builder import row, write_rows
+from tests.builders.day_builder import HOSTILE, busy_day, empty_day, quiet_day
+from tests.builders.opened_page import opened
+from tests.builders.tables_builder import row, write_rows
 
 pytestmark = pytest.mark.browser
 FIRST_PAGE = (

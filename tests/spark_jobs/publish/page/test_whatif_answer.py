@@ -6,8 +6,8 @@ import pytest
 
 from spark_jobs.publish.page.whatif_answer import Answer, answer
 from spark_jobs.publish.page.whatif_figures import replays_of
+from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused, three_policies
-from tests.tables_builder import Row
 
 HARM = {"harmed_requests": 1, "harm_time_ms": 100}
 

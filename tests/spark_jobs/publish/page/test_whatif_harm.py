@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from spark_jobs.publish.page.whatif_figures import replays_of
 from spark_jobs.publish.page.whatif_harm import HarmTable, harm_in_words, harm_tables
+from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused
-from tests.tables_builder import Row
 
 
 def harm(rows: Sequence[Row], lines_max: int = 100) -> tuple[HarmTable, ...]:

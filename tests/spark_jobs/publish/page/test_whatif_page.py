@@ -14,6 +14,9 @@ from spark_jobs.publish.page.whatif_page import (
     render_whatif,
 )
 from spark_jobs.settings import ReportSettings
+from tests.builders.day_builder import HOSTILE
+from tests.builders.page_elements import PageElements, outside_references
+from tests.builders.tables_builder import DAY, Row, scope_in
 from tests.spark_jobs.publish.page.whatif_builder import (
     POLICIES,
     delayed,
@@ -22,9 +25,6 @@ from tests.spark_jobs.publish.page.whatif_builder import (
     refused,
     three_policies,
 )
-from tests.spark_jobs.report.day_builder import HOSTILE
-from tests.spark_jobs.report.page_elements import PageElements, outside_references
-from tests.tables_builder import DAY, Row, scope_in
 
 
 def busy_rows() -> list[Row]:

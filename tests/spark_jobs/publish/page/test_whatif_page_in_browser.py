@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import Browser
 
 from spark_jobs.publish.page.whatif_page import publish_whatif
-from tests.opened_page import SIZES, opened
+from tests.builders.day_builder import HOSTILE
+from tests.builders.opened_page import SIZES, opened
+from tests.builders.tables_builder import scope_in
 from tests.spark_jobs.publish.page.whatif_builder import POLICIES, three_policies
-from tests.spark_jobs.report.day_builder import HOSTILE
-from tests.tables_builder import scope_in
 
 pytestmark = pytest.mark.browser
 

@@ -7,9 +7,9 @@ import pytest
 
 from spark_jobs.publish.page.whatif_figures import replays_of
 from spark_jobs.publish.page.whatif_pictures import ClientPictures, client_pictures
+from tests.builders.page_elements import PageElements
+from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused, three_policies
-from tests.spark_jobs.report.page_elements import PageElements
-from tests.tables_builder import Row
 
 
 def drawn(rows: Sequence[Row], pictures_max: int = 10) -> ClientPictures:

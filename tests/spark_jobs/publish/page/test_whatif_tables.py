@@ -9,8 +9,8 @@ from spark_jobs.publish.page.whatif_tables import (
     clients_tables,
     totals_tables,
 )
+from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused, three_policies
-from tests.tables_builder import Row
 
 LABELS = ("now", "strict", "lossy")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.publish.page.whatif_page import WhatifFacts, WhatifPolicy
-from tests.tables_builder import DAY, Row, row
+from tests.builders.tables_builder import DAY, Row, row
 
 POLICIES = (
     WhatifPolicy("now", "broker_bandwidth", "Apache Kafka: producer_byte_rate", None),

@@ -17,7 +17,7 @@ from spark_jobs.replay.alignment.explanation import (
 )
 from spark_jobs.replay.alignment.placement import place
 from spark_jobs.replay.alignment.search import search
-from tests.synthetic_broker import (
+from tests.builders.synthetic_broker import (
     EPOCH_MS,
     NO_QUOTA,
     PROFILES,

@@ -27,7 +27,7 @@ from spark_jobs.replay.alignment.beam import (
     unlikely_cost,
 )
 from spark_jobs.replay.alignment.events import EventArrays, Samples, Window
-from tests.synthetic_broker import log_of
+from tests.builders.synthetic_broker import log_of
 
 WINDOW = Window(samples=3, window_ms=100, keeps_overlapping=False)
 FIRST, SECOND = 0, 1

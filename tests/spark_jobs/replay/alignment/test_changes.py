@@ -9,7 +9,15 @@ import pytest
 
 from spark_jobs.replay.alignment.changes import LATER_MS, NO_SENSOR, ClientRequests, locate_changes
 from spark_jobs.replay.alignment.events import Events, Int64s, Window
-from tests.synthetic_broker import EPOCH_MS, PROFILES, Log, Traffic, log_of, logged, with_throttles
+from tests.builders.synthetic_broker import (
+    EPOCH_MS,
+    PROFILES,
+    Log,
+    Traffic,
+    log_of,
+    logged,
+    with_throttles,
+)
 
 NOT_BOUND = math.nan
 SAMPLES, WINDOW_MS = 6, 500

@@ -15,7 +15,7 @@ from spark_jobs.replay.alignment.explanation import (
     NOT_ASKED,
     UNEXPLAINED,
 )
-from tests.synthetic_broker import (
+from tests.builders.synthetic_broker import (
     EPOCH_MS,
     NO_QUOTA,
     PROFILES,

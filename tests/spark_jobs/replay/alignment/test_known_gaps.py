@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED
-from tests.synthetic_broker import Traffic, audited, log_of, logged
+from tests.builders.synthetic_broker import Traffic, audited, log_of, logged
 
 WINDOW = Window(samples=5, window_ms=200, keeps_overlapping=True)
 TWO_PURGES = Traffic(

@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.replay.alignment.events import Int64s
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
-from tests.synthetic_broker import (
+from tests.builders.synthetic_broker import (
     PROFILES,
     Log,
     Traffic,

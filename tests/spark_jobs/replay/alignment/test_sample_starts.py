@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import EVENT, EXPLAINED, PARENT, STARTS_SAMPLE
 from spark_jobs.replay.alignment.search import LOOK_AHEAD
-from tests.synthetic_broker import (
+from tests.builders.synthetic_broker import (
     EPOCH_MS,
     Audited,
     Log,

@@ -13,7 +13,7 @@ from spark_jobs.replay.alignment.window import (
     align_window,
     has_run_of_unexplained,
 )
-from tests.synthetic_broker import (
+from tests.builders.synthetic_broker import (
     PROFILES,
     Log,
     Traffic,

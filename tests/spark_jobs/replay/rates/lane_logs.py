@@ -22,9 +22,9 @@ from spark_jobs.replay.sensors.sensor_replay import (
     SensorKey,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
 from tests.spark_jobs.replay.sensors.amount_rows import amount
-from tests.tables_builder import NOON_MS
 
 RULES = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
 WINDOW = Window(11, 1000, True)

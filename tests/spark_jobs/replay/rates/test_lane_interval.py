@@ -12,6 +12,7 @@ from spark_jobs.replay.rates.lane_settling import Settling
 from spark_jobs.replay.rates.lane_tables import decisions, states
 from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
 from spark_jobs.warehouse.interval import Interval
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.lane_logs import (
     FETCHES,
     PRODUCES,
@@ -25,7 +26,6 @@ from tests.spark_jobs.replay.rates.lane_logs import (
     throttled_log,
 )
 from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
-from tests.tables_builder import NOON_MS
 
 LONG_MS = 10 * 86_400_000
 LATE_MAX_MS = 4_000

@@ -25,6 +25,7 @@ from spark_jobs.replay.sensors.sensor_replay import (
     CarriedState,
 )
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.lane_logs import (
     FETCHES,
     PRODUCES,
@@ -39,7 +40,6 @@ from tests.spark_jobs.replay.rates.lane_logs import (
     throttled_log,
 )
 from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
-from tests.tables_builder import NOON_MS
 
 
 def ended(lane: RateLane) -> pa.Table:

@@ -13,8 +13,8 @@ from spark_jobs.replay.rates.lane_rows import NOT_STAMPED, LaneRows
 from spark_jobs.replay.rates.request_lanes import API_KEYS, RequestLanes
 from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
 from spark_jobs.resolve.broker_log import BrokerLog
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
-from tests.tables_builder import NOON_MS
 
 PRODUCER, CONSUMER = API_KEYS
 FETCH = {"api_key": 1, "api_name": "FETCH", "response_bytes": 5_000}

@@ -13,7 +13,7 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.sensors.aligned_rows import OpenSensor
 from spark_jobs.replay.sensors.amounts import AMOUNTS
-from tests.tables_builder import NOON_MS
+from tests.builders.tables_builder import NOON_MS
 
 
 def nothing_recorded(

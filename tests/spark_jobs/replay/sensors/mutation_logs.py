@@ -19,8 +19,8 @@ from spark_jobs.quota.partition_inventory import (
 from spark_jobs.quota.token_bucket import TokenBucket
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, resolutions
-from tests.tables_builder import NOON_MS
 
 Row = dict[str, Any]
 VERSIONS = {CREATE_TOPICS: (5, 6), CREATE_PARTITIONS: (2, 3), DELETE_TOPICS: (4, 5)}

@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.warehouse.tables import REQUESTS
-from tests.tables_builder import NOON_MS, row
+from tests.builders.tables_builder import NOON_MS, row
 
 
 def requests(*rows: dict[str, Any]) -> pa.RecordBatch:

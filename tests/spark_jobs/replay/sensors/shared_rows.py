@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED, BrokerRules
 from spark_jobs.replay.sensors.shared_throttles import SHARED
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 RULES = {
     1: BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000),

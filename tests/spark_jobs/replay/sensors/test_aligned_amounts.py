@@ -28,8 +28,8 @@ from spark_jobs.replay.sensors.sensor_replay import (
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.warehouse.tables import QUOTA_STATE, QUOTA_TYPES
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of, cut, rows_of
-from tests.tables_builder import NOON_MS
 
 _, _, *GATHERED = QUOTA_TYPES
 REQUEST, MUTATION = GATHERED

@@ -8,8 +8,8 @@ import pytest
 
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.replay.sensors.amounts import expand_request_times
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
-from tests.tables_builder import NOON_MS
 
 REQUEST = {"quota_type": "request_percentage"}
 

@@ -12,8 +12,8 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex
 from spark_jobs.warehouse.tables import LOG_GAPS
+from tests.builders.tables_builder import NOON_MS, row
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
-from tests.tables_builder import NOON_MS, row
 
 FETCH = {"api_key": 1, "api_name": "FETCH", "response_bytes": 5_000}
 COUNTED = {

@@ -34,10 +34,10 @@ from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.warehouse.interval import Interval
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.mutation_logs import LATE_MAX_MS, Row, logs, quotas
 from tests.spark_jobs.replay.sensors.request_rows import requests
 from tests.spark_jobs.replay.sensors.test_mutations import mutation
-from tests.tables_builder import NOON_MS
 
 LONG_MS = 10 * 86_400_000
 RULES = dict.fromkeys((1, 2, 3), BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.replay.sensors.mutation_lines import TWIN_APART_MAX_MS, decided_lines
-from tests.tables_builder import NOON_MS
+from tests.builders.tables_builder import NOON_MS
 
 NOT_CONTROLLER = 41
 

@@ -16,6 +16,7 @@ from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.sensors import request_intervals
 from spark_jobs.replay.sensors.amounts import AMOUNTS
 from spark_jobs.replay.sensors.request_intervals import SETTLE_MS, RequestIntervals
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.amount_rows import (
     batch_of,
     cut,
@@ -34,7 +35,6 @@ from tests.spark_jobs.replay.sensors.request_logs import (
     request,
     rows_logged,
 )
-from tests.tables_builder import NOON_MS
 
 
 @given(

@@ -23,8 +23,8 @@ from spark_jobs.replay.sensors.sensor_replay import (
     replay_sensors,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.amount_rows import amount as plain_amount
-from tests.tables_builder import NOON_MS
 
 RULES = {
     broker: BrokerRules(profile, samples=11, window_ms=1000, controller_samples=11,

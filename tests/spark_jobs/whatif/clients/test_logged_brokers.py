@@ -3,7 +3,7 @@ from __future__ import annotations
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.whatif.clients.logged_brokers import broker_config, config_of_all
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 OLD = row("brokers", broker_id=1, version="3.2.0", samples=5, window_ms=2_000)
 NEW = row("brokers", broker_id=2, version="4.1.0", samples=5, window_ms=1_000)

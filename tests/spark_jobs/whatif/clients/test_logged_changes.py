@@ -14,7 +14,7 @@ from spark_jobs.whatif.policies.change import (
     QuotaChanged,
     TopicAdded,
 )
-from tests.tables_builder import row
+from tests.builders.tables_builder import row
 
 
 def interval(from_ms: int, until_ms: int | None, bound: float, **others: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from spark_jobs.whatif.clients.logged_connections import (
     logged_connections,
     logged_request,
 )
-from tests.tables_builder import NOON_MS, row
+from tests.builders.tables_builder import NOON_MS, row
 
 
 def line(source_line: int = 1, **others: Any) -> dict[str, Any]:

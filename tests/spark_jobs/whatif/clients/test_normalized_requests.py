@@ -16,7 +16,7 @@ from spark_jobs.whatif.clients.normalized_requests import (
     normalized_requests,
 )
 from spark_jobs.whatif.policies.request import TopicPart
-from tests.tables_builder import NOON_MS, row
+from tests.builders.tables_builder import NOON_MS, row
 
 
 def mutation(topic: str, partitions: int | None, error_code: int | None = 0) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark_jobs.publish.follow.problem import problems_of
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import DAY, Row, row, write_rows
+from tests.builders.tables_builder import DAY, Row, row, write_rows
 
 CLUSTER = "prod"
 DAYS = 10

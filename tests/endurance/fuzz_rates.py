@@ -1,4 +1,4 @@
-"""A fuzzer of the replay of rates: ``python -m tests.fuzz_rates ROWS [--seed N]``.
+"""A fuzzer of the replay of rates: ``python -m tests.endurance.fuzz_rates ROWS [--seed N]``.
 
 Replays random streams on random sensors, cut anywhere, beside the literal rule. Every column and
 every state must have the same bits. Ends with 1 where one has not, and says of which seed.
@@ -49,7 +49,7 @@ def main() -> int:
     for seed in range(asked.seed, asked.seed + streams):
         found = wrong(seed, STREAM_ROWS)
         if found:
-            again = f"python -m tests.fuzz_rates {STREAM_ROWS} --seed {seed}"
+            again = f"python -m tests.endurance.fuzz_rates {STREAM_ROWS} --seed {seed}"
             print(f"seed {seed} differs in {'; '.join(found)}. Again: {again}")
             return 1
     print(f"{streams * STREAM_ROWS:,} rows in {streams:,} streams: no bit differs")

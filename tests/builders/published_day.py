@@ -20,9 +20,9 @@ from spark_jobs.publish.facts.quality import STAGES, CheckedTable, Rule, StageQu
 from spark_jobs.publish.page.whatif_page import publish_whatif
 from spark_jobs.publish.publish_report import publish_run
 from spark_jobs.warehouse.warehouse import RunScope
+from tests.builders.tables_builder import DAY, NOON_MS, Row, row, write_day, write_rows
 from tests.spark_jobs.publish.page.whatif_builder import POLICIES, three_policies
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
-from tests.tables_builder import DAY, NOON_MS, Row, row, write_day, write_rows
 
 CLUSTER = "east"
 BOUND = 50_000.0

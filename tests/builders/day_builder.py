@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.tables_builder import NOON_MS, Row, row, scope_in, write_day, write_rows
+from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_day, write_rows
 
 HOSTILE = '<script>alert("x")</script>\u202e&{{ 7*7 }}'
 SECOND_MS = 1000

@@ -1,4 +1,4 @@
-"""Faults at random moments of an audit: ``python -m tests.fault_runs TRIES [FAULT …] [--seed N]``.
+"""Faults at random moments of an audit: ``python -m tests.endurance.fault_runs TRIES [FAULT …] [--seed N]``.
 
 A warehouse holds the published audit of a log. Then the log grows, and an audit of all of it meets
 a fault. What readers see must be the one audit or the other, whole; and an audit afterwards must
@@ -21,8 +21,8 @@ from random import Random
 from rich.console import Console
 from rich.table import Table
 
-from tests import faulty_processes as faults
-from tests.fault_world import World, audited_rows
+from tests.endurance import faulty_processes as faults
+from tests.endurance.fault_world import World, audited_rows
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import gzip
 import re
 from pathlib import Path
 
-CAPTURE = Path(__file__).parents[2] / "golden" / "captures" / "kafka-3.7.2"
+CAPTURE = Path(__file__).parents[1] / "golden" / "captures" / "kafka-3.7.2"
 STAMP = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\]")
 
 

@@ -1,6 +1,6 @@
-"""A fuzzer of log files: ``python -m tests.fuzz_lines LINES [--seed N]``.
+"""A fuzzer of log files: ``python -m tests.endurance.fuzz_lines LINES [--seed N]``.
 
-Bends real lines in the ways of :mod:`tests.line_mutations`, writes them as plain, gzip and zstd
+Bends real lines in the ways of :mod:`tests.builders.line_mutations`, writes them as plain, gzip and zstd
 files and reads these as an ingest does. Nothing may raise, every line must be accounted for, and
 the process must not grow with the number of lines. Ends with 1 where one of it does not hold, and
 prints the line and how to get it again.
@@ -29,7 +29,7 @@ from spark_jobs.ingest.archive import LogFile
 from spark_jobs.ingest.file_report import FileReport
 from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
-from tests.line_mutations import Bent, bent_lines, real_lines
+from tests.builders.line_mutations import Bent, bent_lines, real_lines
 
 LINES_PER_FILE = 20_000
 FORMS = ("", ".gz", ".zst")
@@ -153,7 +153,9 @@ def peak_mb() -> float:
 
 def main() -> None:
     """Fuzz as the command line says, in ten parts, and print what was found."""
-    parser = argparse.ArgumentParser(description=__doc__, prog="python -m tests.fuzz_lines")
+    parser = argparse.ArgumentParser(
+        description=__doc__, prog="python -m tests.endurance.fuzz_lines"
+    )
     parser.add_argument("lines", type=int, help="how many bent lines to read")
     parser.add_argument("--seed", type=int, default=1, help="equal seeds, equal lines [default: 1]")
     asked = parser.parse_args()

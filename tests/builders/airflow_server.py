@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import httpx
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 AUDIT_URL = "/api/v2/dags/quota_audit_daily"
 RECOMMEND_URL = "/api/v2/dags/quota_recommend"
 _ENDED_BADLY = ("failed", "upstream_failed", "skipped")

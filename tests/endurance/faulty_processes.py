@@ -20,7 +20,7 @@ from random import Random
 import psutil
 
 from spark_jobs.warehouse.warehouse import RunScope
-from tests.fault_world import Rows, World, audited_rows
+from tests.endurance.fault_world import Rows, World, audited_rows
 
 STAMP = re.compile(rb"^\[([^\]]+),(\d{3})\]")
 STEPS = ("ingest", "resolve", "replay", "judge", "recommend", "publish")
@@ -70,7 +70,7 @@ def _killed_later(world: World, random: Random, which: Callable[[psutil.Process]
 
 def driver_killed(world: World, random: Random) -> Met:
     """Kill the process that leads the audit."""
-    return _killed_later(world, random, lambda p: "tests.small_audit" in p.cmdline())
+    return _killed_later(world, random, lambda p: "tests.builders.small_audit" in p.cmdline())
 
 
 def worker_killed(world: World, random: Random) -> Met:

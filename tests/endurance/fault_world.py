@@ -1,4 +1,4 @@
-"""The archive and the warehouse that :mod:`tests.fault_runs` harms."""
+"""The archive and the warehouse that :mod:`tests.endurance.fault_runs` harms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests" / "golden" / "captures" / "kafka-3.7.2"
 # What a run wrote when, and nothing of the log.
 _OF_THE_RUN = {"files": ["modified_ns"]}
@@ -100,7 +100,12 @@ class World:
 
         What it says goes to a file, or to ``said``.
         """
-        audit = ["tests.small_audit", str(self.archive), str(self.warehouse), *["--due"] * due]
+        audit = [
+            "tests.builders.small_audit",
+            str(self.archive),
+            str(self.warehouse),
+            *["--due"] * due,
+        ]
         told = (self.folder / "said").open("w+")
         return subprocess.Popen(
             [sys.executable, "-m", *(["spark_jobs.cli", *command] if command else audit)],
