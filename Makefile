@@ -86,7 +86,7 @@ bench: setup-dev ## ratios beside the JVM's Rate, C, Polars, applyInPandas, from
 	.venv/bin/python benchmarks/run.py
 
 gallery: setup ## write docs/gallery: the design documents' own arguments, replayed
-	.venv/bin/python -m spark_jobs.gallery docs/gallery
+	.venv/bin/python -m docs.generate.gallery docs/gallery
 
 reference: setup ## write docs/reference: commands and settings, from the sources
 	.venv/bin/python -m docs.generate

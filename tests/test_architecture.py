@@ -38,9 +38,9 @@ def is_within(module: str, package: str) -> bool:
 
 def test_the_search_for_record_times_needs_numpy_and_numba_only() -> None:
     fits = sys.stdlib_module_names | {"numpy", "numba"}
-    for path in sources("spark_jobs/align"):
+    for path in sources("spark_jobs/replay/alignment"):
         for module in sorted(imports(path)):
-            known = is_within(module, "spark_jobs.align") or module.split(".")[0] in fits
+            known = is_within(module, "spark_jobs.replay.alignment") or module.split(".")[0] in fits
             assert known, f"{path.relative_to(ROOT)} imports {module}"
 
 

@@ -124,7 +124,7 @@ def _read(stored: StoredTable, columns: list[str]) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         raise CheckBrokenError(
             f"The checks of {stored.table} are broken: a column has another type than the "
-            f"contract's ({error}). Write {stored.folder} again with spark_jobs.warehouse.tables' schema."
+            f"contract's ({error}). Write {stored.folder} again with its schema."
         ) from error
 
 

@@ -9,8 +9,10 @@ from hashlib import blake2b
 from importlib.resources import files
 from typing import Any
 
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+
 from quota_pages.addresses import Addresses, entity_id
-from spark_jobs.publish.page.page_template import page_template
+from spark_jobs.publish.page.page_template import page_environment
 
 STATIC = {
     "pages.css": "text/css",
@@ -38,10 +40,11 @@ class Place:
 
 
 def render(template: str, place: Place, **facts: Any) -> str:
-    """Return a page of ``pages/templates``."""
-    made = page_template(template)
-    return made.render(
-        place=place, to=place.to, entity_id=entity_id, version=static_version, **facts
+    """Return a page of ``quota_pages/templates``."""
+    return (
+        _environment()
+        .get_template(template)
+        .render(place=place, to=place.to, entity_id=entity_id, version=static_version, **facts)
     )
 
 
@@ -51,8 +54,17 @@ def static_file(name: str) -> bytes | None:
 
 
 @cache
+def _environment() -> Environment:
+    report = page_environment()
+    own = PackageLoader("quota_pages")
+    return report.overlay(
+        loader=ChoiceLoader([loader for loader in (own, report.loader) if loader])
+    )
+
+
+@cache
 def _read(name: str) -> bytes:
-    return (files("spark_jobs") / "pages" / "static" / name).read_bytes()
+    return (files("quota_pages") / "static" / name).read_bytes()
 
 
 @cache

@@ -1,6 +1,6 @@
 """An audit as ``quota-audit run`` does it, but for validation, which writes no table.
 
-``python -m tests.builders.small_audit ARCHIVE WAREHOUSE [--due]``: what :mod:`tests.endurance.fault_runs` harms.
+``python -m tests.builders.small_audit ARCHIVE WAREHOUSE [--due]``: what ``fault_runs`` harms.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 import tomllib
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 def make_zip(path: Path) -> Path:
     """Write the modules and the data that pyproject.toml names to ``path`` and return it."""
     with ZipFile(path, "w") as packed:
-        for file in sorted(set(_files())):
-            packed.write(file, file.relative_to(ROOT))
+        for folder, file in sorted(set(_files())):
+            packed.write(file, file.relative_to(ROOT / folder))
     return path
 
 
@@ -32,7 +33,7 @@ def lend_kernels(package: Path, root: Path) -> None:
     """
     digest = hashlib.sha256(package.read_bytes()).hexdigest()
     target = root / f"quota-audit-{digest[:16]}"
-    for file in ROOT.glob("spark_jobs/*/__pycache__/*.nb[ic]"):
+    for file in ROOT.glob("spark_jobs/**/__pycache__/*.nb[ic]"):
         if file.name.startswith(NOT_LENT):
             continue
         folder = target / file.parents[1].relative_to(ROOT)
@@ -40,13 +41,15 @@ def lend_kernels(package: Path, root: Path) -> None:
         shutil.copy(file, folder)
 
 
-def _files() -> Iterator[Path]:
+def _files() -> Iterator[tuple[str, Path]]:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    for pattern in wanted["packages"]["find"]["include"]:
-        for package in ROOT.glob(f"{pattern}/__init__.py"):
-            yield from package.parent.glob("*.py")
-            for part in package.parent.rglob("*/__init__.py"):
-                yield from part.parent.glob("*.py")
+    find = wanted["packages"]["find"]
+    for folder, pattern in itertools.product(find["where"], find["include"]):
+        for package in (ROOT / folder).glob(f"{pattern}/__init__.py"):
+            for part in package.parent.rglob("__init__.py"):
+                yield from ((folder, file) for file in part.parent.glob("*.py"))
     for package, patterns in wanted["package-data"].items():
+        (folder,) = (name for name in find["where"] if (ROOT / name / package).is_dir())
         for pattern in patterns:
-            yield from (f for f in (ROOT / package).glob(pattern) if f.is_file())
+            found = (ROOT / folder / package).glob(pattern)
+            yield from ((folder, file) for file in found if file.is_file())

@@ -1,4 +1,6 @@
-"""Faults at random moments of an audit: ``python -m tests.endurance.fault_runs TRIES [FAULT …] [--seed N]``.
+"""Faults at random moments of an audit.
+
+``python -m tests.endurance.fault_runs TRIES [FAULT …] [--seed N]``
 
 A warehouse holds the published audit of a log. Then the log grows, and an audit of all of it meets
 a fault. What readers see must be the one audit or the other, whole; and an audit afterwards must

@@ -1,6 +1,6 @@
 """A fuzzer of log files: ``python -m tests.endurance.fuzz_lines LINES [--seed N]``.
 
-Bends real lines in the ways of :mod:`tests.builders.line_mutations`, writes them as plain, gzip and zstd
+Bends real lines in the ways of ``line_mutations``, writes them as plain, gzip and zstd
 files and reads these as an ingest does. Nothing may raise, every line must be accounted for, and
 the process must not grow with the number of lines. Ends with 1 where one of it does not hold, and
 prints the line and how to get it again.

@@ -1,4 +1,4 @@
-"""What tests/spark_jobs/warehouse/test_table_versions.py says of folders holds of keys of a bucket."""
+"""What warehouse/test_table_versions.py says of folders holds of keys of a bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m spark_jobs.gallery docs/gallery`` writes the gallery."""
+"""``python -m docs.generate.gallery docs/gallery`` writes the gallery."""
 
 from __future__ import annotations
 

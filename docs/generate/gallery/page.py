@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def seconds(time_ms: float) -> str:
 def _environment() -> Environment:
     # The pages are Markdown of the project's own numbers: nothing in them is to be escaped.
     environment = Environment(
-        loader=PackageLoader("spark_jobs.gallery"),
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=False,
         undefined=StrictUndefined,
         trim_blocks=True,

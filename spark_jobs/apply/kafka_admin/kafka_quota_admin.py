@@ -73,7 +73,7 @@ def kafka_quota_admin(
 
 
 class KafkaQuotaAdmin:
-    """A :class:`spark_jobs.apply.changes.quota_admin.QuotaAdmin`; made by :func:`kafka_quota_admin`."""
+    """A :class:`QuotaAdmin`; made by :func:`kafka_quota_admin`."""
 
     def __init__(self, jvm: Any, admin: Any, sentences: FailureSentences, wait_ms: int) -> None:
         self._jvm = jvm

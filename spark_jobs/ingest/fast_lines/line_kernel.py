@@ -1,6 +1,6 @@
 """Reads the ordinary JSON lines of a block in one compiled pass; leaves every other line alone.
 
-The tables (:mod:`spark_jobs.ingest.fast_lines.line_tables`) say which fields a line and its messages
+The tables (:mod:`line_tables`) say which fields a line and its messages
 have, in Kafka's order. What is not exactly that (blanks, escapes, other fields or another order,
 numbers of another form, a stamp of another layout) is a line for the reference reader. What is
 read here the reference would have read the same way.

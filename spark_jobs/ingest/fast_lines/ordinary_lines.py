@@ -1,6 +1,6 @@
 """The ordinary lines of a block, read in one pass, as Arrow columns of ``tables.REQUESTS``.
 
-Ordinary is what :mod:`spark_jobs.ingest.fast_lines.line_kernel` reads, at a minute that clocks showed
+Ordinary is what :mod:`line_kernel` reads, at a minute that clocks showed
 once, of a broker that is known. The rest is left to the reader of single lines, in between.
 """
 

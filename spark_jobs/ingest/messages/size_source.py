@@ -1,7 +1,7 @@
 """Generates, per message and version, the Python function that adds up its bytes on the wire.
 
 Kafka: ``MessageDataGenerator.generateClassMessageSize``. The generated function takes the decoded
-message (:mod:`spark_jobs.ingest.messages.message_struct`) and walks it once; everything whose size is
+message (:mod:`message_struct`) and walks it once; everything whose size is
 the same in every message is one constant.
 """
 

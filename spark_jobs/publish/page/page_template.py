@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from spark_jobs.publish.facts.change_words import shown
 from spark_jobs.wording import human_numbers as numbers
@@ -14,16 +14,15 @@ from spark_jobs.wording.visible_text import shortened, visible
 
 
 def page_template(name: str) -> Template:
-    """Return the template ``name`` of ``report/templates`` or ``pages/templates``."""
-    return _environment().get_template(name)
+    """Return the template ``name`` of ``publish/page/templates``."""
+    return page_environment().get_template(name)
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Return the templates of reports, with the filters and words that every page has."""
     environment = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("spark_jobs", f"{room}/templates") for room in ("report", "pages")]
-        ),
+        loader=PackageLoader("spark_jobs.publish.page"),
         # Client ids, users and log lines are text of strangers: nothing is HTML unless marked.
         autoescape=True,
         undefined=StrictUndefined,

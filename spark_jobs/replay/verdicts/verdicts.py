@@ -2,7 +2,7 @@
 
 The record time of a request is known to an interval only, and a sample starts at the event that
 opened it. Where the throttles before and after a request are explained by one choice of record
-times (``spark_jobs.align``), the state of the sensor is proven, and a throttle that still differs
+times (``alignment``), the state of the sensor is proven, and a throttle that still differs
 is wrong. Elsewhere it may differ by as much as the sample boundaries can move, and such a
 difference accuses nobody: it is ``indeterminate`` with reason ``sample_timing``.
 """

@@ -2,7 +2,7 @@
 
 Each connection's next request is sent its own think time after the one before it is answered and
 every throttle is over; think times and what a connection has in flight are those of the log
-(:mod:`spark_jobs.whatif.clients.client_log`), and every request is served in its logged time. A producer's
+(:mod:`client_log`), and every request is served in its logged time. A producer's
 buffer fills while it waits (:mod:`spark_jobs.whatif.clients.client_batch`).
 
 Decided here:

@@ -32,7 +32,7 @@ def logged_connections(
     """Return each client connection's requests in the order of their arrival.
 
     ``rows`` have CONNECTION_COLUMNS and come in the order of their times; see
-    :func:`spark_jobs.whatif.clients.normalized_requests.normalized_requests`. Replicas, controllers and
+    :func:`normalized_requests`. Replicas, controllers and
     requests that a broker forwarded are no clients, and left out.
     """
     lines = defaultdict[str, list[tuple[tuple[int, str, int], LoggedRequest]]](list)

@@ -2,7 +2,7 @@
 
 A log has what was sent. A client that never caught up with what it wanted has either finished a
 job of so many bytes late, or was kept from sending the rest: no log tells which. Here it wanted its
-pace (:mod:`spark_jobs.whatif.clients.client_pace`) as long as it was held back, in requests as large as its
+pace (:mod:`client_pace`) as long as it was held back, in requests as large as its
 largest. A client that did catch up has sent everything that it wanted, and is left as it is. When
 the log has the last of a connection, the client is gone: what is added is not sent later than that.
 """

@@ -1,6 +1,6 @@
 """The thresholds of bytes in: a broker's total, topics' own, and the shares of all other topics.
 
-Source: "Broker side quota (V1)", Low level design 1; :mod:`spark_jobs.whatif.policies.broker_side_v1` lists
+Source: "Broker side quota (V1)", Low level design 1; :mod:`broker_side_v1` lists
 what is decided where it is silent.
 """
 

@@ -1,6 +1,6 @@
 """Which sensor a client is recorded on, and its bound, as the changes of quotas come in.
 
-The precedence is the audit's own (:mod:`spark_jobs.resolve.timeline.default_quota_callback`); here it
+The precedence is the audit's own (:mod:`default_quota_callback`); here it
 follows the changes one by one instead of looking back over a day.
 """
 

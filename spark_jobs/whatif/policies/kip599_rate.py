@@ -2,7 +2,7 @@
 
 A topic is admitted iff R <= Q; else THROTTLING_QUOTA_EXCEEDED with (R - Q) / Q x S x W. R is what
 was admitted over S samples of W, by the document's arithmetic: always divided by S x W, the sample
-of the moment included (:mod:`spark_jobs.whatif.policies.grid_rate`; a broker's ``Rate`` counts otherwise).
+of the moment included (:mod:`grid_rate`; a broker's ``Rate`` counts otherwise).
 A burst leaves the rate all at once, S x W after it: the throttle that was computed is too short.
 
 Decided where the document is silent:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs import wording
+from spark_jobs import wording as room
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.read_logs import UNREADABLE_FILE
 from spark_jobs.publish.facts.evidence import evidence_items
@@ -23,12 +23,12 @@ from spark_jobs.wording.visible_text import shortened, visible
 from spark_jobs.wording.wording import REASONS, entity_name, in_words
 from tests.builders.tables_builder import DAY, NOON_MS
 
-MODULES = sorted(module.name for module in pkgutil.iter_modules(wording.__path__))
+MODULES = sorted(module.name for module in pkgutil.iter_modules(room.__path__))
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_in_the_docstrings_hold(name: str) -> None:
-    module = importlib.import_module(f"{wording.__name__}.{name}")
+    module = importlib.import_module(f"{room.__name__}.{name}")
     failed, tried = doctest.testmod(module)
     assert failed == 0, f"{failed} of {tried} examples of {name} fail"
 

@@ -1,7 +1,7 @@
 """Lines that real brokers of several versions wrote, and the rows they are read as.
 
-``python -m tests.spark_jobs.ingest.lines.test_golden_lines`` writes the expected rows anew; read the
-difference before it is committed.
+``python -m tests.spark_jobs.ingest.lines.test_golden_lines`` writes the expected rows anew;
+read the difference before it is committed.
 """
 
 from __future__ import annotations
