@@ -8,7 +8,11 @@ import numpy as np
 
 
 def repeated(value: object, n: int) -> np.ndarray:
-    """Return ``value`` n times, as a read-only array that takes no memory."""
+    """Return ``value`` n times, as a read-only array that takes no memory.
+
+    >>> repeated(7, 3).tolist(), repeated(7, 3).strides
+    ([7, 7, 7], (0,))
+    """
     return np.broadcast_to(np.asarray(value), n)
 
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SensorKey:
-    """A sensor as the broker keeps it."""
+    """A sensor as the broker keeps it.
+
+    >>> SensorKey(1, "producer_byte_rate", "alice", "").quota_user
+    'alice'
+    """
 
     broker_id: int
     quota_type: str

@@ -83,7 +83,7 @@ class Driver:
     def submit(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command by ``spark-submit``, with the zip and without the sources."""
         entry = self.folder / "quota_audit.py"
-        entry.write_bytes((ROOT / "spark_jobs" / "cli.py").read_bytes())
+        entry.write_bytes((ROOT / "spark_jobs" / "cli" / "__main__.py").read_bytes())
         command = [
             SPARK_HOME / "bin" / "spark-submit", "--master", self.cluster.master,
             "--py-files", self.package, entry, *arguments,

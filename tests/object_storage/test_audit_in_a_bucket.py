@@ -115,7 +115,7 @@ def audited(
         package = make_zip(folder / "spark_jobs.zip")
         lend_kernels(package, folder / "kernels")
         entry = folder / "quota_audit.py"
-        entry.write_bytes((ROOT / "spark_jobs" / "cli.py").read_bytes())
+        entry.write_bytes((ROOT / "spark_jobs" / "cli" / "__main__.py").read_bytes())
         environment = plain_environment(
             **own,
             PYSPARK_PYTHON=python_without_package(folder / "python"),

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.errors import AuditFailedError
+from spark_jobs.warehouse import local_table, table_versions
 from spark_jobs.warehouse.arrow_places import on_arrow
 from spark_jobs.warehouse.day_runs import draft_of
 from spark_jobs.warehouse.object_storage import S3Files
@@ -27,13 +28,7 @@ from spark_jobs.warehouse.table_versions import (
     put_table,
 )
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import (
-    RunScope,
-    days_of,
-    local_table,
-    read_table,
-    table_versions,
-)
+from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 from tests.builders.tables_builder import row
 from tests.spark_jobs.warehouse.test_table_versions import (
     MONDAY,

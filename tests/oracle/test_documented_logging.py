@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_jobs.cli.app import app as cli
+from spark_jobs.cli import app as cli
 from tests.docs.pages import ROOT, Block, blocks
 from tests.oracle.broker_logs import BrokerLogs, as_archive, broker_logs
 

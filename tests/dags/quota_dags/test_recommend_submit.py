@@ -24,7 +24,7 @@ from quota_dags.recommend_submit import (
 from quota_dags.submitted_step import StepCrashedError
 from spark_jobs.apply.changes.change_key import change_key, parse_selection
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.cli.app import app as cli
+from spark_jobs.cli import app as cli
 
 DAY = "2026-11-20"
 FORM: dict[str, Any] = {

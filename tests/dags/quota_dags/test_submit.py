@@ -18,7 +18,7 @@ from quota_dags.submit import (
     step_command,
 )
 from quota_dags.submitted_step import StepCrashedError, default_launcher
-from spark_jobs.cli.app import app as cli
+from spark_jobs.cli import app as cli
 
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "Europe/Berlin", "4.1.0")
 SCOPE = ["--warehouse", "/wh", "--cluster", "east", "--day", "2026-11-20"]

@@ -20,7 +20,7 @@ from quota_dags.whatif_submit import (
     whatif_command,
     whatif_of_run,
 )
-from spark_jobs.cli.app import app as cli
+from spark_jobs.cli import app as cli
 
 RUN_ID = "manual__2026-11-21T09:00:00.5+00:00"
 SCENARIO = '[[policy]]\nname = "kip13"\nlabel = "größer"\r\n'

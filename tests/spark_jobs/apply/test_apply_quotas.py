@@ -17,7 +17,7 @@ import pytest
 from spark_jobs.apply import change_quotas
 from spark_jobs.apply.applied_changes import read_applications
 from spark_jobs.apply.changes.quota_admin import ACCEPTED, QuotaKey
-from spark_jobs.cli.app import app as cli
+from spark_jobs.cli import app as cli
 from spark_jobs.settings import KafkaAdminSettings
 from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import row, scope_in, write_rows

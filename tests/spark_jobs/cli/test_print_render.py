@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from spark_jobs.apply.changes.quota_set import QuotaValue
-from spark_jobs.cli.app import app as cli
+from spark_jobs.cli import app as cli
 from spark_jobs.recommend.configured_values import values_in_cluster
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.warehouse.warehouse import RunScope

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from spark_jobs.audit.validate_tables import validate_stage
-from spark_jobs.cli.app import app, print_whatif
+from spark_jobs.cli import print_whatif
+from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
