@@ -110,9 +110,8 @@ class FakeSteps:
 @pytest.fixture(scope="session")
 def fake_steps_in() -> Callable[[Path], FakeSteps]:
     """Return a function that makes fake steps whose journal is in a folder."""
-    launcher = json.dumps(
-        [sys.executable, "-S", str(ROOT / "tests" / "builders" / "fake_steps.py")]
-    )
+    program = ROOT / "tests" / "builders" / "fake_steps.py"
+    launcher = json.dumps([sys.executable, "-S", str(program)])
 
     def fake_steps(folder: Path) -> FakeSteps:
         journal = folder / "journal.jsonl"
