@@ -100,7 +100,7 @@ lock: $(UV) ## write requirements*.txt from requirements*.in
 package: setup ## build the wheel, and for spark-submit spark_jobs.zip, quota_audit.py, log4j2.properties
 	$(UV) build --quiet --wheel --out-dir dist
 	cp dist/quota_audit-*.whl dist/spark_jobs.zip
-	cp spark_jobs/cli/app.py dist/quota_audit.py
+	cp spark_jobs/cli/__main__.py dist/quota_audit.py
 	cp spark_jobs/spark/log4j2.properties dist/
 
 release: setup ## make release VERSION=x.y.z: changelog, version, image tag, wheel, commit, git tag; no push
