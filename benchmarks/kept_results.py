@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from spark_jobs.warehouse.whole_file import write_whole
+from spark_jobs.warehouse.storage import write_whole
 
 RESULTS = Path(__file__).parent / "results"
 HISTORY = RESULTS / "history.jsonl"

@@ -15,7 +15,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.storage import place
 
 
 class SparkSettings(BaseSettings):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
-from spark_jobs.warehouse.places import CLUSTER_PATTERN
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 TIMEZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
 VERSION_PATTERN = r"^(\d+(\.\d+){1,3}|\d+=\d+(\.\d+){1,3}(,\d+=\d+(\.\d+){1,3})*)?$"

@@ -13,8 +13,7 @@ from typing import Any
 
 from quota_dags.forms import text_of
 from quota_dags.submitted_step import default_launcher, ingest_arguments, run_submitted
-from spark_jobs.warehouse.places import place
-from spark_jobs.warehouse.whole_file import write_whole
+from spark_jobs.warehouse.storage import place, write_whole
 
 TASK_ID = "replay_policies"
 ASSET = ("quota_whatif", "whatif")

@@ -24,7 +24,7 @@ from great_expectations.data_context import EphemeralDataContext
 from expectations.validate.data_docs_style import POLICY, STYLE
 from expectations.validate.results import TableResult, ValidationReport
 from expectations.validate.stages import STAGES
-from spark_jobs.warehouse.places import remove_folder
+from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.warehouse import RunScope
 
 _SITE = "quota_audit"

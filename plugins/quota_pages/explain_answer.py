@@ -13,7 +13,7 @@ from quota_pages.explain_page import FIELDS, explanation_page
 from quota_pages.page import Place
 from spark_jobs.errors import BadInputError
 from spark_jobs.explain.explain_request import Asked, explained
-from spark_jobs.warehouse.places import CLUSTER_PATTERN
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 _ANYTHING = ("user", "client_id", "line")
 _LENGTH_MAX = 32_767

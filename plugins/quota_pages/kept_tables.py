@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, open_table
 

@@ -13,7 +13,7 @@ from fastapi.params import Depends as DependsOn
 from fastapi.responses import FileResponse, Response
 
 from quota_pages.addresses import ENTITY_PATTERN, Addresses
-from spark_jobs.warehouse.places import CLUSTER_PATTERN, is_in_bucket
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN, is_in_bucket
 
 if TYPE_CHECKING:
     from quota_pages.answers import Answer, Answers, Explained

@@ -30,7 +30,7 @@ from spark_jobs.ingest.archive import VERSION, Archive, LogFile, clusters_of, fi
 from spark_jobs.ingest.archive_files import archive_files
 from spark_jobs.ingest.read_files import check_none_refused
 from spark_jobs.settings import AnonymizeSettings
-from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.warehouse import checked_cluster
 
 

@@ -6,7 +6,7 @@ import errno
 import re
 
 from spark_jobs.errors import WHAT_OF_DAMAGE
-from spark_jobs.warehouse.storage_errors import said_of_storage
+from spark_jobs.warehouse.storage import said_of_storage
 
 _OF_THE_MACHINE = frozenset(
     {

@@ -10,7 +10,7 @@ import typer
 
 from spark_jobs.cli.options import AsJson, ClusterName, LastDay, Warehouse, day_option
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.places import usable_place
+from spark_jobs.warehouse.storage import usable_place
 
 
 def news(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_jobs.warehouse.places import place, usable_place
+from spark_jobs.warehouse.storage import place, usable_place
 
 if TYPE_CHECKING:
     from spark_jobs.ingest.ingest_options import IngestOptions

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spark_jobs.cli.options import AsJson, day_option
-from spark_jobs.warehouse.places import usable_place
+from spark_jobs.warehouse.storage import usable_place
 
 _Place = Annotated[
     Path,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.places import files_below, is_in_bucket
+from spark_jobs.warehouse.storage import files_below, is_in_bucket
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.interval import AHEAD_MS
 from spark_jobs.warehouse.local_table import write_local
-from spark_jobs.warehouse.places import remove_folder
+from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.table_versions import begin_draft
 from spark_jobs.warehouse.tables import BROKERS, FILES, QUOTA_EVENTS
 from spark_jobs.warehouse.utc_days import DAY_MS, day_number

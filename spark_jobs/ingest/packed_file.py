@@ -13,8 +13,7 @@ from typing import Any, BinaryIO, Protocol, cast
 import zstandard
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.places import is_in_bucket
-from spark_jobs.warehouse.storage_errors import said_of_storage
+from spark_jobs.warehouse.storage import is_in_bucket, said_of_storage
 
 # The most that zstd makes of a few bytes is a block of 128 kB, so this is unpacked to 32 MB.
 _ZSTD_PIECE_BYTES = 1 << 10

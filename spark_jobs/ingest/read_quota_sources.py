@@ -26,7 +26,7 @@ from spark_jobs.ingest.quota_sources.server_log import ServerLog, read_server_lo
 from spark_jobs.ingest.quota_sources.snapshot import read_snapshot
 from spark_jobs.ingest.text_file import read_small_text, text_of
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.storage import is_in_bucket
 
 _EPOCH_MS = re.compile(r"(?<!\d)\d{13}(?!\d)")
 

@@ -18,9 +18,8 @@ from spark_jobs.publish.follow.acknowledgement import Acknowledgement
 from spark_jobs.publish.follow.acknowledgement_file import with_acknowledgement
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse.places import is_in_bucket
+from spark_jobs.warehouse.storage import is_in_bucket, write_whole
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.warehouse.whole_file import write_whole
 
 ID_LENGTH_MIN = 4
 

@@ -39,7 +39,7 @@ from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.local_table import write_local
-from spark_jobs.warehouse.places import move_files, place, remove_folder
+from spark_jobs.warehouse.storage import move_files, place, remove_folder
 from spark_jobs.warehouse.table_files import TableFiles
 from spark_jobs.warehouse.table_versions import put_carried, put_table
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE

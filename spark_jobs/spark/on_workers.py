@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.spark.worker_memory import keep_modules
-from spark_jobs.warehouse.places import is_in_bucket, refusal
+from spark_jobs.warehouse.storage import is_in_bucket, refusal
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")

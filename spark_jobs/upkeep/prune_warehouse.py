@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.upkeep.retention import old_days
-from spark_jobs.warehouse.day_runs import pruned_of, write_run
+from spark_jobs.warehouse.runs import pruned_of, write_run
 from spark_jobs.warehouse.table_versions import (
     drafted_for,
     forget_previous,

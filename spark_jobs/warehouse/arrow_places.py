@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from spark_jobs.errors import WHAT_OF_DAMAGE, BadInputError
-from spark_jobs.warehouse.places import is_in_bucket, place
+from spark_jobs.warehouse.storage import is_in_bucket, place
 
 
 def on_arrow(path: Path) -> tuple[str | Path, pafs.FileSystem | None]:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.warehouse.arrow_places import on_arrow
 from spark_jobs.warehouse.made_by import stamped
-from spark_jobs.warehouse.places import remove_folder
+from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.table_versions import new_version, take_version
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope

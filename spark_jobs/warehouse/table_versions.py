@@ -11,7 +11,8 @@ from pathlib import Path
 
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.warehouse.arrow_places import parquet_file
-from spark_jobs.warehouse.day_runs import (
+from spark_jobs.warehouse.made_by import made_by_now
+from spark_jobs.warehouse.runs import (
     close_draft,
     draft_of,
     forget,
@@ -23,8 +24,7 @@ from spark_jobs.warehouse.day_runs import (
     run_tables,
     write_run,
 )
-from spark_jobs.warehouse.made_by import made_by_now
-from spark_jobs.warehouse.places import is_in_bucket, move_files, move_folder, remove_folder
+from spark_jobs.warehouse.storage import is_in_bucket, move_files, move_folder, remove_folder
 from spark_jobs.warehouse.tables import TABLES, partition_columns
 from spark_jobs.warehouse.warehouse import APPENDED, RunScope, days_of
 

@@ -13,7 +13,8 @@ import pyarrow.dataset as ds
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.arrow_places import on_arrow, parquet_file
-from spark_jobs.warehouse.day_runs import (
+from spark_jobs.warehouse.made_by import MadeBy, made_by_of_file, made_by_of_json, other_version
+from spark_jobs.warehouse.runs import (
     RUNS,
     carried_of,
     day_folder,
@@ -24,8 +25,7 @@ from spark_jobs.warehouse.day_runs import (
     published_run,
     run_tables,
 )
-from spark_jobs.warehouse.made_by import MadeBy, made_by_of_file, made_by_of_json, other_version
-from spark_jobs.warehouse.places import CLUSTER_PATTERN, is_in_bucket
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN, is_in_bucket
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 
 APPENDED = frozenset({"applied_changes"})

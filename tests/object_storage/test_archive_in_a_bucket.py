@@ -16,7 +16,7 @@ from spark_jobs.ingest.read_files import with_changes
 from spark_jobs.ingest.read_logs import FileReport
 from spark_jobs.ingest.read_quota_sources import known_quotas
 from spark_jobs.ingest.text_file import read_small_text
-from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.storage import place
 from tests.object_storage.moto_server import ObjectStorage
 
 LINES = b"".join(b"line %d\n" % number for number in range(200_000))

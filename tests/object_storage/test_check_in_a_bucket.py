@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.check import check_archive as checking
 from spark_jobs.cli.app import app
-from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.storage import place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "capture"
 

@@ -9,7 +9,7 @@ import pytest
 
 from quota_pages.kept_tables import stamp_of
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.warehouse.places import place
+from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.warehouse import RunScope
 from tests.object_storage.moto_server import ObjectStorage
 from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app

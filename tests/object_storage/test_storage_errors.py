@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.cli.failed_run import said_of
 from spark_jobs.errors import BadInputError
 from spark_jobs.spark.on_workers import Needs
-from spark_jobs.warehouse.places import place, usable_place
+from spark_jobs.warehouse.storage import place, usable_place
 from tests.object_storage.moto_server import KEY, SECRET, ObjectStorage
 
 NOT_THERE = "There is no bucket nobody-s-bucket at http://127.0.0.1:"

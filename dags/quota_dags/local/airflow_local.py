@@ -29,7 +29,7 @@ from quota_dags.submit import DailyAudit
 from quota_dags.submitted_step import default_launcher
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.warehouse.places import CLUSTER_PATTERN, place
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN, place
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _SMALL_ARCHIVE_BYTES = 16 << 20

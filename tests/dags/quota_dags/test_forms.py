@@ -14,7 +14,7 @@ from quota_dags.forms import (
     text_of,
 )
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
-from spark_jobs.warehouse.places import CLUSTER_PATTERN
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 
 def test_a_field_begins_with_its_setting() -> None:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.warehouse.day_runs import draft_of, published_run
 from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.runs import draft_of, published_run
 from spark_jobs.warehouse.table_versions import (
     begin_draft,
     continued_draft,

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.warehouse.places import is_in_bucket
-from spark_jobs.warehouse.whole_file import sync, write_whole
+from spark_jobs.warehouse.storage import is_in_bucket, sync, write_whole
 
 RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"

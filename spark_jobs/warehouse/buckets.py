@@ -19,7 +19,7 @@ from pyarrow.fs import FileSelector, FileType, S3FileSystem
 from upath.implementations.cloud import S3Path
 from upath.registry import register_implementation
 
-from spark_jobs.warehouse.storage_errors import endpoint, no_bucket, said_of_storage
+from spark_jobs.warehouse.storage import endpoint, no_bucket, said_of_storage
 
 _SCHEME = re.compile(r"s3a?://")
 

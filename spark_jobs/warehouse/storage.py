@@ -5,6 +5,8 @@ What does not know the difference takes either as a ``Path``; what has to is her
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,18 @@ CLUSTER_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 _BUCKET_SCHEMES = ("s3://", "s3a://")
 _MOVES_AT_ONCE = 16
+_SAID = re.compile(
+    r"AWS Error (?P<code>\w+)(?: \(HTTP status \d+\))? during \w+ operation: "
+    r"(?P<detail>.*?)(?: \(Request ID.*)?$",
+    re.MULTILINE,  # a worker's traceback may stand around it
+)
+_UNREACHABLE = frozenset({"NETWORK_CONNECTION", "REQUEST_TIMEOUT"})
+_REFUSED = frozenset(
+    {
+        "ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "EXPIRED_TOKEN",
+        "INVALID_CLIENT_TOKEN_ID", "MISSING_AUTHENTICATION_TOKEN", "UNRECOGNIZED_CLIENT",
+    }
+)  # fmt: skip
 
 
 def place(text: str | Path) -> Path:
@@ -38,7 +52,7 @@ def place(text: str | Path) -> Path:
             "s3://bucket/key. Other storage has to be mounted as a folder."
         )
     # Who has folders does not wait for this import.
-    from spark_jobs.warehouse.object_storage import BucketPath
+    from spark_jobs.warehouse.buckets import BucketPath
 
     # It has a Path's methods; who takes it need not know that it is none.
     return cast(Path, BucketPath(f"s3://{key}"))
@@ -100,3 +114,78 @@ def move_files(moves: Iterable[tuple[Path, Path]]) -> None:
         return
     with ThreadPoolExecutor(_MOVES_AT_ONCE) as pool:
         list(pool.map(lambda move: move[0].rename(move[1]), renames))
+
+
+def write_whole(path: Path, text: str) -> Path:
+    """Write ``text`` and return its path: readers see the file of before or the whole new one."""
+    if is_in_bucket(path):
+        # An object is there when all of it is; what cannot be encoded must not begin one.
+        path.write_bytes(text.encode("utf-8"))
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def sync(path: Path) -> None:
+    """Let what was written of a file, or a folder's names, survive the machine as well.
+
+    Of a bucket it does.
+    """
+    if is_in_bucket(path):
+        return
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def endpoint() -> str | None:
+    """Return where the service is, as AWS's own tools are told; None: at Amazon's."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def _where() -> str:
+    # Without the user and password that an address may hold.
+    return (endpoint() or "Amazon S3").rpartition("@")[2]
+
+
+def said_of_storage(error: BaseException) -> str | None:
+    """Return, for people, what an error of the S3 client says; None where it is none."""
+    said = _SAID.search(str(error))
+    if said is None:
+        return None
+    code, detail = said["code"], said["detail"].strip()
+    where = _where()
+    if code == "NO_SUCH_BUCKET":
+        named = re.search(r"bucket '([^']+)'", str(error))
+        return no_bucket(named[1] if named else "of that name")
+    if code in _UNREACHABLE:
+        return (
+            f"The object storage at {where} does not answer ({detail}). Check AWS_ENDPOINT_URL, "
+            "AWS_REGION and the network."
+        )
+    if code in _REFUSED:
+        return (
+            f"The object storage at {where} refuses these credentials ({code.lower()}: {detail}). "
+            "It takes AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the machine's "
+            "role, which must be allowed to list, read, write and delete in the bucket."
+        )
+    return (
+        f"The object storage at {where} gave up ({code.lower()}: {detail}). Check AWS_REGION and "
+        "AWS_ENDPOINT_URL."
+    )
+
+
+def no_bucket(name: str) -> str:
+    """Return what to say where there is no such bucket."""
+    return (
+        f"There is no bucket {name} at {_where()}. Make it, or check the name, AWS_REGION and "
+        "AWS_ENDPOINT_URL: no bucket is made for you."
+    )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.warehouse.whole_file import write_whole
+from spark_jobs.warehouse.storage import write_whole
 
 
 def test_a_file_is_written_with_its_folder_and_replaced(tmp_path: Path) -> None:
