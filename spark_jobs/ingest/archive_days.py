@@ -11,7 +11,7 @@ from spark_jobs.ingest.day_digests import DayDigests, rows_by_day
 from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse.utc_days import day_of
+from spark_jobs.warehouse.days import day_of
 
 
 def archive_days(archive: Archive, timezone: str, prefix: str | None) -> list[dt.date]:

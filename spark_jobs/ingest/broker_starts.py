@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from spark_jobs.ingest.quota_sources.restarts import ConnectionSpan, inferred_starts, known_starts
 from spark_jobs.ingest.quota_sources.server_log import ServerLog
+from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.publish_table import read_partition
 from spark_jobs.warehouse.tables import BROKER_STARTS, THROTTLE_RECORDS
-from spark_jobs.warehouse.utc_days import DAY_MS, day_number
 from spark_jobs.warehouse.warehouse import RunScope
 
 

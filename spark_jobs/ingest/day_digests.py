@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from spark_jobs.warehouse.utc_days import DAY_MS
+from spark_jobs.warehouse.days import DAY_MS
 
 # They tell a logged request from every other one, and all but never change with the reader.
 _COLUMNS = ("log_time_ms", "correlation_id", "api_key", "total_time_us")

@@ -32,12 +32,11 @@ from spark_jobs.ingest.read_quota_sources import known_quotas
 from spark_jobs.ingest.same_lines import counted_once, same_lines_sentences
 from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.warehouse.interval import AHEAD_MS
+from spark_jobs.warehouse.days import AHEAD_MS, DAY_MS, day_number
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.table_versions import begin_draft
 from spark_jobs.warehouse.tables import BROKERS, FILES, QUOTA_EVENTS
-from spark_jobs.warehouse.utc_days import DAY_MS, day_number
 from spark_jobs.warehouse.warehouse import RunScope
 
 

@@ -25,9 +25,8 @@ from spark_jobs.ingest.file_report import (
 from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.ingest.log_stream import UNPACKED_RATIO_MAX, TruncatedFileError, line_blocks
 from spark_jobs.ingest.part_writer import PartWriter
-from spark_jobs.warehouse.interval import AHEAD_MS
+from spark_jobs.warehouse.days import AHEAD_MS, DAY_MS
 from spark_jobs.warehouse.tables import QUARANTINE
-from spark_jobs.warehouse.utc_days import DAY_MS
 
 UNREADABLE_FILE = "unreadable_file"
 UNDATED_ROWS_MAX = 65_536

@@ -20,7 +20,7 @@ from spark_jobs.recommend.sharing_clients import ClientKey, sharing_clients
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
-from spark_jobs.warehouse.utc_days import DAY_MS, day_number
+from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
 from spark_jobs.whatif.clients.client_log import FETCHES, LoggedRequest
 from spark_jobs.whatif.clients.client_settings import ClientSettings

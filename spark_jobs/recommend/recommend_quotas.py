@@ -20,11 +20,11 @@ from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.warehouse.days import day_number
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.log_span import brokers_of, span_of
 from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.warehouse.tables import CHANGE_RESULTS
-from spark_jobs.warehouse.utc_days import day_number
 from spark_jobs.warehouse.warehouse import RunScope, days_of, open_table, read_table
 
 

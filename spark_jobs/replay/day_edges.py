@@ -22,8 +22,7 @@ from spark_jobs.replay.broker_stream import (
     row_groups,
 )
 from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
-from spark_jobs.warehouse.interval import Interval
-from spark_jobs.warehouse.utc_days import DAY_MS, day_number
+from spark_jobs.warehouse.days import DAY_MS, Interval, day_number
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 

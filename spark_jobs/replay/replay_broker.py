@@ -35,7 +35,7 @@ from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState, SensorKey
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS, Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
-from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.days import Interval
 from spark_jobs.warehouse.table_files import TableFiles
 
 LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)

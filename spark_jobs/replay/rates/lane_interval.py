@@ -10,7 +10,7 @@ from spark_jobs.replay.rates.handover import Handover, OpenRows, line_times_ms
 from spark_jobs.replay.rates.lane_rows import LaneRows
 from spark_jobs.replay.rates.lane_settling import SPAN_MAX_MS
 from spark_jobs.replay.rates.rate_lane import Decided, RateLane
-from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.days import Interval
 
 
 class LaneInterval:

@@ -34,7 +34,7 @@ from spark_jobs.replay.sensors.sensor_replay import (
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
-from spark_jobs.warehouse.interval import HANDOVER_MS, Interval
+from spark_jobs.warehouse.days import HANDOVER_MS, Interval
 
 TWINS_MS = HANDOVER_MS
 """Lines so long before the first that is read again only tell which of those are twins."""

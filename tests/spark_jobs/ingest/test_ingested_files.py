@@ -21,7 +21,7 @@ from spark_jobs.ingest.ingested_files import (
 )
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import UNDATED_ROWS_MAX, ReadTask, read_log_file
-from spark_jobs.warehouse.utc_days import day_number
+from spark_jobs.warehouse.days import day_number
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.builders.log_lines import log_line, message
 

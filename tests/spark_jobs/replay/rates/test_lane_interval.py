@@ -11,7 +11,7 @@ from spark_jobs.replay.rates.lane_interval import LaneInterval
 from spark_jobs.replay.rates.lane_settling import Settling
 from spark_jobs.replay.rates.lane_tables import decisions, states
 from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
-from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.days import Interval
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.lane_logs import (
     FETCHES,

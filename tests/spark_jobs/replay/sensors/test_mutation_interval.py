@@ -32,7 +32,7 @@ from spark_jobs.replay.sensors.sensor_replay import (
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
-from spark_jobs.warehouse.interval import Interval
+from spark_jobs.warehouse.days import Interval
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.mutation_logs import LATE_MAX_MS, Row, logs, quotas

@@ -1,0 +1,67 @@
+"""UTC days and moments, and the stretch of a log that one replay decides."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from spark_jobs.errors import BadInputError
+
+DAY_MS = 86_400_000
+HANDOVER_MS = 600_000
+"""Requests that took longer than this, from their record to their line, may come too late for the
+state that is handed on. A day hands on how its sensors were so long before its end."""
+AHEAD_MS = 900_000
+"""The last tries of a day are told by what follows: within ten minutes, and a few windows more."""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def day_of(number: int) -> dt.date:
+    """Return the date of a UTC day number: of 1, January 2nd, 1970."""
+    return _EPOCH.date() + dt.timedelta(days=number)
+
+
+def day_number(day: dt.date) -> int:
+    """Return the UTC day number of a date: the days since the epoch."""
+    return (day - _EPOCH.date()).days
+
+
+def moment_of(text: str) -> dt.datetime:
+    """Return an ISO moment in UTC, which it is where it names no zone. Raises BadInputError.
+
+    >>> str(moment_of("2026-11-21T03:41:00+01:00"))
+    '2026-11-21 02:41:00+00:00'
+    """
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInputError(
+            f"--at {text!r} is not a moment; expected one like 2026-11-21T02:41:00.250 (UTC) or "
+            "2026-11-21T03:41:00+01:00."
+        ) from error
+    return found.astimezone(dt.UTC) if found.tzinfo else found.replace(tzinfo=dt.UTC)
+
+
+def since_epoch_ms(moment: dt.datetime) -> int:
+    """Return the whole milliseconds since the epoch."""
+    return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Lines from ``from_ms`` on and before ``until_ms``; what is decided of others is not kept."""
+
+    from_ms: int
+    until_ms: int
+    handover_ms: int = HANDOVER_MS  # before its end
+    ahead_ms: int = AHEAD_MS  # after its end
+
+    @property
+    def hands_over_ms(self) -> int:
+        """Return the moment whose states are handed on: all rows before it are there for sure."""
+        return max(self.until_ms - self.handover_ms, self.from_ms)
+
+    @property
+    def ahead_until_us(self) -> int:
+        """Return up to when requests after the end tell of those before it."""
+        return (self.until_ms + self.ahead_ms) * 1000
