@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.judge.log_span import Broker, brokers_of
 from spark_jobs.judge.metric_exports import read_exports
 from spark_jobs.judge.metrics.comparison import Comparison, Tolerances, compare
 from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement
@@ -26,7 +27,6 @@ from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse.log_span import Broker, brokers_of
 from spark_jobs.warehouse.published_rows import count_rows, read_batches, read_rows
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 from spark_jobs.warehouse.warehouse import RunScope, read_table

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from spark_jobs.apply.applied_changes import applied_rows
 from spark_jobs.errors import BadInputError
+from spark_jobs.judge.log_span import brokers_of, span_of
 from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
 from spark_jobs.recommend.closed_loop import ClosedLoop
 from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
@@ -22,7 +23,6 @@ from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import day_number
 from spark_jobs.warehouse.local_table import write_local
-from spark_jobs.warehouse.log_span import brokers_of, span_of
 from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.warehouse.tables import CHANGE_RESULTS
 from spark_jobs.warehouse.warehouse import RunScope, days_of, open_table, read_table

@@ -14,6 +14,7 @@ from spark_jobs.judge.decision_counts import (
     sensor_uses,
     verdict_counts,
 )
+from spark_jobs.judge.log_span import Broker, brokers_of, span_of
 from spark_jobs.judge.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
 from spark_jobs.publish.facts.change_results import ChangeResult, change_results_of
 from spark_jobs.publish.facts.findings import Finding, findings_of
@@ -21,7 +22,6 @@ from spark_jobs.publish.facts.news import News, news_of
 from spark_jobs.publish.facts.proposals import Proposal, proposals_of
 from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
 from spark_jobs.publish.facts.sensor_agreement import Agreement, agreement_of
-from spark_jobs.warehouse.log_span import Broker, brokers_of, span_of
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.warehouse.warehouse import RunScope
 

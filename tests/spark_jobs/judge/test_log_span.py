@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.warehouse.log_span import brokers_of, span_of
+from spark_jobs.judge.log_span import brokers_of, span_of
 from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 
