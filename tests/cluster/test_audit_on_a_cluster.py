@@ -37,7 +37,7 @@ pytestmark = pytest.mark.spark
 
 ARCHIVE = ROOT / "examples" / "capture"
 DAY = dt.date(2026, 11, 21)
-LOGGING = ROOT / "spark_jobs" / "jobs" / "log4j2.properties"
+LOGGING = ROOT / "spark_jobs" / "spark" / "log4j2.properties"
 DEFAULTS = """\
 spark.driver.host                               127.0.0.1
 spark.driver.bindAddress                        127.0.0.1

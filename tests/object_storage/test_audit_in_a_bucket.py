@@ -36,7 +36,7 @@ pytestmark = pytest.mark.spark
 
 ARCHIVE = ROOT / "examples" / "capture"
 DAY = dt.date(2026, 11, 21)
-LOGGING = ROOT / "spark_jobs" / "jobs" / "log4j2.properties"
+LOGGING = ROOT / "spark_jobs" / "spark" / "log4j2.properties"
 # As hadoop-client-api of PySpark, and what hadoop-aws of that version names as its own.
 S3A_JARS = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
