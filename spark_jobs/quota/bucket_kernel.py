@@ -11,10 +11,6 @@ from spark_jobs.quota.controller_mutation import SMALLEST_DEBT
 from spark_jobs.quota.states import Floats, Int8s, Int64s
 from spark_jobs.quota.throttle_time import UNLIMITED
 
-# Of the files whose functions and constants are compiled into this one: numba's cache looks at
-# this file alone.
-KERNEL_DIGEST = "fcf91a1e2a0d"
-
 # Of a mutation: the bucket is the sensor's own; it may have been charged for more than was logged
 # before; another bucket decided, of which nothing is known.
 SAME_BUCKET, CHARGES_MISSING, OTHER_BUCKET = range(3)

@@ -23,10 +23,6 @@ from spark_jobs.quota.rate_decision import NOT_MEASURED, RECORD_AND_UNRECORD, RE
 from spark_jobs.quota.states import Floats, Int8s, Int64s
 from spark_jobs.quota.throttle_time import UNLIMITED
 
-# Of the files whose functions and constants are compiled into this one: numba's cache looks at
-# this file alone.
-KERNEL_DIGEST = "fcf91a1e2a0d"
-
 WHOLE_MAX = 2.0**53
 """Up to here every whole number is a double."""
 AT_ONCE_MS = LONG_MIN

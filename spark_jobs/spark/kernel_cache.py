@@ -1,7 +1,10 @@
-"""Where numba keeps the compiled code of this package when it is imported from a zip.
+"""Where numba keeps the compiled code of this package, and when it is old.
 
-Spark copies the zip into a folder of each application; numba's own locator for zips names its
-folder after that path, so every application would compile for half a minute and leave its code
+Code is as old as the rooms in which anything is compiled: a function inlines others, and freezes
+their constants, and numba's own stamp is of the function's file alone.
+
+Spark copies a package's zip into a folder of each application; numba's own locator for zips names
+its folder after that path, so every application would compile for half a minute and leave its code
 behind. Here the folder is named after what is in the zip: a machine compiles once.
 """
 
@@ -12,14 +15,55 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
-from numba.core.caching import ZipCacheLocator
+from numba.core.caching import (
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+    ZipCacheLocator,
+)
 from numba.misc.appdirs import AppDirs
 
+import spark_jobs
+from spark_jobs.spark.code_digest import code_digest
 
-class ZippedKernels(ZipCacheLocator):
-    """Finds the compiled code of functions in a zip; for numba's NUMBA_CACHE_LOCATOR_CLASSES."""
+COMPILED_ROOMS = ("ingest/fast_lines", "ingest/lines", "quota", "replay/alignment")
+"""The folders with all compiled functions, and with all that these inline."""
+
+_FOLDERS = tuple(
+    os.path.join(os.path.dirname(spark_jobs.__file__), *room.split("/"), "")
+    for room in COMPILED_ROOMS
+)
+
+
+class _StampedByRooms:
+    """Locates functions of the compiled rooms; others are numba's own locators' to find."""
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> Self | None:
+        if not file.startswith(_FOLDERS):
+            return None
+        return super().from_function(function, file)  # type: ignore[misc, no-any-return]
+
+    def get_source_stamp(self) -> str:
+        return code_digest(*COMPILED_ROOMS)
+
+
+class NamedFolderKernels(_StampedByRooms, UserProvidedCacheLocator):
+    """Keeps compiled code in NUMBA_CACHE_DIR."""
+
+
+class InTreeKernels(_StampedByRooms, InTreeCacheLocator):
+    """Keeps compiled code beside the sources."""
+
+
+class UserWideKernels(_StampedByRooms, UserWideCacheLocator):
+    """Keeps compiled code in the user's folder."""
+
+
+class ZippedKernels(_StampedByRooms, ZipCacheLocator):
+    """Keeps compiled code of a zip in a folder named after the zip's content."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         """Take the first folder that may be written: NUMBA_CACHE_DIR's, else the user's, Spark's.
@@ -39,11 +83,6 @@ class ZippedKernels(ZipCacheLocator):
             f"numba cannot keep the compiled code of {self._zip_path}: none of {', '.join(roots)} "
             "may be written. Set NUMBA_CACHE_DIR to a folder of the worker's user."
         )
-
-    @classmethod
-    def from_function(cls, function: Callable[..., Any], file: str) -> ZippedKernels | None:
-        """Return where ``function`` is kept; None where it is not in a zip."""
-        return None if os.path.exists(file) or ".zip" not in file else cls(function, file)
 
 
 def _roots() -> Iterator[str]:

@@ -7,15 +7,11 @@ rows, and the driver would find none.
 from __future__ import annotations
 
 import getpass
-import hashlib
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.spark.code_digest import code_digest
 from spark_jobs.spark.worker_memory import keep_modules
 from spark_jobs.warehouse.storage import is_in_bucket, refusal
 
@@ -134,20 +131,3 @@ def python_fault(said: str) -> str | None:
         if found := re.search(pattern, said):
             return sentence.format(found[1])
     return None
-
-
-@cache
-def code_digest() -> str:
-    """Return a digest of this package's modules, of a folder or a zip; read once by a process."""
-    digest = hashlib.sha256()
-    for name, module in sorted(_modules(files("spark_jobs"), ""), key=lambda found: found[0]):
-        digest.update(name.encode() + b"\0" + module.read_bytes())
-    return digest.hexdigest()
-
-
-def _modules(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _modules(entry, f"{name}{entry.name}/")
-        elif entry.name.endswith(".py"):
-            yield f"{name}{entry.name}", entry

@@ -28,7 +28,7 @@ NOT_LENT = "record_time._learn-"
 def lend_kernels(package: Path, root: Path) -> None:
     """Copy what numba has compiled of the sources to where it looks for that of the zip.
 
-    It knows compiled code by its source's text. What is not there, or is old, is compiled anew: all
+    It knows compiled code by its sources' text. What is not there, or is old, is compiled anew: all
     of it takes half a minute on each worker.
     """
     digest = hashlib.sha256(package.read_bytes()).hexdigest()

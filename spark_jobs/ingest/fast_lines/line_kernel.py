@@ -29,10 +29,6 @@ from spark_jobs.ingest.fast_lines.line_scan import (
 )
 from spark_jobs.ingest.fast_lines.line_walk import DEPTH_MAX, NO_TEXT, STACK_COLUMNS, LineRoom, walk
 
-# Of line_layout.py, line_scan.py, line_fields.py and line_walk.py, which _read_lines inlines:
-# numba's cache looks at this file alone.
-KERNEL_DIGEST = "54cef213cc52"
-
 Int32s = npt.NDArray[np.int32]
 
 THROTTLE_US_MAX = ((1 << 31) - 1) * 1000

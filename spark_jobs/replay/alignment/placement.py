@@ -31,10 +31,6 @@ from spark_jobs.replay.alignment.explanation import (
 )
 from spark_jobs.replay.alignment.search import Found
 
-# Of borrowed.py, events.py, beam.py, explanation.py and step.py, which are compiled in: as
-# in search.py.
-KERNEL_DIGEST = "626fdc06138d"
-
 
 class Placed(NamedTuple):
     """The requests in recording order: arrays of n."""

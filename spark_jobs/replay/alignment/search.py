@@ -46,9 +46,6 @@ LOOK_AHEAD = 24
 # A hypothesis that costs this much more than the best is not worth carrying.
 HOPELESS_COST = 4 * UNEXPLAINED_COST
 _OUT_OF_TURN_COST = 0.3
-# Of borrowed.py, events.py, beam.py, explanation.py and step.py, which _search inlines: numba's
-# cache looks at this file alone.
-KERNEL_DIGEST = "626fdc06138d"
 
 
 class Found(NamedTuple):

@@ -10,7 +10,8 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.spark.on_workers import Needs, code_digest, on_workers, python_fault
+from spark_jobs.spark.code_digest import code_digest
+from spark_jobs.spark.on_workers import Needs, on_workers, python_fault
 
 
 def test_a_worker_with_folders_and_code_of_the_driver_has_all_it_needs(tmp_path: Path) -> None:
