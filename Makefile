@@ -36,7 +36,7 @@ $(CURDIR)/.uv/bin/uv:
 ARCHIVE ?= examples/capture
 WAREHOUSE ?= artifacts/warehouse
 audit: setup ## run the daily audit DAG over the bundled capture and say where the report is
-	.venv/bin/python -m quota_dags.local.airflow_local audit --archive $(ARCHIVE) --warehouse $(WAREHOUSE)
+	.venv/bin/python -m quota_dags.local.audit audit --archive $(ARCHIVE) --warehouse $(WAREHOUSE)
 
 serve: setup ## start Airflow on 127.0.0.1 (PORT=8080); Ctrl-C stops all of it
 	.venv/bin/python -m quota_dags.local.serve $(if $(PORT),--port $(PORT))

@@ -23,10 +23,10 @@ from airflow.sdk import Asset, CronDataIntervalTimetable, Param, chain, dag, tas
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
-from quota_dags.alert_submit import ALERTS, AlertTerms, alert
+from quota_dags.alerts import ALERTS, AlertTerms, alert
 from quota_dags.forms import PLACE_PATTERN, shared_fields
 from quota_dags.lineage import report_lineage
-from quota_dags.submit import ASSETS, FAILURE_KEY, PUBLISHES, STEPS, audit_of_context, run_step
+from quota_dags.steps import ASSETS, FAILURE_KEY, PUBLISHES, STEPS, audit_of_context, run_step
 from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import AlertSettings, DailyAuditSettings
 

@@ -20,9 +20,9 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from quota_dags.approval import TaskTerms, apply_answer, ask, recommend_run
 from quota_dags.forms import NOTE_FIELD, approval_fields
-from quota_dags.recommend_submit import TaskTerms, apply_answer, ask, recommend_run
-from quota_dags.submit import ASSETS
+from quota_dags.steps import ASSETS
 from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 

@@ -30,7 +30,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from quota_dags.forms import PLACE_PATTERN, shared_fields
 from quota_dags.submitted_step import asset_uri
-from quota_dags.whatif_submit import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
+from quota_dags.whatif import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.whatif.policies.catalogue import POLICIES
 

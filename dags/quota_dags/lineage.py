@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from quota_dags.submit import DailyAudit
+from quota_dags.steps import DailyAudit
 
 ARCHIVE = "archive"
 """What the ingest reads: no table, and not in the warehouse."""

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from quota_dags.submit import DailyAudit, step_command
+from quota_dags.steps import DailyAudit, step_command
 from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, read_table

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quota_dags.submit import ASSETS, STEPS
+from quota_dags.steps import ASSETS, STEPS
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag

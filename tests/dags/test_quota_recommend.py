@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quota_dags.recommend_submit import APPLY, APPROVE, NO_SERVERS, READ
-from quota_dags.submit import PUBLISHES
+from quota_dags.approval import APPLY, APPROVE, NO_SERVERS, READ
+from quota_dags.steps import PUBLISHES
 from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from quota_dags.local.airflow_home import airflow_command
-from quota_dags.whatif_submit import NOTHING_TO_REPLAY, TASK_ID
+from quota_dags.whatif import NOTHING_TO_REPLAY, TASK_ID
 from spark_jobs.whatif.clients.scenario import read_scenario
 from spark_jobs.whatif.policies.catalogue import POLICIES
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from quota_dags.local.airflow_home import airflow_environment
-from quota_dags.submit import ASSETS
+from quota_dags.steps import ASSETS
 from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import AlertSettings
 from tests.builders.tables_builder import row, scope_in, write_rows

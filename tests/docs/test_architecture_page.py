@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from docs.generate.architecture_picture import STEPS, architecture_picture
 from expectations.validate.stages import STAGES
-from quota_dags.submit import STEPS as TASKS
+from quota_dags.steps import STEPS as TASKS
 from spark_jobs.warehouse.tables import TABLES
 from tests.docs.pages import ROOT
 

@@ -23,9 +23,7 @@ def test_a_run_sends_one_message_that_the_page_takes(tmp_path: Path) -> None:
     (block,) = [b for b in blocks(PAGE) if "test_try_an_alert.py" in (b.not_run or "")]
     (port,) = map(str, free_ports(1))
     # What `make audit` runs, once the environment is set up.
-    command = block.text.replace(
-        "make audit", ".venv/bin/python -m quota_dags.local.airflow_local audit"
-    )
+    command = block.text.replace("make audit", ".venv/bin/python -m quota_dags.local.audit audit")
     for name in ("ARCHIVE", "WAREHOUSE"):
         assert f" {name}=" in command
         command = command.replace(f" {name}=", f" --{name.lower()} ")

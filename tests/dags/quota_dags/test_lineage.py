@@ -6,7 +6,7 @@ import pytest
 
 from expectations.validate.stages import STAGES
 from quota_dags.lineage import ARCHIVE, READS, WRITES, report_lineage
-from quota_dags.submit import ASSETS, PUBLISHES, STEPS, DailyAudit
+from quota_dags.steps import ASSETS, PUBLISHES, STEPS, DailyAudit
 from spark_jobs.warehouse.tables import TABLES
 
 OTHERS = {"whatif", "applied_changes"}

@@ -11,7 +11,7 @@ import msgspec
 
 from quota_dags.alert_failure import failure_message
 from quota_dags.alert_sending import send
-from quota_dags.submit import FAILURE_KEY, STEPS, DailyAudit
+from quota_dags.steps import FAILURE_KEY, STEPS, DailyAudit
 from quota_dags.submitted_step import default_launcher, run_submitted
 from spark_jobs.publish.alert_message import AlertMessage, NewsRecord, SeverityName
 from spark_jobs.settings import AlertSettings

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import typer.main
 
-from quota_dags.submit import (
+from quota_dags.steps import (
     PUBLISHES,
     STEPS,
     DailyAudit,

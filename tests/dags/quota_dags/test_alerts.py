@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 from quota_dags.alert_failure import UNSEEN
-from quota_dags.alert_submit import (
-    FAILURE,
-    NEWS,
-    AlertTerms,
-    alert,
-    failed_run_message,
-    news_message,
-)
-from quota_dags.submit import FAILURE_KEY, DailyAudit
+from quota_dags.alerts import FAILURE, NEWS, AlertTerms, alert, failed_run_message, news_message
+from quota_dags.steps import FAILURE_KEY, DailyAudit
 from spark_jobs.settings import AlertSettings
 from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 

@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from quota_dags.submitted_step import StepCrashedError, default_launcher
-from quota_dags.whatif_submit import (
+from quota_dags.whatif import (
     AS_LOGGED,
     MODES,
     ScenarioFile,

@@ -25,7 +25,7 @@ from quota_dags.local.airflow_home import (
 )
 from quota_dags.local.audit_progress import AuditProgress
 from quota_dags.process import run_process
-from quota_dags.submit import DailyAudit
+from quota_dags.steps import DailyAudit
 from quota_dags.submitted_step import default_launcher
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 from spark_jobs.settings import DailyAuditSettings

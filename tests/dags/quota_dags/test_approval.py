@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from quota_dags.approval_answer import Decision
-from quota_dags.recommend_submit import (
+from quota_dags.approval import (
     NO_SERVERS,
     RecommendRun,
     TaskTerms,
@@ -21,6 +20,7 @@ from quota_dags.recommend_submit import (
     ask,
     recommend_run,
 )
+from quota_dags.approval_answer import Decision
 from quota_dags.submitted_step import StepCrashedError
 from spark_jobs.apply.changes.change_key import change_key, parse_selection
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration

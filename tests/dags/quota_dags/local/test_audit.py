@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quota_dags.local.airflow_home import airflow_environment, find_project, prepare_home
-from quota_dags.local.airflow_local import (
-    archive_days,
-    check_wording,
-    dags_test_command,
-    show_result,
-)
-from quota_dags.submit import STEPS, DailyAudit
+from quota_dags.local.audit import archive_days, check_wording, dags_test_command, show_result
+from quota_dags.steps import STEPS, DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import DailyAuditSettings
 from tests.endurance.living_processes import living
@@ -120,7 +115,7 @@ def test_a_second_run_migrates_nothing_and_the_folder_is_its_owners_alone(
 
 def audit_command(home: Path, warehouse: Path, *more: str) -> list[str]:
     return [
-        *[sys.executable, "-m", "quota_dags.local.airflow_local", "audit", "--home", str(home)],
+        *[sys.executable, "-m", "quota_dags.local.audit", "audit", "--home", str(home)],
         *["--archive", "/logs", "--warehouse", str(warehouse), "--cluster", "east", *more],
     ]
 
