@@ -25,9 +25,16 @@ from airflow.sdk.lineage import get_hook_lineage_collector
 
 from quota_dags.alerts import ALERTS, AlertTerms, alert
 from quota_dags.forms import PLACE_PATTERN, shared_fields
-from quota_dags.lineage import report_lineage
-from quota_dags.steps import ASSETS, FAILURE_KEY, PUBLISHES, STEPS, audit_of_context, run_step
-from quota_dags.submitted_step import asset_uri
+from quota_dags.process import asset_uri
+from quota_dags.steps import (
+    ASSETS,
+    FAILURE_KEY,
+    PUBLISHES,
+    STEPS,
+    audit_of_context,
+    report_lineage,
+    run_step,
+)
 from spark_jobs.settings import AlertSettings, DailyAuditSettings
 
 SETTINGS = DailyAuditSettings()

@@ -22,8 +22,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from quota_dags.approval import TaskTerms, apply_answer, ask, recommend_run
 from quota_dags.forms import NOTE_FIELD, approval_fields
+from quota_dags.process import asset_uri
 from quota_dags.steps import ASSETS
-from quota_dags.submitted_step import asset_uri
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 
 SETTINGS, APPROVAL = DailyAuditSettings(), ApprovalSettings()

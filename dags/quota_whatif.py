@@ -29,7 +29,7 @@ from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from quota_dags.forms import PLACE_PATTERN, shared_fields
-from quota_dags.submitted_step import asset_uri
+from quota_dags.process import asset_uri
 from quota_dags.whatif import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.whatif.policies.catalogue import POLICIES

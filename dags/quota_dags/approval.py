@@ -1,28 +1,59 @@
-"""Asking for approval of a day's proposals, and applying what was approved: the DAG's two tasks."""
+"""Asking for approval of a day's proposals, and applying what was approved: the DAG's two tasks.
+
+Names in the question come from logs, and so from whoever connects to a broker: a change's name is
+percent-encoded and stands in a code span, every other text is escaped.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from quota_dags.approval_answer import Decision, UnclearAnswerError, decision_of
-from quota_dags.approval_question import ALL, NONE, is_removal, question_text
 from quota_dags.forms import text_of
-from quota_dags.submitted_step import default_launcher, run_submitted
+from quota_dags.process import default_launcher, run_submitted
+from spark_jobs.wording.human_numbers import change, duration, exact_rate
+from spark_jobs.wording.visible_text import visible
 
 READ, APPROVE, APPLY = "read_proposals", "approve", "apply_changes"
 """The tasks' ids."""
+
+ALL, NONE = "all", "none"
+"""What can be chosen besides single changes; a change's name begins with users/ or clients/."""
 
 NO_SERVERS = (
     "There are no bootstrap servers, so nothing can be applied and nobody is asked: set "
     "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS, or start a run by hand and fill in the form's field."
 )
+
 _LAST_DAY = "the last day"
 # By what a proposal that was approved is known again.
 _APPROVED = ("change", "before", "after")
+
+_COLUMNS = (
+    ("change", "---"),
+    ("now", "--:"),
+    ("proposed", "--:"),
+    ("throttled now", "--:"),
+    ("with it", "--:"),
+    ("backtest", "---"),
+    ("why", "---"),
+)
+
+# What begins markup inside a line, HTML and Jinja; as an entity it ends no cell of a table either.
+_MARKED = re.compile(r"[&<>`*_~|\[\]{}\\]")
+
+# Plain text that Airflow's page would make a link of.
+_LINKED = re.compile(r"(?i)(www(?=\.)|:(?=//)|@)")
+
+_WORD_JOINER = "\u2060"
+
+
+class UnclearAnswerError(ValueError):
+    """An answer that says two things at once, or nobody's: nothing may be applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +97,15 @@ class RecommendRun:
     def _brokers(self) -> list[str]:
         config = ["--command-config", self.command_config] if self.command_config else []
         return ["--bootstrap-server", self.bootstrap_servers, *config]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The changes that ``approved_by`` chose, in the order in which they were offered."""
+
+    changes: tuple[str, ...]
+    approved_by: str
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +154,12 @@ def recommend_run(
     )
 
 
+def _latest(cluster: str, extras: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the extra of the latest day; an event that names no cluster is of this one."""
+    own = [extra for extra in extras if extra.get("cluster", cluster) == cluster]
+    return max(own, key=lambda extra: str(extra.get("day") or ""), default=None)
+
+
 def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]:
     """Return the question: ``subject``, ``body``, ``options``, and what ``apply_answer`` needs.
 
@@ -150,6 +196,12 @@ def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]
     }
 
 
+def _proposals_now(run: RecommendRun, terms: TaskTerms) -> dict[str, Any]:
+    line = terms.run(READ, run.day or _LAST_DAY, run.proposals_arguments())
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
 def apply_answer(asked: Mapping[str, Any], answer: Mapping[str, Any], terms: TaskTerms) -> str:
     """Apply what was approved of what was ``asked``, and return the command's last line.
 
@@ -168,18 +220,6 @@ def apply_answer(asked: Mapping[str, Any], answer: Mapping[str, Any], terms: Tas
     terms.log(f"{decision.approved_by} approved {count}{note}")
     _check_unchanged(asked["proposals"], decision, _proposals_now(run, terms), terms)
     return terms.run(APPLY, str(run.day), run.apply_arguments(decision))
-
-
-def _latest(cluster: str, extras: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the extra of the latest day; an event that names no cluster is of this one."""
-    own = [extra for extra in extras if extra.get("cluster", cluster) == cluster]
-    return max(own, key=lambda extra: str(extra.get("day") or ""), default=None)
-
-
-def _proposals_now(run: RecommendRun, terms: TaskTerms) -> dict[str, Any]:
-    line = terms.run(READ, run.day or _LAST_DAY, run.proposals_arguments())
-    found: dict[str, Any] = json.loads(line)
-    return found
 
 
 def _check_unchanged(
@@ -201,3 +241,141 @@ def _check_unchanged(
 
 def _approved(proposal: Mapping[str, Any]) -> dict[str, Any]:
     return {name: proposal[name] for name in _APPROVED}
+
+
+def decision_of(answer: Mapping[str, Any], offered: Sequence[str]) -> Decision:
+    """Return what was decided about the ``offered`` changes.
+
+    ``answer`` is the return value of Airflow's ``HITLOperator``. Raises UnclearAnswerError.
+    """
+    user = answer.get("responded_by_user") or {}
+    name = user.get("name") or user.get("id")
+    if not name:
+        raise UnclearAnswerError(
+            "The answer names nobody who gave it, so nothing is applied. Clear the task 'approve' "
+            "to be asked again."
+        )
+    note = str((answer.get("params_input") or {}).get("note") or "").replace("\0", "").strip()
+    return Decision(_changes(set(answer["chosen_options"]), offered), str(name), note or None)
+
+
+def _changes(chosen: set[str], offered: Sequence[str]) -> tuple[str, ...]:
+    if chosen == {NONE}:
+        return ()
+    if NONE in chosen or not chosen:
+        others = ", ".join(sorted(chosen - {NONE})) or "nothing"
+        raise UnclearAnswerError(
+            f"The answer is unclear, so nothing is applied: found {NONE!r} together with {others}. "
+            "Clear the task 'approve' to be asked again."
+        )
+    unknown = chosen - {ALL, *offered}
+    if unknown:
+        raise UnclearAnswerError(
+            f"The answer is unclear, so nothing is applied: {', '.join(sorted(unknown))} was not "
+            "offered. Clear the task 'approve' to be asked again."
+        )
+    return tuple(change for change in offered if ALL in chosen or change in chosen)
+
+
+def is_removal(proposal: Mapping[str, Any]) -> bool:
+    """Return whether the proposal removes an entity's value."""
+    return proposal["after"] is None
+
+
+def question_text(
+    proposals: Sequence[Mapping[str, Any]],
+    withdrawn: Sequence[Mapping[str, Any]],
+    audited: str,
+    applied_to: str,
+    taken_back_by: str,
+    *,
+    is_dry_run: bool,
+) -> str:
+    """Return the question in Markdown.
+
+    ``proposals`` and ``withdrawn`` (removals that may not be chosen) are objects as
+    ``quota-audit proposals --json`` has them; ``audited`` names cluster and day, ``applied_to``
+    the brokers, ``taken_back_by`` is a command.
+    """
+    effect = (
+        "**Dry run**: what is chosen is checked against the cluster, and nothing is changed."
+        if is_dry_run
+        else "**What is chosen is changed in the cluster**, where it still has the value of “now”."
+    )
+    parts = [
+        f"Proposed from the audit of {escaped(audited)}, for the Kafka cluster at "
+        f"{code(applied_to)}. “Throttled” and “with it” are of that day, replayed; “backtest” says "
+        "on how many later days a value found the same way would have kept its promise.",
+        _table(proposals),
+        f"{effect} Choose {code(ALL)}, {code(NONE)}, or single changes.",
+    ]
+    if withdrawn:
+        names = ", ".join(code(proposal["change"]) for proposal in withdrawn)
+        parts.append(f"Not offered, because removing values is not allowed here: {names}.")
+    if not is_dry_run:
+        parts.append(f"To take it back: {code(taken_back_by)}")
+    return "\n\n".join(parts)
+
+
+def escaped(text: str) -> str:
+    r"""Return ``text`` so that Markdown shows its characters, and makes nothing else of them.
+
+    >>> escaped("a|b"), escaped("x\u202ey\n")
+    ('a&#124;b', 'x&#92;u202ey&#92;n')
+    """
+    unlinked = _LINKED.sub(rf"\1{_WORD_JOINER}", visible(text))
+    return _MARKED.sub(lambda mark: f"&#{ord(mark[0])};", unlinked)
+
+
+def code(text: str) -> str:
+    """Return ``text`` as a code span.
+
+    >>> code("users/alice"), code("a`b")
+    ('`users/alice`', '`` a`b ``')
+    """
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if longest else ""
+    return f"{fence}{pad}{' '.join(text.splitlines())}{pad}{fence}"
+
+
+def _table(proposals: Sequence[Mapping[str, Any]]) -> str:
+    rows = [[title for title, _ in _COLUMNS], [align for _, align in _COLUMNS]]
+    rows += [_row(proposal) for proposal in proposals]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _row(proposal: Mapping[str, Any]) -> list[str]:
+    trials = proposal["backtest_trials"]
+    return [
+        code(proposal["change"]),
+        _now(proposal),
+        _proposed(proposal),
+        _unbroken(duration(proposal["throttle_time_ms_before"])),
+        _unbroken(duration(proposal["throttle_time_ms_after"])),
+        _unbroken(f"{proposal['backtest_kept']} of {trials}") if trials else "–",
+        escaped(proposal["reason"]),
+    ]
+
+
+def _now(proposal: Mapping[str, Any]) -> str:
+    quota_type, before = proposal["quota_type"], proposal["before"]
+    if before is not None:
+        return _unbroken(exact_rate(before, quota_type))
+    inherited = proposal["current"]
+    if inherited is None:
+        return "none"
+    return f"none of its own; gets {_unbroken(exact_rate(inherited, quota_type))}"
+
+
+def _proposed(proposal: Mapping[str, Any]) -> str:
+    if is_removal(proposal):
+        return "**remove it**"
+    value = exact_rate(proposal["after"], proposal["quota_type"])
+    difference = change(proposal["before"], proposal["after"])
+    return f"**{_unbroken(value)}** {_unbroken(f'({difference})')}"
+
+
+def _unbroken(figure: str) -> str:
+    """Return a figure that stays on one line with its unit."""
+    return figure.replace(" ", "\u00a0")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from quota_dags.forms import text_of
-from quota_dags.submitted_step import default_launcher, ingest_arguments, run_submitted
+from quota_dags.process import default_launcher, ingest_arguments, run_submitted
 from spark_jobs.warehouse.storage import place, write_whole
 
 TASK_ID = "replay_policies"

@@ -24,9 +24,8 @@ from quota_dags.local.airflow_home import (
     prepare_home,
 )
 from quota_dags.local.audit_progress import AuditProgress
-from quota_dags.process import run_process
+from quota_dags.process import default_launcher, run_process
 from quota_dags.steps import DailyAudit
-from quota_dags.submitted_step import default_launcher
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN, place

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from quota_dags.alert_channels import mail, slack, webhook
+from quota_dags.alerts import mail, slack, webhook
 from spark_jobs.settings import AlertSettings
 from tests.spark_jobs.publish.messages import HOSTILE, message
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quota_dags.alert_sending import Notifier, NotSentError, provider_notifier, send
+from quota_dags.alerts import Notifier, NotSentError, provider_notifier, send
 from spark_jobs.settings import AlertSettings
 from tests.spark_jobs.publish.messages import HOSTILE, message
 
@@ -64,7 +64,7 @@ def test_a_channel_that_fails_keeps_no_other_from_the_message_and_gets_it_later(
 
 def test_a_provider_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = {"mail": ("smtp", "airflow_of_nobody.smtp", "SmtpNotifier")}
-    monkeypatch.setattr("quota_dags.alert_sending.NOTIFIERS", gone)
+    monkeypatch.setattr("quota_dags.alerts.NOTIFIERS", gone)
     with pytest.raises(NotSentError, match="the package apache-airflow-providers-smtp is not inst"):
         provider_notifier("mail", {})
 

@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
-from quota_dags.alert_failure import UNSEEN
-from quota_dags.alerts import FAILURE, NEWS, AlertTerms, alert, failed_run_message, news_message
+from quota_dags.alerts import (
+    FAILURE,
+    NEWS,
+    UNSEEN,
+    AlertTerms,
+    alert,
+    failed_run_message,
+    news_message,
+)
 from quota_dags.steps import FAILURE_KEY, DailyAudit
 from spark_jobs.settings import AlertSettings
 from tests.builders.tables_builder import DAY, row, scope_in, write_rows
@@ -143,7 +150,7 @@ def test_a_task_that_is_cleared_tells_the_same_no_second_time(
     def notifier(channel: str, arguments: dict[str, Any]) -> Any:
         return lambda context: sent.append(channel)
 
-    monkeypatch.setattr("quota_dags.alert_sending.provider_notifier", notifier)
+    monkeypatch.setattr("quota_dags.alerts.provider_notifier", notifier)
     audit = audit_in(tmp_path, "critical")
     kept: dict[str, Any] = {}
     store = type(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quota_dags.approval_answer import Decision, UnclearAnswerError, decision_of
+from quota_dags.approval import Decision, UnclearAnswerError, decision_of
 
 OFFERED = [
     "users/a:producer_byte_rate",

@@ -5,8 +5,16 @@ import datetime as dt
 import pytest
 
 from expectations.validate.stages import STAGES
-from quota_dags.lineage import ARCHIVE, READS, WRITES, report_lineage
-from quota_dags.steps import ASSETS, PUBLISHES, STEPS, DailyAudit
+from quota_dags.steps import (
+    ARCHIVE,
+    ASSETS,
+    PUBLISHES,
+    READS,
+    STEPS,
+    WRITES,
+    DailyAudit,
+    report_lineage,
+)
 from spark_jobs.warehouse.tables import TABLES
 
 OTHERS = {"whatif", "applied_changes"}

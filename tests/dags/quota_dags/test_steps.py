@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import typer.main
 
+from quota_dags.process import StepCrashedError, default_launcher
 from quota_dags.steps import (
     PUBLISHES,
     STEPS,
@@ -17,7 +18,6 @@ from quota_dags.steps import (
     run_step,
     step_command,
 )
-from quota_dags.submitted_step import StepCrashedError, default_launcher
 from spark_jobs.cli import app as cli
 
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "Europe/Berlin", "4.1.0")

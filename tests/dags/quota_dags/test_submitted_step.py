@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from quota_dags.submitted_step import (
-    StepCrashedError,
-    asset_uri,
-    ingest_arguments,
-    run_submitted,
-)
+from quota_dags.process import StepCrashedError, asset_uri, ingest_arguments, run_submitted
 
 
 class FinalError(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from quota_dags.submitted_step import StepCrashedError, default_launcher
+from quota_dags.process import StepCrashedError, default_launcher
 from quota_dags.whatif import (
     AS_LOGGED,
     MODES,
