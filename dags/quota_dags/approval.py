@@ -15,7 +15,7 @@ from typing import Any
 
 from quota_dags.forms import text_of
 from quota_dags.process import default_launcher, run_submitted
-from spark_jobs.wording.human_numbers import change, duration, exact_rate
+from spark_jobs.wording.numbers import change, duration, exact_rate
 from spark_jobs.wording.visible_text import visible
 
 READ, APPROVE, APPLY = "read_proposals", "approve", "apply_changes"

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from spark_jobs.wording.human_numbers import iso
+from spark_jobs.wording.numbers import iso
 
 ENTITY_PATTERN = r"^[0-9a-f]{16}$"
 

@@ -28,7 +28,7 @@ from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.audit_outcome import AuditOutcome
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.human_numbers import iso
+from spark_jobs.wording.numbers import iso
 
 SAFE = {
     "Cache-Control": "no-store",

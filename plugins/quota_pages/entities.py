@@ -15,7 +15,7 @@ from quota_pages.kept_tables import stamp_of
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.wording import entity_name
+from spark_jobs.wording.names import entity_name
 
 DAYS_KEPT_MAX = 40
 """A list has a row per client and quota type, not per broker: a thousand clients are 1 MB."""

@@ -28,9 +28,9 @@ from quota_pages.whose import team_of
 from spark_jobs.publish.facts.findings import Finding, findings_of
 from spark_jobs.warehouse.tables import DEMAND
 from spark_jobs.warehouse.warehouse import RunScope, read_table
-from spark_jobs.wording.human_numbers import unit_of
+from spark_jobs.wording.names import VERDICTS
+from spark_jobs.wording.numbers import unit_of
 from spark_jobs.wording.visible_text import shortened
-from spark_jobs.wording.wording import VERDICTS
 
 PANELS_MAX = 6
 TABLE_ROWS_MAX = 200

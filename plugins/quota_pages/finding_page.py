@@ -19,8 +19,8 @@ from spark_jobs.publish.facts.news import news_of
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.tables import FINDINGS
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.wording.names import VERDICTS
 from spark_jobs.wording.visible_text import shortened
-from spark_jobs.wording.wording import VERDICTS
 
 _CONFIGURED = "configured_quota"
 # What happened just before and after an interval is a part of its picture.

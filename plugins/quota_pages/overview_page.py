@@ -11,7 +11,7 @@ from typing import Any
 from quota_pages.audits import PublishedAudit, published_audits
 from quota_pages.page import Place, render
 from spark_jobs.publish.audit_outcome import AuditOutcome
-from spark_jobs.wording.human_numbers import count
+from spark_jobs.wording.numbers import count
 
 DAYS_MAX = 31
 CHART_CLUSTERS_MAX = 8

@@ -21,7 +21,7 @@ from spark_jobs.publish.facts.quality import (
     total_lines,
 )
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.human_numbers import NONE, iso
+from spark_jobs.wording.numbers import NONE, iso
 from spark_jobs.wording.visible_text import shortened, visible
 
 FILES_MAX = 200

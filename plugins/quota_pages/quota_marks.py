@@ -11,8 +11,8 @@ from quota_pages.history import Wanted
 from quota_pages.kept_tables import read_kept
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.human_numbers import rate
-from spark_jobs.wording.wording import entity_name
+from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.numbers import rate
 
 MARKS_MAX = 200
 _COLUMNS = ["quota_user", "quota_client_id", "bound", "broker_id", "valid_from_ms",

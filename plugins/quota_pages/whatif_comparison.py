@@ -13,8 +13,8 @@ from spark_jobs.publish.page.whatif_figures import FIGURE, Cell, Client, Values,
 from spark_jobs.warehouse.published_rows import count_rows, read_batches
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.human_numbers import count, duration
-from spark_jobs.wording.wording import plural
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, duration
 
 FIGURES = tuple(
     FIGURE[column]

@@ -30,8 +30,8 @@ from spark_jobs.check.missing_parts import (
 )
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.wording.human_numbers import share
-from spark_jobs.wording.wording import plural
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import share
 
 
 def missing_of(

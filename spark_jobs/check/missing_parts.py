@@ -12,8 +12,8 @@ from spark_jobs.check.lost import Loss
 from spark_jobs.check.missing_item import DO_DEBUG, LIMITS, NOTE, Missing, named
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER
-from spark_jobs.wording.human_numbers import share
-from spark_jobs.wording.wording import plural
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import share
 
 MANY_REQUESTS = 1000
 """Among so many a kind that all clusters have is no longer missing by chance."""

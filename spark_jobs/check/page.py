@@ -17,9 +17,9 @@ from spark_jobs.check.lost import LINES_MAX, Loss
 from spark_jobs.check.missing_item import BLOCKS, LIMITS, named
 from spark_jobs.check.result import Check
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
-from spark_jobs.wording.human_numbers import count, duration, share, significant, size
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, duration, share, significant, size
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import plural
 
 WIDTH_MAX = 100
 _NAME = 10

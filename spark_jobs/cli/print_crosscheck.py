@@ -17,9 +17,9 @@ from spark_jobs.judge.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.judge.metrics.comparison import Comparison
 from spark_jobs.judge.metrics.unknown import REASONS
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.wording.human_numbers import count, time_of_day
+from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.numbers import count, time_of_day
 from spark_jobs.wording.visible_text import visible
-from spark_jobs.wording.wording import entity_name
 
 
 def print_crosscheck(

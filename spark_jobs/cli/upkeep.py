@@ -57,7 +57,7 @@ def prune(
     from spark_jobs.settings import RetentionSettings
     from spark_jobs.upkeep.prune_warehouse import OldDay, old_tables, prune_days
     from spark_jobs.upkeep.retention import kept_days
-    from spark_jobs.wording.human_numbers import size
+    from spark_jobs.wording.numbers import size
 
     kept = kept_days(RetentionSettings().days, keep or ())
     days = old_tables(warehouse.absolute(), kept)

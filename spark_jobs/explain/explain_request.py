@@ -20,7 +20,7 @@ from spark_jobs.recommend.quota_entity import configured_entity
 from spark_jobs.warehouse.days import moment_of, since_epoch_ms
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 from spark_jobs.warehouse.warehouse import RunScope, days_of, open_table, read_table
-from spark_jobs.wording.human_numbers import moment
+from spark_jobs.wording.numbers import moment
 
 Row = Mapping[str, Any]
 

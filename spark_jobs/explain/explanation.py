@@ -19,9 +19,9 @@ from spark_jobs.explain.words import (
 )
 from spark_jobs.quota.partition_inventory import is_strict
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.wording.human_numbers import duration, moment
+from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.numbers import duration, moment
 from spark_jobs.wording.visible_text import visible
-from spark_jobs.wording.wording import entity_name
 
 Row = Mapping[str, Any]
 

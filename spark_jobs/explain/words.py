@@ -8,9 +8,9 @@ from typing import Any
 
 from spark_jobs.explain.bucket_steps import BucketSteps
 from spark_jobs.explain.rate_steps import RateSteps
-from spark_jobs.wording.human_numbers import duration, exact_rate, moment, significant
+from spark_jobs.wording.names import REASONS, VERDICTS, entity_name, in_words
+from spark_jobs.wording.numbers import duration, exact_rate, moment, significant
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import REASONS, VERDICTS, entity_name, in_words
 
 Row = Mapping[str, Any]
 

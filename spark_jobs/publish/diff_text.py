@@ -10,9 +10,9 @@ from spark_jobs.publish.facts.change_words import decisions_in_words
 from spark_jobs.publish.facts.news_text import problem_name
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.warehouse.sensors import Sensor
-from spark_jobs.wording.human_numbers import count, duration
+from spark_jobs.wording.names import VERDICTS, entity_name, in_words
+from spark_jobs.wording.numbers import count, duration
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import VERDICTS, entity_name, in_words
 
 LISTED_MAX = 10
 _NAMED = {Status.NEW: "only in the second", Status.GONE: "only in the first"}

@@ -15,7 +15,7 @@ from spark_jobs.publish.follow.changes import Change
 from spark_jobs.publish.follow.owners import Owner
 from spark_jobs.warehouse.tables import FINDINGS
 from spark_jobs.warehouse.warehouse import RunScope, read_table
-from spark_jobs.wording.human_numbers import iso
+from spark_jobs.wording.numbers import iso
 
 FINDINGS_NAME = "findings.jsonl"
 SCHEMA_ID = "urn:quota-audit:finding:1"

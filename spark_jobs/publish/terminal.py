@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from spark_jobs.publish.summary import AuditSummary, ThrottledClient
-from spark_jobs.wording.human_numbers import count, duration, share, time_of_day
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, duration, share, time_of_day
 from spark_jobs.wording.visible_text import shortened
-from spark_jobs.wording.wording import plural
 
 LINES_MAX = 20
 _FINDINGS_MAX = 4

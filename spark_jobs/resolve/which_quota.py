@@ -14,7 +14,7 @@ from spark_jobs.resolve.timeline.resolution import QuotaInForce, which_quota
 from spark_jobs.warehouse.days import DAY_MS, day_of, moment_of, since_epoch_ms
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
-from spark_jobs.wording.human_numbers import moment
+from spark_jobs.wording.numbers import moment
 
 _UNITS = {
     "producer_byte_rate": "bytes/s",

@@ -23,7 +23,7 @@ from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.table_versions import UPKEEP_OWNERS, VERSIONED
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 from spark_jobs.warehouse.warehouse import RunScope, clusters_of_warehouse
-from spark_jobs.wording.human_numbers import size
+from spark_jobs.wording.numbers import size
 
 _NO_AUDIT = "while no audit runs"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from spark_jobs.wording.wording import entity_name
+from spark_jobs.wording.names import entity_name
 
 SENSOR_COLUMNS = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.visible_text import visible
-from spark_jobs.wording.wording import entity_name
 
 NOT_AS_PREDICTED = "not_as_predicted"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from spark_jobs.publish.facts.news import News
 from spark_jobs.publish.follow.changes import Change, Status
-from spark_jobs.wording.human_numbers import count
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import plural
 
 _WHO_LENGTH_MAX = 80
 _REASON_LENGTH_MAX = 200

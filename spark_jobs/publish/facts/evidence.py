@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_jobs.wording.human_numbers import NONE, duration, significant
+from spark_jobs.wording.numbers import NONE, duration, significant
 from spark_jobs.wording.visible_text import shortened, visible
 
 _LENGTH_MAX = 400

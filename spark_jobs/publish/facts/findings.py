@@ -11,8 +11,8 @@ from spark_jobs.publish.facts.evidence import Evidence, evidence_items
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.visible_text import visible
-from spark_jobs.wording.wording import entity_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from spark_jobs.judge.decision_counts import VerdictCounts
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import Finding, by_severity
-from spark_jobs.wording.human_numbers import count, duration, share
-from spark_jobs.wording.wording import plural
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, duration, share
 
 _JUDGED_SHARE_MIN = 0.5
 

@@ -13,8 +13,8 @@ from spark_jobs.publish.facts.change_words import (
 from spark_jobs.publish.facts.news import News
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.publish.follow.owners import Owner
-from spark_jobs.wording.human_numbers import count
-from spark_jobs.wording.wording import FINDING_KINDS, entity_name, in_words
+from spark_jobs.wording.names import FINDING_KINDS, entity_name, in_words
+from spark_jobs.wording.numbers import count
 
 LISTED_MAX = 10
 _EXPLANATION_LENGTH_MAX = 400

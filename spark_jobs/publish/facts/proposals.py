@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from spark_jobs.publish.facts.evidence import Evidence, evidence_items
 from spark_jobs.warehouse.warehouse import RunScope, read_table
-from spark_jobs.wording.human_numbers import change, rate
+from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.numbers import change, rate
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import entity_name
 
 FILES = {
     "recommendations.csv": "all recommendations as CSV",

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 from spark_jobs.warehouse.published_rows import read_rows
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.wording import entity_name
+from spark_jobs.wording.names import entity_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from spark_jobs.publish.page.page import render
 from spark_jobs.publish.page.page_template import page_template
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.wording import entity_name
+from spark_jobs.wording.names import entity_name
 
 OWNERS_NAME = "owners.html"
 _PAGE = re.compile(r"owner-[a-z0-9-]+\.html")

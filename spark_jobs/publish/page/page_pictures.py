@@ -13,8 +13,8 @@ from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.sensor_history import SensorHistory, sensor_histories
 from spark_jobs.publish.page.pictures import picture
 from spark_jobs.warehouse.sensors import Sensor
-from spark_jobs.wording.human_numbers import count, duration, rate, significant, time_of_day
-from spark_jobs.wording.wording import plural
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, duration, rate, significant, time_of_day
 
 # Of clients that nobody throttled, the few closest to their quota are worth a look.
 _CLOSEST_MAX = 4

@@ -8,8 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from spark_jobs.publish.facts.change_words import shown
-from spark_jobs.wording import human_numbers as numbers
-from spark_jobs.wording import wording
+from spark_jobs.wording import names, numbers
 from spark_jobs.wording.visible_text import shortened, visible
 
 
@@ -34,7 +33,7 @@ def page_environment() -> Environment:
         "change": numbers.change,
         "duration": numbers.duration,
         "exact_rate": numbers.exact_rate,
-        "in_words": wording.in_words,
+        "in_words": names.in_words,
         "iso": numbers.iso,
         "share": numbers.share,
         "shortened": shortened,
@@ -45,12 +44,12 @@ def page_environment() -> Environment:
         "visible": visible,
     }
     words: dict[str, Any] = {
-        "FINDING_KINDS": wording.FINDING_KINDS,
-        "REASONS": wording.REASONS,
-        "QUARANTINE_REASONS": wording.QUARANTINE_REASONS,
-        "SOURCES": wording.SOURCES,
-        "VERSION_SOURCES": wording.VERSION_SOURCES,
-        "RATE_PROFILES": wording.RATE_PROFILES,
+        "FINDING_KINDS": names.FINDING_KINDS,
+        "REASONS": names.REASONS,
+        "QUARANTINE_REASONS": names.QUARANTINE_REASONS,
+        "SOURCES": names.SOURCES,
+        "VERSION_SOURCES": names.VERSION_SOURCES,
+        "RATE_PROFILES": names.RATE_PROFILES,
     }
-    environment.globals |= words | {"plural": wording.plural}
+    environment.globals |= words | {"plural": names.plural}
     return environment

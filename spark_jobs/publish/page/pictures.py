@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from spark_jobs.publish.facts.sensor_history import SensorHistory
-from spark_jobs.wording.human_numbers import byte_step, duration, unit_of, utc
 from spark_jobs.wording.inline_svg import BOUND, GRID, INK, OVER, RATE, THROTTLED, inline_svg
+from spark_jobs.wording.numbers import byte_step, duration, unit_of, utc
 from spark_jobs.wording.svg_style import quiet_axes, svg_of, svg_style
 
 WIDTH_IN, HEIGHT_IN = 4.8, 2.2

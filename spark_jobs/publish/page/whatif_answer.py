@@ -18,7 +18,7 @@ from spark_jobs.publish.page.whatif_figures import (
 )
 from spark_jobs.publish.page.whatif_harm import harm_in_words
 from spark_jobs.publish.page.whatif_wording import KINDS
-from spark_jobs.wording.human_numbers import count, duration
+from spark_jobs.wording.numbers import count, duration
 from spark_jobs.wording.visible_text import shortened, visible
 
 _NAMED_MAX = 3

@@ -8,9 +8,9 @@ from math import fsum
 from typing import Any, Literal, NamedTuple
 
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
-from spark_jobs.wording.human_numbers import count, significant, size
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, significant, size
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import plural
 
 Row = Mapping[str, Any]
 Values = Mapping[str, float]

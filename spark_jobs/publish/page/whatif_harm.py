@@ -19,8 +19,8 @@ from spark_jobs.publish.page.whatif_figures import (
     seconds,
     totals,
 )
-from spark_jobs.wording.human_numbers import count, share
-from spark_jobs.wording.wording import plural
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, share
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from spark_jobs.publish.page.whatif_figures import (
     totals,
 )
 from spark_jobs.publish.page.whatif_wording import KINDS, MODES
+from spark_jobs.wording.names import plural
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import plural
 
 
 @dataclass(frozen=True, slots=True)

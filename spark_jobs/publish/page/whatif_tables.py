@@ -23,8 +23,8 @@ from spark_jobs.publish.page.whatif_figures import (
     modes_of,
     totals,
 )
-from spark_jobs.wording.human_numbers import count
-from spark_jobs.wording.wording import plural
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count
 
 # What was asked is, as logged, the same under every policy.
 _ASKED = ("requests", "unsized_requests", "asked")

@@ -14,7 +14,7 @@ from quota_pages.wrong_decisions import SHOWN_MAX
 from spark_jobs.warehouse.tables import FINDING_KINDS
 from spark_jobs.warehouse.tables import HYPOTHESES as TRIED
 from spark_jobs.warehouse.warehouse import RunScope
-from spark_jobs.wording.human_numbers import iso
+from spark_jobs.wording.numbers import iso
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of
 

@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.explain.bucket_steps import BucketSteps
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
 from spark_jobs.explain.rate_steps import RateSteps
-from spark_jobs.wording.human_numbers import duration
+from spark_jobs.wording.numbers import duration
 from tests.builders.tables_builder import NOON_MS, Row, row
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
 

@@ -17,10 +17,10 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.verdicts import verdicts
 from spark_jobs.warehouse.tables import FINDING_KINDS as KINDS
 from spark_jobs.warehouse.tables import VERDICTS
-from spark_jobs.wording import wording
-from spark_jobs.wording.human_numbers import byte_step, duration, rate, share, time_of_day
+from spark_jobs.wording import names
+from spark_jobs.wording.names import REASONS, entity_name, in_words
+from spark_jobs.wording.numbers import byte_step, duration, rate, share, time_of_day
 from spark_jobs.wording.visible_text import shortened, visible
-from spark_jobs.wording.wording import REASONS, entity_name, in_words
 from tests.builders.tables_builder import DAY, NOON_MS
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(room.__path__))
@@ -113,11 +113,11 @@ INDETERMINATE_REASONS = {
 @pytest.mark.parametrize(
     ("written", "described"),
     [
-        (INDETERMINATE_REASONS, wording.REASONS),
-        ({*Reason, UNREADABLE_FILE}, wording.QUARANTINE_REASONS),
-        (set(RateProfile), wording.RATE_PROFILES),
-        (set(VERDICTS), wording.VERDICTS),
-        (set(KINDS), wording.FINDING_KINDS),
+        (INDETERMINATE_REASONS, names.REASONS),
+        ({*Reason, UNREADABLE_FILE}, names.QUARANTINE_REASONS),
+        (set(RateProfile), names.RATE_PROFILES),
+        (set(VERDICTS), names.VERDICTS),
+        (set(KINDS), names.FINDING_KINDS),
     ],
     ids=["reasons", "quarantine", "profiles", "verdicts", "kinds"],
 )
