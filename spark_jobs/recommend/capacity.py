@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.recommend.configured_values import UNLIMITED
+from spark_jobs.recommend.configured_values import UNLIMITED, QuotaEntity
 from spark_jobs.recommend.entities import Case
-from spark_jobs.recommend.proposal import KEEP, PROPOSED, Proposal
-from spark_jobs.recommend.quota_entity import QuotaEntity
-from spark_jobs.recommend.steps import step_down
+from spark_jobs.recommend.proposal import KEEP, PROPOSED, Proposal, step_down
 from spark_jobs.settings import RecommendSettings
 
 BROKER_CAPACITY = "broker_capacity"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,7 @@ from spark_jobs.ingest.lines.serving import CONTROLLER_APIS
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.forecast import BrokerForecast, broker_forecast
-from spark_jobs.recommend.grouped import Aggregate, grouped
-from spark_jobs.recommend.sharing_clients import ClientKey, sharing_clients
+from spark_jobs.recommend.sensors import Aggregate, grouped
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
@@ -33,6 +32,9 @@ from spark_jobs.whatif.clients.proposed_values import with_values
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.policies.change import Change
 
+ClientKey = tuple[str, str | None]
+"""User and client-id of requests."""
+
 _IN_FORCE = ScenarioPolicy(
     "broker_client_quotas",
     "broker_client_quotas",
@@ -41,7 +43,6 @@ _IN_FORCE = ScenarioPolicy(
 _LINE = ("source_file", "source_line")
 _READ = tuple(dict.fromkeys((*CONNECTION_COLUMNS, "recorded_estimate_us", *_LINE)))
 _BYTE_RATES = (str(QuotaType.PRODUCER_BYTE_RATE), str(QuotaType.CONSUMER_BYTE_RATE))
-
 _ForecastsByKey = dict[SensorKey, tuple[BrokerForecast, ...]]
 
 
@@ -90,6 +91,38 @@ def _recorded(decisions: ds.Dataset) -> _Recorded:
     rows = sorted(found, key=lambda row: row["last_ms"])
     pairs = [(tuple(row[name] for name in SENSOR), (row["user"], row["client_id"])) for row in rows]
     return _Recorded({(sensor[0], client): sensor for sensor, client in pairs}, pairs)
+
+
+def sharing_clients(
+    recorded: Iterable[tuple[SensorKey, ClientKey]],
+    concerned: Collection[SensorKey],
+    bound: Collection[SensorKey],
+) -> set[ClientKey]:
+    """Return the clients that are recorded on ``concerned``, and all they share a bucket with.
+
+    ``recorded`` says which client is recorded on which sensor; only ``bound`` ones hold anybody.
+
+    >>> alice, bob = ("alice", "etl"), ("bob", "etl")
+    >>> produced, etl = ("producer_byte_rate", "alice", ""), ("request_percentage", "", "etl")
+    >>> sorted(sharing_clients([(produced, alice), (etl, alice), (etl, bob)], [produced],
+    ...     [produced, etl]))
+    [('alice', 'etl'), ('bob', 'etl')]
+    """
+    clients_of: dict[SensorKey, set[ClientKey]] = defaultdict(set)
+    sensors_of: dict[ClientKey, set[SensorKey]] = defaultdict(set)
+    for sensor, client in recorded:
+        if sensor in bound:
+            clients_of[sensor].add(client)
+            sensors_of[client].add(sensor)
+    found: set[ClientKey] = set()
+    waiting = list(concerned)
+    seen = set(waiting)
+    while waiting:
+        for client in clients_of[waiting.pop()] - found:
+            found.add(client)
+            waiting += sensors_of[client] - seen
+            seen |= sensors_of[client]
+    return found
 
 
 def _is_of(clients: set[ClientKey]) -> pc.Expression:

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from spark_jobs.recommend.demand import Demand
-from spark_jobs.recommend.observation import BrokerLoad, Observation, RateShape
+from spark_jobs.recommend.observation import BrokerLoad, Demand, Observation, RateShape
 from spark_jobs.recommend.sensors import Sensor
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.warehouse.tables import DEMAND

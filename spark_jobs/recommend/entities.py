@@ -10,18 +10,25 @@ from dataclasses import dataclass, replace
 from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule
-from spark_jobs.recommend.configured_values import ConfiguredValues
-from spark_jobs.recommend.default_value import least_default
-from spark_jobs.recommend.not_the_quota import why_not_the_quota
-from spark_jobs.recommend.observation import Observation
-from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Need, Proposal, propose
-from spark_jobs.recommend.quota_entity import (
+from spark_jobs.recommend.configured_values import (
+    ConfiguredValues,
     QuotaEntity,
     configured_entity,
     own_entity,
     takes_over,
 )
-from spark_jobs.recommend.steps import step_down
+from spark_jobs.recommend.not_the_quota import why_not_the_quota
+from spark_jobs.recommend.observation import Observation
+from spark_jobs.recommend.proposal import (
+    KEEP,
+    PROPOSED,
+    RAISE,
+    Need,
+    Proposal,
+    least_default,
+    propose,
+    step_down,
+)
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
-from spark_jobs.recommend.demand import muted_ms
 from spark_jobs.recommend.entities import Case
+from spark_jobs.recommend.observation import muted_ms
 from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
 
 

@@ -1,14 +1,21 @@
-"""The rule: from what a day showed of an entity to a value, or to why there is none."""
+"""The rule: from what a day showed of an entity to a round value, or to why there is none.
+
+Values are round, so that a proposal moves only when the demand moves by a whole step. Of a default
+and the values set by name, one replaces the other: the higher the default, the fewer clients need a
+value of their own, and the less it holds back.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.configured_values import UNLIMITED
-from spark_jobs.recommend.demand import FREE_RUN, SEVERAL_DAYS, Demand
-from spark_jobs.recommend.steps import step_down, step_up
+from spark_jobs.recommend.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation
 from spark_jobs.settings import RecommendSettings
 
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
@@ -16,6 +23,14 @@ WITHHELD = "withheld"
 RAISE, LOWER = "raise", "lower"
 MAX_RAISE = "max_raise"
 """What ``clamped_by`` says of a raise that is one step of several."""
+
+MANTISSAS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+"""Ten steps a decade; each is at most a third above the one before."""
+
+WHOLE_NUMBER_TYPES = ("producer_byte_rate", "consumer_byte_rate")
+"""Quota types whose value Kafka takes as a long (``QuotaConfig``); the others are doubles."""
+
+CURVE_POINTS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +209,69 @@ def _within(need: Need, settings: RecommendSettings) -> str:
     elif _is_far_below(need, settings):
         note = "; not lowered, because the log lacks the time of network threads"
     return f"Not throttled; used {_share(need):.1%} of its quota at most{note}."
+
+
+def step_up(value: float, quota_type: str) -> float:
+    """Return the smallest step that is not below ``value`` (above 0).
+
+    >>> step_up(61_234.0, "producer_byte_rate"), step_up(0.21, "controller_mutation_rate")
+    (80000.0, 0.25)
+    """
+    return min(step for step in _steps_around(value, quota_type) if step >= value)
+
+
+def step_down(value: float, quota_type: str) -> float:
+    """Return the largest step that is not above ``value``; a byte rate is at least 1.
+
+    >>> step_down(61_234.0, "producer_byte_rate")
+    60000.0
+    """
+    below = [step for step in _steps_around(value, quota_type) if step <= value]
+    return max(below, default=1.0)
+
+
+def _steps_around(value: float, quota_type: str) -> Iterator[float]:
+    assert 0.0 < value < math.inf, value
+    exponent = math.floor(math.log10(value))
+    for power in range(exponent - 1, exponent + 3):
+        for mantissa in MANTISSAS:
+            step = float(f"{mantissa}e{power}")
+            if quota_type not in WHOLE_NUMBER_TYPES or (step.is_integer() and step >= 1.0):
+                yield step
+        if quota_type in WHOLE_NUMBER_TYPES and power < 0:
+            yield 1.0
+
+
+class TradeOff(NamedTuple):
+    """A default, and how many of its followers would then need a value of their own."""
+
+    default: float
+    overrides: int
+
+
+def needed_value(seen: Observation, settings: RecommendSettings) -> float:
+    """Return the value that holds what a follower asks for, 0 where it asks for nothing."""
+    rate = seen.hottest.demand.rate
+    return step_up(rate * settings.headroom, seen.sensor.key[0]) if rate > 0 else 0.0
+
+
+def trade_off_curve(
+    followers: Sequence[Observation], settings: RecommendSettings
+) -> list[TradeOff]:
+    """Return the defaults at which the number of overrides changes, in order of the default.
+
+    The first holds nobody without an override but those that ask for the least, the last everyone.
+    """
+    needs = sorted({needed_value(seen, settings) for seen in followers} - {0.0})
+    all_needs = [needed_value(seen, settings) for seen in followers]
+    points = [TradeOff(value, sum(need > value for need in all_needs)) for value in needs]
+    step = -(-len(points) // CURVE_POINTS_MAX) or 1
+    return points[::-1][::step][::-1]
+
+
+def least_default(
+    followers: Sequence[Observation], overrides_max: int, settings: RecommendSettings
+) -> float:
+    """Return the least default at which no more than ``overrides_max`` followers need more."""
+    needs = sorted((needed_value(seen, settings) for seen in followers), reverse=True)
+    return needs[overrides_max] if overrides_max < len(needs) else 0.0

@@ -16,10 +16,10 @@ import pyarrow.dataset as ds
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.closed_loop import ClosedLoop, Harm, is_more_harm, replay_waiting
+from spark_jobs.recommend.configured_values import QuotaEntity
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.entities import Case, bounding_cases
 from spark_jobs.recommend.proposal import PROPOSED
-from spark_jobs.recommend.quota_entity import QuotaEntity
 from spark_jobs.recommend.sensors import traffic_of
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings

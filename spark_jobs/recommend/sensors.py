@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow import acero
 
-from spark_jobs.recommend.grouped import Aggregate, grouped
 from spark_jobs.recommend.traffic import (
     SENSOR,
     TRAFFIC_COLUMNS,
@@ -21,6 +21,9 @@ from spark_jobs.recommend.traffic import (
 
 PORTION_ROWS_MAX = 500_000
 """Decisions held at once; a single sensor with more is held whole."""
+
+Aggregate = tuple[str, str, pc.FunctionOptions | None, str]
+"""Column, Acero's function, its options, and what the result is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +101,26 @@ def read_sensors(decisions: ds.Dataset, keys: Sequence[SensorKey]) -> pa.Table:
         if len(batch)
     )
     return pa.concat_tables(tables)
+
+
+def grouped(
+    data: ds.Dataset,
+    keys: Sequence[str],
+    aggregates: Sequence[Aggregate] = (),
+    where: pc.Expression | None = None,
+    also_read: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Return a row for each group of ``keys``, of the rows ``where`` (all of them without).
+
+    ``also_read`` are the columns of ``where`` that are neither keys nor aggregated.
+    """
+    columns = list(dict.fromkeys([*keys, *(column for column, *_ in aggregates), *also_read]))
+    scan = acero.ScanNodeOptions(data, columns=columns, filter=where)
+    steps = [acero.Declaration("scan", scan)]
+    if where is not None:
+        # A scan passes over files and row groups only.
+        steps.append(acero.Declaration("filter", acero.FilterNodeOptions(where)))
+    options = acero.AggregateNodeOptions(list(aggregates), keys=list(keys))
+    steps.append(acero.Declaration("aggregate", options))
+    rows: list[dict[str, Any]] = acero.Declaration.from_sequence(steps).to_table().to_pylist()
+    return rows

@@ -16,9 +16,8 @@ import pyarrow.dataset as ds
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, windowed_rates
-from spark_jobs.recommend.grouped import grouped
 from spark_jobs.recommend.observation import Observation, observe
-from spark_jobs.recommend.sensors import Sensor, read_sensors
+from spark_jobs.recommend.sensors import Sensor, grouped, read_sensors
 from spark_jobs.recommend.traffic import SENSOR, SensorKey, SensorTraffic, split_by_sensor
 
 SHARED_TYPES = (

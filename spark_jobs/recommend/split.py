@@ -19,14 +19,18 @@ import pyarrow.dataset as ds
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.capacity import within_capacity
-from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues, end_of_day_ms
+from spark_jobs.recommend.configured_values import (
+    DAY_MS,
+    ConfiguredValues,
+    QuotaEntity,
+    configured_entity,
+    end_of_day_ms,
+)
 from spark_jobs.recommend.days import SeenDay, over_days
-from spark_jobs.recommend.demand import FREE_RUN
 from spark_jobs.recommend.entities import Case, SharedBucket, with_proposal
 from spark_jobs.recommend.forecast import BrokerForecast, forecast_by_broker
-from spark_jobs.recommend.observation import Observation
+from spark_jobs.recommend.observation import FREE_RUN, Observation
 from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Proposal
-from spark_jobs.recommend.quota_entity import QuotaEntity, configured_entity
 from spark_jobs.recommend.rolling_origin import CaseKey, Trial, kept_of
 from spark_jobs.recommend.shared_bucket import (
     SHARED_LEVELS,

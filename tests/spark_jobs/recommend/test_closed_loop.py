@@ -14,9 +14,9 @@ from spark_jobs.recommend.closed_loop import (
     Harm,
     Waiting,
 )
+from spark_jobs.recommend.closed_loop_forecast import sharing_clients
 from spark_jobs.recommend.forecast import BrokerForecast, Forecasts
 from spark_jobs.recommend.recommend import observed, recommend
-from spark_jobs.recommend.sharing_clients import sharing_clients
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 from tests.builders.tables_builder import Row, row, table_of

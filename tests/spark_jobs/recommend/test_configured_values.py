@@ -1,7 +1,11 @@
 from __future__ import annotations
 
-from spark_jobs.recommend.configured_values import ConfiguredValue, ConfiguredValues, end_of_day_ms
-from spark_jobs.recommend.quota_entity import QuotaEntity
+from spark_jobs.recommend.configured_values import (
+    ConfiguredValue,
+    ConfiguredValues,
+    QuotaEntity,
+    end_of_day_ms,
+)
 from tests.builders.tables_builder import NOON_MS, Row, row
 
 ALICE = QuotaEntity("alice", None)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spark_jobs.recommend.default_value import least_default, needed_value, trade_off_curve
+from spark_jobs.recommend.proposal import least_default, needed_value, trade_off_curve
 from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT

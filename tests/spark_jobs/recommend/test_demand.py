@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.recommend.demand import (
+from spark_jobs.recommend.observation import (
     FREE_RUN,
     PEAK_RATE,
     AskedAmounts,

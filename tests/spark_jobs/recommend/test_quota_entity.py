@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.recommend.quota_entity import QuotaEntity, configured_entity, own_entity, takes_over
+from spark_jobs.recommend.configured_values import (
+    QuotaEntity,
+    configured_entity,
+    own_entity,
+    takes_over,
+)
 from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 
 LEVELS = [
