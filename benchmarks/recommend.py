@@ -25,11 +25,11 @@ import pyarrow.dataset as ds
 from rich.console import Console
 from rich.table import Table
 
-from spark_jobs.recommend.configured_values import DAY_MS
 from spark_jobs.recommend.days import SeenDay, seen_day
 from spark_jobs.recommend.observation import Observation
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.warehouse.days import DAY_MS
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, rates_of
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.apply.changes.quota_set import QuotaValue
+from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import DEFAULT
 
 STATIC = "static"
-DAY_MS = 86_400_000
 UNLIMITED = 1e15
 """From here on a bound limits nothing: a petabyte per second; tools write 2^63 − 1."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from spark_jobs.apply.changes.kafka_rules import WHOLE_NUMBERS
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.configured_values import UNLIMITED
@@ -26,9 +27,6 @@ MAX_RAISE = "max_raise"
 
 MANTISSAS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Ten steps a decade; each is at most a third above the one before."""
-
-WHOLE_NUMBER_TYPES = ("producer_byte_rate", "consumer_byte_rate")
-"""Quota types whose value Kafka takes as a long (``QuotaConfig``); the others are doubles."""
 
 CURVE_POINTS_MAX = 20
 
@@ -236,9 +234,9 @@ def _steps_around(value: float, quota_type: str) -> Iterator[float]:
     for power in range(exponent - 1, exponent + 3):
         for mantissa in MANTISSAS:
             step = float(f"{mantissa}e{power}")
-            if quota_type not in WHOLE_NUMBER_TYPES or (step.is_integer() and step >= 1.0):
+            if quota_type not in WHOLE_NUMBERS or (step.is_integer() and step >= 1.0):
                 yield step
-        if quota_type in WHOLE_NUMBER_TYPES and power < 0:
+        if quota_type in WHOLE_NUMBERS and power < 0:
             yield 1.0
 
 

@@ -24,7 +24,7 @@ from spark_jobs.recommend.closed_loop import (
     replay_waiting,
     waiting_evidence,
 )
-from spark_jobs.recommend.configured_values import DAY_MS, ConfiguredValues, end_of_day_ms
+from spark_jobs.recommend.configured_values import ConfiguredValues, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days, seen_day
 from spark_jobs.recommend.departed import without_departed
 from spark_jobs.recommend.entities import Case, bounding_cases, cases_of
@@ -52,6 +52,7 @@ from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_s
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import FINDING_KINDS, RECOMMENDATIONS
 
 __all__ = ["EarlierDay", "observed", "recommend", "write_files"]

@@ -20,7 +20,6 @@ from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.capacity import within_capacity
 from spark_jobs.recommend.configured_values import (
-    DAY_MS,
     ConfiguredValues,
     QuotaEntity,
     configured_entity,
@@ -44,6 +43,7 @@ from spark_jobs.recommend.shared_bucket import (
 )
 from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import DEFAULT
 
 SPLIT = "split"

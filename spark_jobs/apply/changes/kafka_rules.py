@@ -15,6 +15,7 @@ from spark_jobs.quota.quota_type import QuotaType
 LONG_MAX = 2.0**63
 """``Long.MAX_VALUE`` as the double that the controller compares with."""
 WHOLE_NUMBERS = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
+"""Quota types whose value Kafka takes as a long (``QuotaConfig``); the others are doubles."""
 WhyNot = Callable[[QuotaAlteration], str | None]
 
 

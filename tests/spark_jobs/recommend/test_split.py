@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.configured_values import DAY_MS
 from spark_jobs.recommend.forecast import BrokerForecast
 from spark_jobs.recommend.shared_bucket import amounts_by_client, parts_of
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, shares, steady
