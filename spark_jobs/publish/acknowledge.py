@@ -14,8 +14,7 @@ from spark_jobs.publish.facts.followed import (
     followed_days,
 )
 from spark_jobs.publish.facts.news_text import problem_name
-from spark_jobs.publish.follow.acknowledgement import Acknowledgement
-from spark_jobs.publish.follow.acknowledgement_file import with_acknowledgement
+from spark_jobs.publish.follow.acknowledgements import Acknowledgement, with_acknowledgement
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.storage import is_in_bucket, write_whole

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from spark_jobs.publish.facts.news import News
-from spark_jobs.publish.follow.acknowledgement import Acknowledgement
+from spark_jobs.publish.follow.acknowledgements import Acknowledgement
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.publish.follow.owners import Owner
 from spark_jobs.warehouse.tables import FINDINGS

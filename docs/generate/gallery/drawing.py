@@ -17,7 +17,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from spark_jobs.wording.svg_style import quiet_axes, svg_of, svg_style
+from spark_jobs.wording.svg import quiet_axes, svg_of, svg_style
 
 WIDTH_IN = 7.2
 INK, SOFT, GRID, PAPER = "#24292f", "#57606a", "#d8dee4", "#fdfdfd"

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.follow.acknowledgement import Acknowledgement
-from spark_jobs.publish.follow.acknowledgement_file import read_acknowledgements
+from spark_jobs.publish.follow.acknowledgements import Acknowledgement, read_acknowledgements
 from spark_jobs.publish.follow.changes import Change, DayFindings, changes_of
-from spark_jobs.publish.follow.owners import Owners
-from spark_jobs.publish.follow.owners_file import read_owners
+from spark_jobs.publish.follow.owners import Owners, read_owners
 from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import FollowSettings

@@ -16,9 +16,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from spark_jobs.publish.facts.sensor_history import SensorHistory
-from spark_jobs.wording.inline_svg import BOUND, GRID, INK, OVER, RATE, THROTTLED, inline_svg
 from spark_jobs.wording.numbers import byte_step, duration, unit_of, utc
-from spark_jobs.wording.svg_style import quiet_axes, svg_of, svg_style
+from spark_jobs.wording.svg import (
+    BOUND,
+    GRID,
+    INK,
+    OVER,
+    RATE,
+    THROTTLED,
+    inline_svg,
+    quiet_axes,
+    svg_of,
+    svg_style,
+)
 
 WIDTH_IN, HEIGHT_IN = 4.8, 2.2
 TIME_TICKS_MAX = 5

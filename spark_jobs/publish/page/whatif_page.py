@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from spark_jobs.publish.page import whatif_wording as words
+from spark_jobs.publish.facts.whatif import FIGURES, Row, modes_of, replays_of
+from spark_jobs.publish.page import whatif_words as words
 from spark_jobs.publish.page.page_template import page_template
-from spark_jobs.publish.page.whatif_answer import answer
-from spark_jobs.publish.page.whatif_figures import FIGURES, Row, modes_of, replays_of
-from spark_jobs.publish.page.whatif_harm import harm_tables
 from spark_jobs.publish.page.whatif_pictures import client_pictures
-from spark_jobs.publish.page.whatif_tables import clients_tables, totals_tables
+from spark_jobs.publish.page.whatif_tables import clients_tables, harm_tables, totals_tables
+from spark_jobs.publish.page.whatif_words import answer
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.warehouse.warehouse import RunScope

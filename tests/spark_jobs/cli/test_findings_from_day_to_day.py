@@ -13,7 +13,7 @@ from spark_jobs.cli.findings import news
 from spark_jobs.cli.print_news import print_news
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.acknowledge import acknowledge_finding
-from spark_jobs.publish.follow.acknowledgement_file import read_acknowledgements
+from spark_jobs.publish.follow.acknowledgements import read_acknowledgements
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.warehouse import RunScope

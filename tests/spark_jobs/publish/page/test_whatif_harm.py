@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_jobs.publish.page.whatif_figures import replays_of
-from spark_jobs.publish.page.whatif_harm import HarmTable, harm_in_words, harm_tables
+from spark_jobs.publish.facts.whatif import replays_of
+from spark_jobs.publish.page.whatif_tables import HarmTable, harm_in_words, harm_tables
 from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_jobs.publish.page.whatif_figures import replays_of
+from spark_jobs.publish.facts.whatif import replays_of
 from spark_jobs.publish.page.whatif_tables import (
     ClientsTable,
     TotalsTable,

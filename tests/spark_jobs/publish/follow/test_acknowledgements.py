@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.follow.acknowledgement import Acknowledgement
-from spark_jobs.publish.follow.acknowledgement_file import (
+from spark_jobs.publish.follow.acknowledgements import (
+    Acknowledgement,
     read_acknowledgements,
     with_acknowledgement,
 )

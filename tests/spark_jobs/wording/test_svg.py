@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_jobs.wording.inline_svg import RATE, inline_svg
+from spark_jobs.wording.svg import RATE, inline_svg
 
 SVG = (
     '<?xml version="1.0"?>\n<svg xmlns="x" viewBox="0 0 10 5.5" width="10">\n <defs>\n'

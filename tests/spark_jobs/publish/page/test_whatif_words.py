@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from spark_jobs.publish.page.whatif_answer import Answer, answer
-from spark_jobs.publish.page.whatif_figures import replays_of
+from spark_jobs.publish.facts.whatif import replays_of
+from spark_jobs.publish.page.whatif_words import Answer, answer
 from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused, three_policies
 

@@ -1,17 +1,37 @@
-"""The file of acknowledgements: YAML that people keep under version control and edit."""
+"""What people know of findings, and the YAML file that says so: no message tells it again.
+
+They keep the file under version control and edit it.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.follow.acknowledgement import Acknowledgement
 from spark_jobs.publish.follow.entries_file import document_of, entry_of, text_of
 from spark_jobs.publish.follow.problem import Level
 from spark_jobs.warehouse.tables import SEVERITIES
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """``finding`` is known from ``since`` up to and with ``until``, as bad as ``level``."""
+
+    finding: str
+    since: dt.date
+    until: dt.date
+    owner: str
+    reason: str
+    level: Level
+
+    def is_in_force(self, day: dt.date) -> bool:
+        """Return whether it is about ``day``."""
+        return self.since <= day <= self.until
+
 
 _LIST = "acknowledged"
 _HEAD = """\
