@@ -30,7 +30,7 @@ SHARED_LEVELS = ("user", "default-user")
 
 OWN_LEVEL = "user+client-id"
 
-Amounts = dict[str, float]
+ClientAmounts = dict[str, float]
 """What was delivered, appended or admitted, by client-id."""
 
 
@@ -45,7 +45,7 @@ class Parts:
 
 def amounts_by_client(
     decisions: ds.Dataset, keys: Collection[SensorKey]
-) -> dict[SensorKey, Amounts]:
+) -> dict[SensorKey, ClientAmounts]:
     """Return how much each client-id made of the buckets ``keys``, the empty one for no name.
 
     Reads ``decisions`` batch by batch: what is held is one number for each client-id.
@@ -65,7 +65,7 @@ def amounts_by_client(
         where=wanted & settled,
         also_read=["is_unrecorded", "logged_admitted"],
     )
-    found: dict[SensorKey, Amounts] = defaultdict(dict)
+    found: dict[SensorKey, ClientAmounts] = defaultdict(dict)
     for row in rows:
         key = (row["quota_type"], row["quota_user"], row["quota_client_id"])
         if key in keys:
@@ -114,9 +114,9 @@ def seen_alone(
     return replace(seen, seconds=max(load.seconds for load in seen.brokers))
 
 
-def summed(days: Iterable[Amounts]) -> Amounts:
+def summed(days: Iterable[ClientAmounts]) -> ClientAmounts:
     """Return the amounts of all days, by client-id."""
-    total: Amounts = defaultdict(float)
+    total: ClientAmounts = defaultdict(float)
     for amounts in days:
         for client_id, amount in amounts.items():
             total[client_id] += amount

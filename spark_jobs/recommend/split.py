@@ -34,7 +34,7 @@ from spark_jobs.recommend.rolling_origin import CaseKey, Trial, kept_of
 from spark_jobs.recommend.shared_bucket import (
     SHARED_LEVELS,
     SHARED_TYPES,
-    Amounts,
+    ClientAmounts,
     Parts,
     amounts_by_client,
     parts_of,
@@ -79,7 +79,7 @@ class _PartedDay:
 
     day: int
     whole: Observation
-    amounts: Amounts
+    amounts: ClientAmounts
     alone: Observation | None
     others_before_ms: int
     others_after_ms: int
@@ -139,7 +139,7 @@ def is_shared_raise(case: Case) -> bool:
     )
 
 
-def _largest(days: Sequence[Amounts]) -> str | None:
+def _largest(days: Sequence[ClientAmounts]) -> str | None:
     """Return the client-id with the most, None where it is alone or has no name to set."""
     total = summed(days)
     if len(total) < 2:
@@ -152,7 +152,7 @@ def _tried_day_by_day(
     client_ids: Mapping[SensorKey, str],
     days: Sequence[SeenDay],
     decisions: Sequence[ds.Dataset],
-    amounts: Sequence[Mapping[SensorKey, Amounts]],
+    amounts: Sequence[Mapping[SensorKey, ClientAmounts]],
     changes: Sequence[Mapping[str, Any]],
     rules: Rules,
 ) -> dict[SensorKey, tuple[list[_PartedDay], list[Trial]]]:
@@ -185,7 +185,7 @@ def _current(whole: Observation, values: ConfiguredValues) -> float | None:
 
 
 def _parted(
-    parts: Parts, day: SeenDay, client_id: str, amounts: Amounts, rules: Rules
+    parts: Parts, day: SeenDay, client_id: str, amounts: ClientAmounts, rules: Rules
 ) -> _PartedDay:
     quota_type, user, _ = parts.whole.key
     alone, others = parts.alone, parts.others
