@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from spark_jobs.recommend.observation import BrokerLoad, Demand, Observation, RateShape
-from spark_jobs.recommend.sensors import Sensor
-from spark_jobs.recommend.traffic import SENSOR, SensorKey
+from spark_jobs.recommend.traffic import SENSOR, Sensor, SensorKey
 from spark_jobs.warehouse.tables import DEMAND
 
 

@@ -9,14 +9,18 @@ that wants three times its bound runs free for over three seconds before the win
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.backtest import BrokerRule, first_attempts
-from spark_jobs.recommend.sensors import Sensor
-from spark_jobs.recommend.traffic import Amounts, SensorTraffic
+from spark_jobs.recommend.backtest import BrokerRule, first_attempts, windowed_rates
+from spark_jobs.recommend.traffic import (
+    Amounts,
+    Sensor,
+    SensorKey,
+    SensorTraffic,
+)
 
 PEAK_RATE = "peak_rate"
 FREE_RUN = "free_run"
@@ -29,6 +33,8 @@ FREE_RUN_REQUESTS_MIN = 5
 SUSTAINED_SHARE = 0.5
 NEAR_BOUND = 0.8
 """From this share of its bound on, a rate is near it."""
+
+OWN_LEVEL = "user+client-id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,24 @@ def observe(
         _load(amounts.take(amounts.broker_id == b), traffic.quota_type, rules[b]) for b in brokers
     )
     return Observation(sensor, seconds, tuple(loads))
+
+
+def seen_alone(
+    key: SensorKey,
+    bound: float,
+    traffic: SensorTraffic,
+    rules: Mapping[int, BrokerRule],
+    level: str = OWN_LEVEL,
+) -> Observation:
+    """Return what a bucket ``key`` would show that has all of ``traffic``, and nothing else.
+
+    Its rates are of that traffic alone; the throttles are those the traffic's amounts have.
+    """
+    amounts = replace(traffic.amounts, rate=windowed_rates(traffic, rules))
+    last_ms = int(amounts.recorded_at_ms.max())
+    sensor = Sensor(key, len(amounts), last_ms, level, bound)
+    seen = observe(sensor, replace(traffic, amounts=amounts), 0, rules)
+    return replace(seen, seconds=max(load.seconds for load in seen.brokers))
 
 
 def _load(amounts: Amounts, quota_type: str, rule: BrokerRule) -> BrokerLoad:

@@ -39,6 +39,7 @@ from spark_jobs.recommend.forecast import (
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
+from spark_jobs.recommend.read_traffic import bound_sensors, traffic_of
 from spark_jobs.recommend.rolling_origin import (
     CaseKey,
     Kept,
@@ -47,9 +48,8 @@ from spark_jobs.recommend.rolling_origin import (
     kept_of,
     trials_of,
 )
-from spark_jobs.recommend.sensors import Sensor, bound_sensors, traffic_of
 from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_splits
-from spark_jobs.recommend.traffic import SENSOR, SensorKey
+from spark_jobs.recommend.traffic import SENSOR, Sensor, SensorKey
 from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS

@@ -20,7 +20,7 @@ from spark_jobs.recommend.configured_values import QuotaEntity
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.entities import Case, bounding_cases
 from spark_jobs.recommend.proposal import PROPOSED
-from spark_jobs.recommend.sensors import traffic_of
+from spark_jobs.recommend.read_traffic import traffic_of
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 

@@ -12,7 +12,6 @@ from spark_jobs.quota.partition_inventory import STRICT_SINCE
 
 SENSOR = ("quota_type", "quota_user", "quota_client_id")
 SENSOR_ORDER = (*SENSOR, "broker_id", "sensor_epoch", "sensor_seq")
-
 SensorKey = tuple[str, str, str]
 """Quota type, user and client-id of a sensor."""
 
@@ -22,6 +21,17 @@ TRAFFIC_COLUMNS = (
     "replayed_throttle_time_ms", "logged_admitted",
 )  # fmt: skip
 """The columns of ``decisions`` that this room works on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """One sensor over all brokers, and the quota it followed last in the day."""
+
+    key: SensorKey
+    decisions: int
+    last_ms: int
+    level: str  # one of tables.QUOTA_LEVELS
+    bound: float
 
 
 @dataclass(frozen=True, slots=True)

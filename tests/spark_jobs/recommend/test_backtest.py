@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.recommend.backtest import BrokerRule, broker_rules, throttle_with
 from spark_jobs.recommend.observation import observe
-from spark_jobs.recommend.sensors import Sensor
-from spark_jobs.recommend.traffic import SensorTraffic, split_by_sensor
+from spark_jobs.recommend.traffic import Sensor, SensorTraffic, split_by_sensor
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
 

@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from spark_jobs.errors import AuditFailedError
-from spark_jobs.recommend import sensors
+from spark_jobs.recommend import read_traffic as sensors
 from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT, RECOMMENDATIONS

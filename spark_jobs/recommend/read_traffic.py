@@ -1,8 +1,13 @@
-"""Which sensors a day has, and their traffic in portions that fit into memory."""
+"""The traffic of a day's sensors, read from ``decisions`` in portions that fit into memory.
+
+Client-ids of a user may share one bucket. Whose request each decision was stands in ``decisions``
+alone, so what each of them asks for, and the others without it, is read here too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import acero
 
+from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.traffic import (
     SENSOR,
     TRAFFIC_COLUMNS,
+    Sensor,
     SensorKey,
     SensorTraffic,
     split_by_sensor,
@@ -22,19 +29,19 @@ from spark_jobs.recommend.traffic import (
 PORTION_ROWS_MAX = 500_000
 """Decisions held at once; a single sensor with more is held whole."""
 
+SHARED_TYPES = (
+    QuotaType.PRODUCER_BYTE_RATE,
+    QuotaType.CONSUMER_BYTE_RATE,
+    QuotaType.CONTROLLER_MUTATION_RATE,
+)
+SHARED_LEVELS = ("user", "default-user")
+"""Levels at which all client-ids of a user that have no value of their own share one bucket."""
+
+ClientAmounts = dict[str, float]
+"""What was delivered, appended or admitted, by client-id."""
+
 Aggregate = tuple[str, str, pc.FunctionOptions | None, str]
 """Column, Acero's function, its options, and what the result is called."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sensor:
-    """One sensor over all brokers, and the quota it followed last in the day."""
-
-    key: SensorKey
-    decisions: int
-    last_ms: int
-    level: str  # one of tables.QUOTA_LEVELS
-    bound: float
 
 
 def bound_sensors(decisions: ds.Dataset) -> list[Sensor]:
@@ -101,6 +108,77 @@ def read_sensors(decisions: ds.Dataset, keys: Sequence[SensorKey]) -> pa.Table:
         if len(batch)
     )
     return pa.concat_tables(tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A bucket's traffic of a day, and the same in two: of those that leave it, and the others."""
+
+    whole: SensorTraffic
+    alone: SensorTraffic | None
+    others: SensorTraffic | None
+
+
+def parts_of(
+    decisions: ds.Dataset, client_ids: Mapping[SensorKey, Collection[str]]
+) -> Iterator[Parts]:
+    """Yield each bucket that has traffic, parted from some client-ids; one is held at a time."""
+    for key, leaving in sorted(client_ids.items()):
+        table = read_sensors(decisions, [key])
+        if not table.num_rows:
+            continue
+        is_own = pc.is_in(
+            pc.fill_null(table["client_id"], ""), pa.array(sorted(leaving), pa.string())
+        )
+        yield Parts(
+            split_by_sensor(table)[0],
+            _only(table.filter(is_own)),
+            _only(table.filter(pc.invert(is_own))),
+        )
+
+
+def _only(table: pa.Table) -> SensorTraffic | None:
+    return next(iter(split_by_sensor(table)), None)
+
+
+def amounts_by_client(
+    decisions: ds.Dataset, keys: Collection[SensorKey]
+) -> dict[SensorKey, ClientAmounts]:
+    """Return how much each client-id made of the buckets ``keys``, the empty one for no name.
+
+    Reads ``decisions`` batch by batch: what is held is one number for each client-id.
+    """
+    if not keys:
+        return {}
+    parts = [
+        pc.field(name).isin(pa.array(sorted(set(values))))
+        for name, values in zip(SENSOR, zip(*keys, strict=True), strict=True)
+    ]
+    wanted = parts[0] & parts[1] & parts[2]
+    settled = pc.field("logged_admitted") & ~pc.field("is_unrecorded")
+    rows = grouped(
+        decisions,
+        [*SENSOR, "client_id"],
+        [("amount", "hash_sum", None, "amount")],
+        where=wanted & settled,
+        also_read=["is_unrecorded", "logged_admitted"],
+    )
+    found: dict[SensorKey, ClientAmounts] = defaultdict(dict)
+    for row in rows:
+        key = (row["quota_type"], row["quota_user"], row["quota_client_id"])
+        if key in keys:
+            client_id = row["client_id"] or ""
+            found[key][client_id] = found[key].get(client_id, 0.0) + (row["amount"] or 0.0)
+    return dict(found)
+
+
+def summed(days: Iterable[ClientAmounts]) -> ClientAmounts:
+    """Return the amounts of all days, by client-id."""
+    total: ClientAmounts = defaultdict(float)
+    for amounts in days:
+        for client_id, amount in amounts.items():
+            total[client_id] += amount
+    return dict(total)
 
 
 def grouped(
