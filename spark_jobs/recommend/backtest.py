@@ -113,11 +113,11 @@ def windowed_rates(traffic: SensorTraffic, rules: Mapping[int, BrokerRule]) -> n
     """
     amounts = traffic.amounts
     rates = np.full(len(amounts), np.nan)
-    settled = np.flatnonzero(amounts.is_settled)
-    if traffic.quota_type == QuotaType.CONTROLLER_MUTATION_RATE or not len(settled):
+    served = np.flatnonzero(amounts.is_served)
+    if traffic.quota_type == QuotaType.CONTROLLER_MUTATION_RATE or not len(served):
         return rates
-    unbounded = np.full(len(settled), np.nan)
-    rates[settled] = _recorded(amounts.take(settled), unbounded, traffic.quota_type, rules).rate
+    unbounded = np.full(len(served), np.nan)
+    rates[served] = _recorded(amounts.take(served), unbounded, traffic.quota_type, rules).rate
     return rates
 
 

@@ -159,9 +159,9 @@ def _connections(
         columns=[*_LINE, "recorded_at_ms", "is_unrecorded", "amount"],
         filter=chosen & pc.field("quota_type").isin(_BYTE_RATES),
     )
-    # Lists cannot be joined: the rows' places are, and the columns found with them put beside.
-    places = found.select(_LINE).append_column("place", pa.array(range(len(found)), pa.int64()))
-    beside = places.join(audited, list(_LINE)).sort_by("place")
+    # Lists cannot be joined: the rows' numbers are, and the columns found with them put beside.
+    numbered = found.select(_LINE).append_column("row", pa.array(range(len(found)), pa.int64()))
+    beside = numbered.join(audited, list(_LINE)).sort_by("row")
     at_us = pc.multiply(beside["recorded_at_ms"], 1000)
     tried = pc.if_else(beside["is_unrecorded"], beside["amount"], None)
     found = found.set_column(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from spark_jobs.recommend.observation import BrokerLoad, Demand, Observation, RateShape
-from spark_jobs.recommend.traffic import SENSOR, Sensor, SensorKey
+from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.warehouse.tables import DEMAND
 
 
@@ -49,7 +49,7 @@ def demand_table(observations: Iterable[Observation]) -> pa.Table:
 
 def observations_of(demand: pa.Table) -> list[Observation]:
     """Return the observations that rows of DEMAND of one day stand for, sorted by key."""
-    loads: dict[SensorKey, list[tuple[Sensor, BrokerLoad]]] = defaultdict(list)
+    loads: dict[SensorKey, list[tuple[BoundSensor, BrokerLoad]]] = defaultdict(list)
     for row in demand.to_pylist():
         key = tuple(row[name] for name in SENSOR)
         shape = RateShape(
@@ -73,12 +73,12 @@ def observations_of(demand: pa.Table) -> list[Observation]:
             muted_ms=row["muted_ms"],
             largest_amount=row["largest_amount"],
         )
-        sensor = Sensor(key, row["requests"], row["last_ms"], row["quota_level"], row["bound"])
+        sensor = BoundSensor(key, row["requests"], row["last_ms"], row["quota_level"], row["bound"])
         loads[key].append((sensor, load))
     return [_observation([*of]) for _, of in sorted(loads.items())]
 
 
-def _observation(loads: list[tuple[Sensor, BrokerLoad]]) -> Observation:
+def _observation(loads: list[tuple[BoundSensor, BrokerLoad]]) -> Observation:
     loads.sort(key=lambda one: one[1].broker_id)
     # The sensor is the same on every broker.
     sensor = loads[0][0]

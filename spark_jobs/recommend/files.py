@@ -33,10 +33,10 @@ def write_files(recommendations: pa.Table, folder: Path) -> tuple[Path, ...]:
 
 def _without_formulas(rows: pa.Table) -> pa.Table:
     # Users and client ids are chosen by strangers; quoting does not keep a formula from running.
-    for place, field in enumerate(rows.schema):
+    for i, field in enumerate(rows.schema):
         if pa.types.is_string(field.type):
             text = pc.replace_substring_regex(rows[field.name], r"\A([=+\-@\t\r])", r"'\1")
-            rows = rows.set_column(place, field, text)
+            rows = rows.set_column(i, field, text)
     return rows
 
 

@@ -36,7 +36,7 @@ _NAMED = ("quota_type", "quota_user", "quota_client_id")
 UserKey = tuple[str, str]
 """Quota type and user."""
 
-_PLACE = ("client_id", "quota_level")
+_CLIENT_LEVEL = ("client_id", "quota_level")
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ def moves_nobody_else(
     """
     seen: set[str] = set()
     for data in decisions:
-        for client_id, level in _places(user, data):
+        for client_id, level in _client_levels(user, data):
             seen.add(client_id)
             is_in_it = is_set and level == "user"
             if client_id not in client_ids and not is_in_it:
@@ -310,9 +310,9 @@ def moves_nobody_else(
     return seen.issuperset(client_ids)
 
 
-def _places(user: UserKey, decisions: ds.Dataset) -> list[tuple[str, str | None]]:
+def _client_levels(user: UserKey, decisions: ds.Dataset) -> list[tuple[str, str | None]]:
     is_users = (pc.field("quota_type") == user[0]) & (pc.field("user") == user[1])
-    rows = grouped(decisions, _PLACE, where=is_users, also_read=["quota_type", "user"])
+    rows = grouped(decisions, _CLIENT_LEVEL, where=is_users, also_read=["quota_type", "user"])
     return [(row["client_id"] or "", row["quota_level"]) for row in rows]
 
 

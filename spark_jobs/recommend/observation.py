@@ -17,7 +17,7 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, first_attempts, windowed_rates
 from spark_jobs.recommend.traffic import (
     Amounts,
-    Sensor,
+    BoundSensor,
     SensorKey,
     SensorTraffic,
 )
@@ -84,7 +84,7 @@ class BrokerLoad:
 class Observation:
     """What one sensor showed, on a day or on several."""
 
-    sensor: Sensor
+    sensor: BoundSensor
     seconds: int
     brokers: tuple[BrokerLoad, ...]  # by broker_id
     days: int = 1
@@ -129,7 +129,7 @@ class Observation:
 
 
 def observe(
-    sensor: Sensor, traffic: SensorTraffic, seconds: int, rules: Mapping[int, BrokerRule]
+    sensor: BoundSensor, traffic: SensorTraffic, seconds: int, rules: Mapping[int, BrokerRule]
 ) -> Observation:
     """Return what ``traffic`` shows of ``sensor``; ``seconds`` is how long it had traffic."""
     amounts = traffic.amounts
@@ -153,7 +153,7 @@ def seen_alone(
     """
     amounts = replace(traffic.amounts, rate=windowed_rates(traffic, rules))
     last_ms = int(amounts.recorded_at_ms.max())
-    sensor = Sensor(key, len(amounts), last_ms, level, bound)
+    sensor = BoundSensor(key, len(amounts), last_ms, level, bound)
     seen = observe(sensor, replace(traffic, amounts=amounts), 0, rules)
     return replace(seen, seconds=max(load.seconds for load in seen.brokers))
 

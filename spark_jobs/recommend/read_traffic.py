@@ -20,7 +20,7 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.traffic import (
     SENSOR,
     TRAFFIC_COLUMNS,
-    Sensor,
+    BoundSensor,
     SensorKey,
     SensorTraffic,
     split_by_sensor,
@@ -44,7 +44,7 @@ Aggregate = tuple[str, str, pc.FunctionOptions | None, str]
 """Column, Acero's function, its options, and what the result is called."""
 
 
-def bound_sensors(decisions: ds.Dataset) -> list[Sensor]:
+def bound_sensors(decisions: ds.Dataset) -> list[BoundSensor]:
     """Return the sensors that a quota still bounds at their last decision, sorted by key.
 
     Reads ``decisions`` batch by batch: what is held is one row per sensor and value of its quota.
@@ -60,11 +60,11 @@ def bound_sensors(decisions: ds.Dataset) -> list[Sensor]:
     return [sensor for sensor in sensors if sensor is not None]
 
 
-def _sensor(key: SensorKey, rows: list[dict[str, Any]]) -> Sensor | None:
+def _sensor(key: SensorKey, rows: list[dict[str, Any]]) -> BoundSensor | None:
     last = max(rows, key=lambda r: (r["last_ms"], r["bound"] is not None, r["bound"] or 0.0))
     if last["bound"] is None or last["quota_level"] is None:
         return None
-    return Sensor(
+    return BoundSensor(
         key=key,
         decisions=sum(row["decisions"] for row in rows),
         last_ms=last["last_ms"],
@@ -74,15 +74,15 @@ def _sensor(key: SensorKey, rows: list[dict[str, Any]]) -> Sensor | None:
 
 
 def traffic_of(
-    decisions: ds.Dataset, sensors: Iterable[Sensor], rows_max: int = PORTION_ROWS_MAX
+    decisions: ds.Dataset, sensors: Iterable[BoundSensor], rows_max: int = PORTION_ROWS_MAX
 ) -> Iterator[SensorTraffic]:
     """Yield the traffic of ``sensors``, holding ``rows_max`` decisions or one sensor at a time."""
     for portion in _portions(sensors, rows_max):
         yield from split_by_sensor(read_sensors(decisions, [sensor.key for sensor in portion]))
 
 
-def _portions(sensors: Iterable[Sensor], rows_max: int) -> Iterator[list[Sensor]]:
-    portion: list[Sensor] = []
+def _portions(sensors: Iterable[BoundSensor], rows_max: int) -> Iterator[list[BoundSensor]]:
+    portion: list[BoundSensor] = []
     rows = 0
     for sensor in sensors:
         if portion and rows + sensor.decisions > rows_max:
@@ -155,12 +155,12 @@ def amounts_by_client(
         for name, values in zip(SENSOR, zip(*keys, strict=True), strict=True)
     ]
     wanted = parts[0] & parts[1] & parts[2]
-    settled = pc.field("logged_admitted") & ~pc.field("is_unrecorded")
+    served = pc.field("logged_admitted") & ~pc.field("is_unrecorded")
     rows = grouped(
         decisions,
         [*SENSOR, "client_id"],
         [("amount", "hash_sum", None, "amount")],
-        where=wanted & settled,
+        where=wanted & served,
         also_read=["is_unrecorded", "logged_admitted"],
     )
     found: dict[SensorKey, ClientAmounts] = defaultdict(dict)

@@ -49,7 +49,7 @@ from spark_jobs.recommend.rolling_origin import (
     trials_of,
 )
 from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_splits
-from spark_jobs.recommend.traffic import SENSOR, Sensor, SensorKey
+from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
@@ -179,7 +179,7 @@ def _withheld(case: Case, why: str) -> Case:
 
 def _observations(
     data: ds.Dataset,
-    sensors: list[Sensor],
+    sensors: list[BoundSensor],
     seconds: Mapping[SensorKey, int],
     rules: Mapping[int, BrokerRule],
 ) -> list[Observation]:

@@ -24,7 +24,7 @@ TRAFFIC_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sensor:
+class BoundSensor:
     """One sensor over all brokers, and the quota it followed last in the day."""
 
     key: SensorKey
@@ -46,7 +46,7 @@ class Amounts:
     # Attempts at the same thing share a number: a throttled fetch is asked again for the same
     # bytes, a refused mutation for the same topic.
     ask: np.ndarray
-    is_settled: np.ndarray  # the attempt that was delivered, appended or admitted
+    is_served: np.ndarray  # the attempt that was delivered, appended or admitted
     bound: np.ndarray  # NaN: none in force
     logged_throttle_time_ms: np.ndarray
     replayed_throttle_time_ms: np.ndarray
@@ -130,7 +130,7 @@ def _amounts(table: pa.Table) -> Amounts:
         amount=_floats(table, "amount"),
         rate=_floats(table, "rate"),
         ask=_chains(table),
-        is_settled=_bools(table, "logged_admitted") & ~_bools(table, "is_unrecorded"),
+        is_served=_bools(table, "logged_admitted") & ~_bools(table, "is_unrecorded"),
         bound=_floats(table, "bound"),
         logged_throttle_time_ms=_numbers(table, "logged_throttle_time_ms"),
         replayed_throttle_time_ms=_numbers(table, "replayed_throttle_time_ms"),
@@ -155,13 +155,13 @@ def _chains(table: pa.Table) -> np.ndarray:
 def _with_asks(amounts: Amounts) -> Amounts:
     """Return one sensor's amounts with asks; an attempt of unknown size gets its delivery's."""
     order = np.argsort(amounts.ask, kind="stable")
-    chain, settled = amounts.ask[order], amounts.is_settled[order]
+    chain, served = amounts.ask[order], amounts.is_served[order]
     begins = np.ones(len(order), bool)
-    begins[1:] = (chain[1:] != chain[:-1]) | settled[:-1]
+    begins[1:] = (chain[1:] != chain[:-1]) | served[:-1]
     ask = np.empty(len(order), np.int64)
     ask[order] = np.cumsum(begins) - 1
     delivered = np.full(int(begins.sum()), np.nan)
-    delivered[ask[amounts.is_settled]] = amounts.amount[amounts.is_settled]
+    delivered[ask[amounts.is_served]] = amounts.amount[amounts.is_served]
     amount = np.where(np.isnan(amounts.amount), delivered[ask], amounts.amount)
     return replace(amounts, ask=ask, amount=amount)
 
