@@ -26,9 +26,15 @@ from spark_jobs.anonymize.file_names import ArchivedName, names_in_copy
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
 from spark_jobs.anonymize.quota_files import written_version
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.ingest.archive import VERSION, Archive, LogFile, clusters_of, find_archive
-from spark_jobs.ingest.archive_files import archive_files
-from spark_jobs.ingest.read_files import check_none_refused
+from spark_jobs.ingest.archive import (
+    VERSION,
+    Archive,
+    LogFile,
+    archive_files,
+    clusters_of,
+    find_archive,
+)
+from spark_jobs.ingest.file_report import check_none_refused
 from spark_jobs.settings import AnonymizeSettings
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.warehouse import checked_cluster

@@ -19,11 +19,10 @@ from spark_jobs.anonymize.request_lines import RequestLines
 from spark_jobs.anonymize.server_lines import ServerLines
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import LogFile
+from spark_jobs.ingest.archived_file import cut_off, packed_writer, read_small_text
 from spark_jobs.ingest.file_report import FileReport
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks
-from spark_jobs.ingest.packing import cut_off, packed_writer
-from spark_jobs.ingest.read_files import with_changes
-from spark_jobs.ingest.text_file import read_small_text
+from spark_jobs.ingest.read_logs import with_changes
 from spark_jobs.settings import IngestSettings
 
 REQUEST_LOG, SERVER_LOG, SNAPSHOT, JOURNAL, PROPERTIES = (

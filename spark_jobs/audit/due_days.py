@@ -23,7 +23,7 @@ from spark_jobs.wording.visible_text import visible
 _NAMED = 3
 _COLUMNS = ["source_file", "broker_id", "bytes_read", "modified_ns", "day_digest", "days"]
 Digests = Mapping[dt.date, str]
-"""What a file says of each of its days (:class:`spark_jobs.ingest.day_digests.DayDigests`)."""
+"""What a file says of each of its days (:class:`spark_jobs.ingest.archive_days.DayDigests`)."""
 ReadLogs = Callable[[Sequence[LogFile]], Sequence[Digests]]
 _Manifest = Mapping[dt.date, Mapping[str, Mapping[str, Any]]]
 _NOTHING: Mapping[str, Mapping[str, Any]] = {}

@@ -28,6 +28,7 @@ from spark_jobs.check.result import Check
 from spark_jobs.check.sampling import FILES_MAX, SAMPLE_BYTES, chosen_files, share_of_file
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive, LogFile
+from spark_jobs.ingest.archived_file import read_small_text
 from spark_jobs.ingest.broker_facts import broker_facts
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.lines.chunk import LogOptions
@@ -35,7 +36,6 @@ from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.ingest.read_quota_sources import KnownQuotas, known_quotas
-from spark_jobs.ingest.text_file import read_small_text
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.resolve.timeline.intervals import quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline

@@ -15,6 +15,7 @@ from spark_jobs.check.looked_at import FileLook
 from spark_jobs.check.sampling import PIECES, piece_begins
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import LogFile
+from spark_jobs.ingest.archived_file import open_packed, open_regular
 from spark_jobs.ingest.lines.chunk import (
     LINE_BYTES_MAX,
     ChunkState,
@@ -23,7 +24,6 @@ from spark_jobs.ingest.lines.chunk import (
     parse_chunk,
 )
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks, read_block
-from spark_jobs.ingest.packed_file import open_packed, open_regular
 from spark_jobs.ingest.read_logs import ALTERATION_COLUMNS
 
 BLOCK_BYTES = 1 << 20

@@ -11,7 +11,7 @@ import typer
 
 from spark_jobs.anonymize.anonymize_archive import CopiedArchive, CopyOptions, anonymize_archive
 from spark_jobs.anonymize.anonymize_key import anonymize_key
-from spark_jobs.ingest.read_files import warnings_of
+from spark_jobs.ingest.file_report import warnings_of
 
 
 def print_anonymized(archive: Path, out: Path, key_file: Path | None, options: CopyOptions) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive
+from spark_jobs.ingest.archived_file import read_small_text
 from spark_jobs.ingest.ingest_options import ANY_BROKER, IngestOptions
 from spark_jobs.ingest.quota_sources.static_config import StaticConfig, read_static_config
-from spark_jobs.ingest.text_file import read_small_text
 from spark_jobs.quota.rate_profile import profile_of_version
 
 OPTION, ARCHIVE, UNKNOWN = "option", "archive", "unknown"

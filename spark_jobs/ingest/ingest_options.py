@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.ingest.archive import listener_brokers
 from spark_jobs.quota.rate_profile import profile_of_version
 
 _VERSION = re.compile(r"^\d+\.\d+(\.\d+)?([.-].*)?$")
@@ -76,6 +75,23 @@ def parse_versions(text: str) -> dict[int | None, str]:
             raise BadInputError(f"--broker-version {text!r}: {error}.") from error
         versions[int(broker) if separator else ANY_BROKER] = version
     return versions
+
+
+def listener_brokers(options: list[str]) -> dict[str, int]:
+    """Return listener address → broker id from options like ``10.0.0.5:9092=3``.
+
+    Raises BadInputError naming the option that does not read so.
+    """
+    brokers: dict[str, int] = {}
+    for option in options:
+        address, separator, broker = option.rpartition("=")
+        if not separator or ":" not in address or not broker.isdigit():
+            raise BadInputError(
+                f"--listener {option!r} is not of the form host:port=<broker id>, "
+                "for example 10.0.0.5:9092=3."
+            )
+        brokers[address] = int(broker)
+    return brokers
 
 
 def _check_timezone(name: str) -> None:

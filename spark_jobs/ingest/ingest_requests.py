@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,11 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_jobs.ingest.archive import Archive
 from spark_jobs.ingest.broker_facts import broker_facts
-from spark_jobs.ingest.broker_starts import write_server_log_tables
-from spark_jobs.ingest.file_report import FileReport
+from spark_jobs.ingest.file_report import (
+    FileReport,
+    check_none_refused,
+    counted_once,
+    same_lines_sentences,
+    warnings_of,
+)
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingested_files import (
     audited_days,
@@ -26,17 +32,24 @@ from spark_jobs.ingest.ingested_files import (
 )
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.log_gaps import loss_sentences, write_log_gaps
-from spark_jobs.ingest.read_files import check_none_refused, read_archived, warnings_of
-from spark_jobs.ingest.read_logs import ReadTask
+from spark_jobs.ingest.quota_sources.restarts import ConnectionSpan, inferred_starts, known_starts
+from spark_jobs.ingest.quota_sources.server_log import ServerLog
+from spark_jobs.ingest.read_logs import ReadTask, read_archived
 from spark_jobs.ingest.read_quota_sources import known_quotas
-from spark_jobs.ingest.same_lines import counted_once, same_lines_sentences
 from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.days import AHEAD_MS, DAY_MS, day_number
 from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.publish_table import read_partition
 from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.table_versions import begin_draft
-from spark_jobs.warehouse.tables import BROKERS, FILES, QUOTA_EVENTS
+from spark_jobs.warehouse.tables import (
+    BROKER_STARTS,
+    BROKERS,
+    FILES,
+    QUOTA_EVENTS,
+    THROTTLE_RECORDS,
+)
 from spark_jobs.warehouse.warehouse import RunScope
 
 
@@ -184,3 +197,49 @@ def _read(
     logs = [replace(log, path=log.path.absolute()) for log in logs]
     read = partial(read_archived, task=task)
     return on_workers(spark, logs, read, read=archive.root.absolute(), written=folder)
+
+
+def write_server_log_tables(
+    spark: SparkSession, scopes: Sequence[RunScope], server_logs: Iterable[ServerLog]
+) -> None:
+    """Write ``broker_starts`` and ``throttle_records`` of ingested days of one cluster.
+
+    Brokers whose server log tells of no start are looked at in the request log.
+    """
+    logs = list(server_logs)
+    inferred = inferred_starts(_connection_spans(spark, scopes))
+    starts = [s.row() for s in known_starts((s for log in logs for s in log.starts), inferred)]
+    throttles = [record.row() for log in logs for record in log.throttles]
+    throttles.sort(key=lambda r: (r["at_ms"], r["source_file"], r["source_line"]))
+    for scope in scopes:
+        of_day = _of_day(starts, "started_ms", scope)
+        write_local(pa.Table.from_pylist(of_day, BROKER_STARTS), "broker_starts", scope)
+        of_day = _of_day(throttles, "at_ms", scope)
+        write_local(pa.Table.from_pylist(of_day, THROTTLE_RECORDS), "throttle_records", scope)
+
+
+def _of_day(
+    rows: Iterable[Mapping[str, Any]], time_column: str, scope: RunScope
+) -> list[Mapping[str, Any]]:
+    day = day_number(scope.day)
+    return [row for row in rows if row[time_column] // DAY_MS == day]
+
+
+def _connection_spans(spark: SparkSession, scopes: Sequence[RunScope]) -> list[ConnectionSpan]:
+    """Return the connections of all days; one open at midnight is one span."""
+    arrived_ms = F.col("log_time_ms") - F.ceil(F.col("total_time_us") / 1000)
+    spans: dict[tuple[int, str], ConnectionSpan] = {}
+    for scope in scopes:
+        found = (
+            read_partition(spark, "requests", scope)
+            .groupBy("broker_id", "connection")
+            .agg(F.min(arrived_ms).alias("first_ms"), F.max("log_time_ms").alias("last_ms"))
+            .toArrow()
+        )
+        for row in found.to_pylist():
+            key = row["broker_id"], row["connection"]
+            before = spans.get(key)
+            first_ms = row["first_ms"] if before is None else min(before.first_ms, row["first_ms"])
+            last_ms = row["last_ms"] if before is None else max(before.last_ms, row["last_ms"])
+            spans[key] = ConnectionSpan(*key, first_ms, last_ms)
+    return list(spans.values())

@@ -11,8 +11,8 @@ import numpy as np
 import zstandard
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.ingest.archived_file import ByteSource, open_packed, open_regular
 from spark_jobs.ingest.lines.chunk import LINE_BYTES_MAX
-from spark_jobs.ingest.packed_file import ByteSource, open_packed, open_regular
 
 BLOCK_BYTES = 4 << 20
 BLOCK_LINES = 1 << 16

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import LogFile
-from spark_jobs.ingest.day_digests import DayDigests, rows_by_day
+from spark_jobs.ingest.archive_days import DayDigests, rows_by_day
 from spark_jobs.ingest.file_report import (
     QUARANTINE_TABLE,
     REQUESTS_TABLE,
@@ -51,6 +52,43 @@ class ReadTask:
     folder: Path
     day: int | None
     unpacked_ratio_max: int = UNPACKED_RATIO_MAX
+
+
+def read_archived(log: LogFile, task: ReadTask) -> FileReport:
+    """Return the report of one file; ``refused`` and ``warning`` say what is wrong with it.
+
+    Nothing is raised for the file's sake: a worker's exception would reach people as a traceback.
+    """
+    try:
+        report = read_log_file(log, task)
+    except BadInputError as error:
+        return FileReport(log.source_file, log.broker_id, log.size_bytes, refused=str(error))
+    return with_changes(report, log)
+
+
+def with_changes(report: FileReport, log: LogFile) -> FileReport:
+    """Return ``report`` with what happened to the file since the archive was listed."""
+    report.modified_ns = log.modified_ns
+    try:
+        now = log.path.stat()
+    except OSError as error:
+        report.warning = (
+            f"{log.path} was read, but has been renamed or removed since "
+            f"({error.strerror or error}): lines that were written at the end may be missing"
+        )
+        return report
+    if now.st_size > log.size_bytes:
+        report.warning = (
+            f"{log.path} grew from {log.size_bytes:,} to {now.st_size:,} bytes while it was read: "
+            "its last line may be cut, and later ones are missing. Ingest again when it is closed"
+        )
+    elif now.st_size != log.size_bytes or log.modified_ns not in (None, now.st_mtime_ns):
+        report.refused = (
+            f"{log.path} was replaced or rewritten while it was read ({log.size_bytes:,} bytes "
+            f"when the archive was listed, {now.st_size:,} now): what was read is of neither file. "
+            "Run again; copy files into the archive when they are closed."
+        )
+    return report
 
 
 def read_log_file(log: LogFile, task: ReadTask) -> FileReport:

@@ -12,6 +12,7 @@ from typing import Any
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive, LogFile
+from spark_jobs.ingest.archived_file import read_small_text, text_of
 from spark_jobs.ingest.broker_facts import static_configs
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
@@ -24,7 +25,6 @@ from spark_jobs.ingest.quota_sources.out_of_scope import (
 )
 from spark_jobs.ingest.quota_sources.server_log import ServerLog, read_server_log
 from spark_jobs.ingest.quota_sources.snapshot import read_snapshot
-from spark_jobs.ingest.text_file import read_small_text, text_of
 from spark_jobs.settings import IngestSettings
 from spark_jobs.warehouse.storage import is_in_bucket
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from zstandard import ZstdError
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.ingest.packed_file import open_packed, open_regular
+from spark_jobs.ingest.archived_file import open_packed, open_regular
 from spark_jobs.judge.metrics.metric_export import read_export
 from spark_jobs.judge.metrics.quota_metrics import QuotaSeries, quota_series
 

@@ -10,12 +10,11 @@ import zstandard
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import clusters_of, find_archive
+from spark_jobs.ingest.archived_file import read_small_text
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks
-from spark_jobs.ingest.read_files import with_changes
-from spark_jobs.ingest.read_logs import FileReport
+from spark_jobs.ingest.read_logs import FileReport, with_changes
 from spark_jobs.ingest.read_quota_sources import known_quotas
-from spark_jobs.ingest.text_file import read_small_text
 from spark_jobs.warehouse.storage import place
 from tests.object_storage.moto_server import ObjectStorage
 

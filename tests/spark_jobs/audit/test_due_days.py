@@ -15,11 +15,10 @@ import pytest
 from spark_jobs.audit.due_days import Digests, due_days
 from spark_jobs.ingest.archive import LogFile, find_archive
 from spark_jobs.ingest.archive_days import days_of_log
+from spark_jobs.ingest.file_report import counted_once
 from spark_jobs.ingest.ingested_files import audited_days, file_rows
 from spark_jobs.ingest.lines.chunk import LogOptions
-from spark_jobs.ingest.read_files import with_changes
-from spark_jobs.ingest.read_logs import ReadTask, read_log_file
-from spark_jobs.ingest.same_lines import counted_once
+from spark_jobs.ingest.read_logs import ReadTask, read_log_file, with_changes
 from spark_jobs.replay.state_digest import state_digest
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.table_versions import put_carried

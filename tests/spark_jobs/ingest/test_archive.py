@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.ingest.archive import choose_cluster, clusters_of, find_archive, listener_brokers
+from spark_jobs.ingest.archive import choose_cluster, clusters_of, find_archive
+from spark_jobs.ingest.ingest_options import listener_brokers
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import choose_cluster, find_archive
+from spark_jobs.ingest.archived_file import TEXT_BYTES_MAX, read_small_text
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.read_quota_sources import known_quotas
-from spark_jobs.ingest.text_file import TEXT_BYTES_MAX, read_small_text
 
 
 def touch(path: Path, data: bytes = b"x\n") -> Path:

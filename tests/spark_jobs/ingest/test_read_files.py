@@ -10,14 +10,8 @@ import pytest
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import LogFile, find_archive
-from spark_jobs.ingest.file_report import FileReport
-from spark_jobs.ingest.read_files import (
-    check_none_refused,
-    read_archived,
-    warnings_of,
-    with_changes,
-)
-from spark_jobs.ingest.read_logs import ReadTask
+from spark_jobs.ingest.file_report import FileReport, check_none_refused, warnings_of
+from spark_jobs.ingest.read_logs import ReadTask, read_archived, with_changes
 from tests.builders.log_lines import log_line, message
 from tests.endurance.fuzz_lines import PLAIN
 

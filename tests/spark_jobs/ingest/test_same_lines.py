@@ -7,7 +7,7 @@ import gzip
 from pathlib import Path
 
 from spark_jobs.ingest.archive import find_archive
-from spark_jobs.ingest.file_report import FileReport
+from spark_jobs.ingest.file_report import FileReport, counted_once, same_lines_sentences
 from spark_jobs.ingest.ingested_files import (
     audited_days,
     check_conservation,
@@ -16,7 +16,6 @@ from spark_jobs.ingest.ingested_files import (
 )
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
-from spark_jobs.ingest.same_lines import counted_once, same_lines_sentences
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.builders.log_lines import log_line, message
 

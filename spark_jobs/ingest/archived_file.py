@@ -1,4 +1,4 @@
-"""Opening a file that somebody else owns, and taking off its gzip or zstd."""
+"""A file of an archive, which somebody else owns: opened, unpacked or packed, its text read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import gzip
 import io
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -15,10 +17,17 @@ import zstandard
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.storage import is_in_bucket, said_of_storage
 
+TEXT_BYTES_MAX = 64 << 20
+
+
 # The most that zstd makes of a few bytes is a block of 128 kB, so this is unpacked to 32 MB.
 _ZSTD_PIECE_BYTES = 1 << 10
 # Each is a request.
 _OBJECT_PIECE_BYTES = 8 << 20
+
+
+# The checksum and length at the end of gzip's member, the checksum at the end of zstd's frame.
+_END_BYTES = {".gz": 8, ".zst": 4}
 
 
 class ByteSource(Protocol):
@@ -156,3 +165,52 @@ class _ZstdFrames:
         self._frame = self._unpacker.decompressobj()
         self._is_within = False
         return rest or self._raw.read(_ZSTD_PIECE_BYTES)
+
+
+@contextmanager
+def packed_writer(path: Path) -> Iterator[BinaryIO]:
+    """Yield what takes the bytes of ``path``, which is packed as its suffix says."""
+    with path.open("xb") as raw:
+        if path.suffix == ".gz":
+            # No name and no time of writing: equal bytes give equal files.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                yield cast(BinaryIO, packed)
+        elif path.suffix == ".zst":
+            packer: Any = zstandard.ZstdCompressor(write_checksum=True)
+            with packer.stream_writer(raw, closefd=False) as stream:
+                yield cast(BinaryIO, stream)
+        else:
+            yield raw
+
+
+def cut_off(path: Path) -> None:
+    """Cut the end of a packed file, so that all its bytes are read and its end is missed."""
+    if path.suffix in _END_BYTES:
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size - _END_BYTES[path.suffix])
+
+
+def read_small_text(path: Path, errors: str = "strict") -> str:
+    """Return the text of ``path``, without a byte order mark; ``errors`` as of bytes.decode.
+
+    Raises BadInputError where it is no regular file, above 64 MB, or no UTF-8.
+    """
+    with open_regular(path) as file:
+        data = file.read(TEXT_BYTES_MAX + 1)
+    if len(data) > TEXT_BYTES_MAX:
+        raise BadInputError(
+            f"{path} has more than {TEXT_BYTES_MAX:,} bytes, expected a small text file. Take it "
+            "out of the archive, or cut it."
+        )
+    return text_of(data, path, errors)
+
+
+def text_of(data: bytes, path: Path, errors: str = "strict") -> str:
+    """Return ``data``, read from ``path``, as text; raises BadInputError where it is no UTF-8."""
+    try:
+        return data.decode("utf-8-sig", errors)
+    except UnicodeDecodeError as error:
+        raise BadInputError(
+            f"{path} is no UTF-8: found {data[error.start : error.start + 4]!r} at byte "
+            f"{error.start}. Save it as UTF-8."
+        ) from error
