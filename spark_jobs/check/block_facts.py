@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from spark_jobs.check.clock_signs import has_offsets, set_back, signs_of_block
 from spark_jobs.check.looked_at import FileLook, Group
 from spark_jobs.ingest.lines.chunk import ParsedChunk
-from spark_jobs.ingest.lines.serving import CONTROLLER_APIS
 from spark_jobs.ingest.lost_lines.client_lines import FETCH, PRODUCE, SHARE_FETCH
+from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
 
 HOUR_MS = 3_600_000
 CLIENT_COLUMNS = (

@@ -20,7 +20,7 @@ from spark_jobs.ingest.lost_lines.client_lines import (
     ClientLines,
 )
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER, Gap, gaps_of
-from spark_jobs.ingest.who_serves import controller_listeners
+from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
 from spark_jobs.warehouse.publish_table import read_partition, write_partition
 from spark_jobs.warehouse.tables import LOG_GAPS
 from spark_jobs.warehouse.warehouse import RunScope
@@ -89,6 +89,12 @@ def loss_sentences(losses: Sequence[ClientLoss], requests: int) -> list[str]:
             "brokers, or decisions cannot be told from lost lines"
         )
     return sentences
+
+
+def controller_listeners(requests: DataFrame) -> frozenset[str]:
+    """Return the listeners that only controllers serve; clients of Kafka use others."""
+    serving = requests.where(F.col("is_forwarded") | F.col("api_name").isin(*CONTROLLER_APIS))
+    return frozenset(row["listener"] for row in serving.select("listener").distinct().collect())
 
 
 def _clients(losses: Sequence[ClientLoss]) -> str:

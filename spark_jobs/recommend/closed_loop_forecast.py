@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from spark_jobs.ingest.lines.serving import CONTROLLER_APIS
+from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.forecast import BrokerForecast, broker_forecast

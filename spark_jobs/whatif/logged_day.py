@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.ingest.who_serves import controller_listeners, uses_zookeeper
+from spark_jobs.ingest.log_gaps import controller_listeners
+from spark_jobs.ingest.messages.api_keys import ZOOKEEPER_APIS
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
@@ -61,7 +62,7 @@ def logged_day(spark: SparkSession, requests: DataFrame, scope: RunScope) -> Log
     ]  # fmt: skip
     return LoggedDay(
         controller_listeners(ingested),
-        uses_zookeeper(ingested, scope),
+        _uses_zookeeper(ingested, brokers),
         tuple(changes_until(changes, end_ms=(day_number(scope.day) + 1) * DAY_MS)),
         {None: config_of_all(brokers)} | {row["broker_id"]: broker_config(row) for row in brokers},
     )
@@ -107,6 +108,13 @@ def logged_requests(spark: SparkSession, scope: RunScope) -> DataFrame:
             ),
         }
     )
+
+
+def _uses_zookeeper(requests: DataFrame, brokers: Sequence[Mapping[str, object]]) -> bool:
+    """Return True if brokers are said to use ZooKeeper, or log what only its controller sends."""
+    if any(row["uses_zookeeper"] for row in brokers):
+        return True
+    return not requests.where(F.col("api_name").isin(*ZOOKEEPER_APIS)).isEmpty()
 
 
 def _topics_seen(requests: DataFrame) -> list[TopicAdded]:
