@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.errors import CheckBrokenError
-from spark_jobs.warehouse.arrow_places import on_arrow
+from spark_jobs.warehouse.parquet import on_arrow
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, spark_path
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.apply.changes.history import RecordedApplication, recorded_applications
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.made_by import stamped
+from spark_jobs.warehouse.parquet import stamped
 from spark_jobs.warehouse.storage import is_in_bucket, sync
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table

@@ -12,8 +12,8 @@ from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.ingest.archive import Archive
 from spark_jobs.ingest.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileReport
 from spark_jobs.ingest.lines.line_reader import Reason
-from spark_jobs.warehouse.arrow_places import parquet_file
 from spark_jobs.warehouse.days import day_number, day_of
+from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.table_versions import put_files
 from spark_jobs.warehouse.warehouse import RunScope

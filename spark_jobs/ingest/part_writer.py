@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.ingest.file_report import Part
-from spark_jobs.warehouse.arrow_places import parquet_writer
-from spark_jobs.warehouse.made_by import file_keys
-from spark_jobs.warehouse.parquet_layout import layout
+from spark_jobs.warehouse.parquet import file_keys, parquet_writer
 from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.worker_files import layout
 
 ROW_GROUP_ROWS = 65_536
 # Damaged stamps may be of any day: what is open and what waits is bounded whatever they say.

@@ -23,8 +23,7 @@ from spark_jobs.replay.rates.request_lanes import (
     REQUEST_COLUMNS,
     unified,
 )
-from spark_jobs.warehouse.arrow_places import parquet_file
-from spark_jobs.warehouse.made_by import check_file
+from spark_jobs.warehouse.parquet import check_file, parquet_file
 
 CHUNK_ROWS = 65_536
 _BROKER, _ESTIMATE = "broker_id", "recorded_estimate_us"

@@ -17,7 +17,7 @@ from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.replay.survey_requests import Survey
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.tables import LOCATED_CHANGES, REQUESTS
 from spark_jobs.warehouse.warehouse import RunScope, read_table
 

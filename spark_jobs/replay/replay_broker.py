@@ -36,7 +36,7 @@ from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState, S
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS, Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.warehouse.days import Interval
-from spark_jobs.warehouse.table_files import TableFiles
+from spark_jobs.warehouse.worker_files import TableFiles
 
 LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
 DECIDE_ROWS = 24_576

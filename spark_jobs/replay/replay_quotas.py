@@ -40,10 +40,10 @@ from spark_jobs.settings import JudgeSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.storage import move_files, place, remove_folder
-from spark_jobs.warehouse.table_files import TableFiles
 from spark_jobs.warehouse.table_versions import put_carried, put_table
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.worker_files import TableFiles
 
 TABLES_OF_REPLAY = ("decisions", "quota_state", "rates", "agreement")
 

@@ -15,7 +15,7 @@ from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.broker_stream import RowGroup
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.tables import REQUESTS
 

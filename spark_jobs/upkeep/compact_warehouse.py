@@ -15,11 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.ingest.part_writer import SEARCHED_BY as REQUESTS_BY
-from spark_jobs.warehouse.arrow_places import parquet_file, parquet_writer
-from spark_jobs.warehouse.made_by import file_keys
-from spark_jobs.warehouse.parquet_layout import layout
+from spark_jobs.warehouse.parquet import file_keys, parquet_file, parquet_writer
 from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
-from spark_jobs.warehouse.table_files import SEARCHED_BY
 from spark_jobs.warehouse.table_versions import (
     drafted_for,
     forget_previous,
@@ -29,6 +26,7 @@ from spark_jobs.warehouse.table_versions import (
 )
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, check_version, clusters_of_warehouse, days_of
+from spark_jobs.warehouse.worker_files import SEARCHED_BY, layout
 
 OWNER = "quota-audit compact"
 COMPACTED = ("requests", "quarantine", "decisions", "rates", "agreement", "quota_state")

@@ -16,8 +16,7 @@ import pyarrow as pa
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.ailment import Ailment
 from spark_jobs.upkeep.prune_warehouse import bytes_below
-from spark_jobs.warehouse.arrow_places import parquet_file
-from spark_jobs.warehouse.made_by import MadeBy, made_by_of_file
+from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
 from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_run, run_tables
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.table_versions import UPKEEP_OWNERS, VERSIONED

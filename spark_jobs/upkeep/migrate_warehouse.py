@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.migrations import migrated
-from spark_jobs.warehouse.arrow_places import on_arrow, parquet_file
-from spark_jobs.warehouse.made_by import MadeBy, stamped
+from spark_jobs.warehouse.parquet import MadeBy, on_arrow, parquet_file, stamped
 from spark_jobs.warehouse.table_versions import (
     drafted_for,
     new_version,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.warehouse.arrow_places import on_arrow
-from spark_jobs.warehouse.made_by import stamped
+from spark_jobs.warehouse.parquet import on_arrow, stamped
 from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.table_versions import new_version, take_version
 from spark_jobs.warehouse.tables import TABLES

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.warehouse.made_by import file_keys
+from spark_jobs.warehouse.parquet import file_keys
 from spark_jobs.warehouse.table_versions import new_version, take_version
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.warehouse import RunScope, check_not_pruned, check_version, spark_path

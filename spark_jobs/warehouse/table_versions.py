@@ -10,8 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.warehouse.arrow_places import parquet_file
-from spark_jobs.warehouse.made_by import made_by_now
+from spark_jobs.warehouse.parquet import made_by_now, parquet_file
 from spark_jobs.warehouse.runs import (
     close_draft,
     draft_of,

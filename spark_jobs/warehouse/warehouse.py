@@ -12,8 +12,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.arrow_places import on_arrow, parquet_file
-from spark_jobs.warehouse.made_by import MadeBy, made_by_of_file, made_by_of_json, other_version
+from spark_jobs.warehouse.parquet import (
+    MadeBy,
+    made_by_of_file,
+    made_by_of_json,
+    on_arrow,
+    other_version,
+    parquet_file,
+)
 from spark_jobs.warehouse.runs import (
     RUNS,
     carried_of,

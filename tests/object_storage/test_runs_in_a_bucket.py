@@ -15,8 +15,8 @@ import pytest
 
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.warehouse import local_table, table_versions
-from spark_jobs.warehouse.arrow_places import on_arrow
 from spark_jobs.warehouse.buckets import S3Files
+from spark_jobs.warehouse.parquet import on_arrow
 from spark_jobs.warehouse.runs import draft_of
 from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.table_versions import (

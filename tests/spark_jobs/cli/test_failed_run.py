@@ -16,7 +16,7 @@ from pyspark.errors import PythonException
 from spark_jobs.cli.ending import ending
 from spark_jobs.cli.failed_run import said_of
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.arrow_places import parquet_file
+from spark_jobs.warehouse.parquet import parquet_file
 
 PUBLISHED = "Nothing of this run was published: what readers see is as it was."
 

@@ -32,9 +32,9 @@ from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.resolve.resolve_quotas import read_timeline, resolve_quotas
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.warehouse.parquet_layout import layout
 from spark_jobs.warehouse.tables import REQUESTS, TABLES
 from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.worker_files import layout
 from tests.builders.tables_builder import row
 
 TRAFFIC = Traffic(requests=30_000, brokers=2, clients=40, throttled_clients=4, span_ms=300_000)

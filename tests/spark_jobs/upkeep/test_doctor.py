@@ -18,7 +18,7 @@ from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.ailment import Ailment
 from spark_jobs.upkeep.doctor import examine
-from spark_jobs.warehouse.made_by import PROGRAM_KEY, SCHEMA_KEY
+from spark_jobs.warehouse.parquet import PROGRAM_KEY, SCHEMA_KEY
 from spark_jobs.warehouse.runs import PUBLISHED, published_run
 from spark_jobs.warehouse.table_versions import begin_draft, drafted_for, new_run
 from spark_jobs.warehouse.warehouse import RunScope

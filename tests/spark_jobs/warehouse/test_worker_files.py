@@ -10,9 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.replay.rates.coded_columns import coded
-from spark_jobs.warehouse.parquet_layout import layout
-from spark_jobs.warehouse.table_files import SEARCHED_BY, TableFiles
 from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.worker_files import SEARCHED_BY, TableFiles, layout
 from tests.builders.tables_builder import row
 
 WRITTEN = ("requests", "decisions", "rates", "quota_state", "agreement")
