@@ -25,8 +25,8 @@ from benchmarks.made_traffic import (
 )
 from spark_jobs.ingest.part_writer import ROW_GROUP_ROWS, SEARCHED_BY
 from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import BROKERS, DEFAULT, FILES, QUOTA_EVENTS, REQUESTS
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.warehouse.worker_files import layout
 
 CLUSTER = "made"

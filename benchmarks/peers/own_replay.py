@@ -9,7 +9,7 @@ from benchmarks.made_requests import CLUSTER
 from benchmarks.made_traffic import DAY
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.spark.spark_session import spark_session
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 
 def main(warehouse: Path) -> None:

@@ -20,8 +20,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.errors import CheckBrokenError
 from spark_jobs.warehouse.parquet import on_arrow
+from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.storage import spark_path
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, spark_path
 
 _LINE = ["source_file", "source_line"]
 _INTERVAL = ["recorded_earliest_ms", "recorded_latest_ms"]

@@ -59,8 +59,8 @@ from expectations.validate.results import (
 from expectations.validate.stages import REQUIRED, STAGES
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
-from spark_jobs.warehouse.warehouse import RunScope
 
 SUITES: dict[str, ModuleType] = {
     "requests": requests,

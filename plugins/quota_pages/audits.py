@@ -12,8 +12,8 @@ from pathlib import Path
 
 from quota_pages.kept_tables import stamp_of
 from spark_jobs.publish.audit_outcome import OUTCOME_NAME, AuditOutcome, read_outcome
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN
-from spark_jobs.warehouse.warehouse import RunScope
 
 OUTCOMES_KEPT_MAX = 4096
 FILE_PATTERN = CLUSTER_PATTERN

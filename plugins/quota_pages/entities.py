@@ -12,9 +12,9 @@ import pyarrow.dataset as ds
 
 from quota_pages.addresses import entity_id
 from quota_pages.kept_tables import stamp_of
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.names import entity_name
 
 DAYS_KEPT_MAX = 40

@@ -8,8 +8,8 @@ from quota_pages.entities import EntityUse, entities_of
 from quota_pages.page import Place, render
 from quota_pages.whose import team_of
 from spark_jobs.publish.facts.owner_facts import TeamOf
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import QUOTA_TYPES
-from spark_jobs.warehouse.warehouse import RunScope
 
 ROWS_MAX = 100
 

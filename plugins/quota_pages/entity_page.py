@@ -26,8 +26,9 @@ from quota_pages.sample_windows import RANGE_MAX_MS, sample_starts_of
 from quota_pages.throttled_requests import throttled_requests
 from quota_pages.whose import team_of
 from spark_jobs.publish.facts.findings import Finding, findings_of
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEMAND
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 from spark_jobs.wording.names import VERDICTS
 from spark_jobs.wording.numbers import unit_of
 from spark_jobs.wording.visible_text import shortened

@@ -16,9 +16,9 @@ from quota_pages.wrong_decisions import wrong_decisions
 from spark_jobs.publish.facts.change_words import changes_in_words
 from spark_jobs.publish.facts.findings import Finding, finding_of
 from spark_jobs.publish.facts.news import news_of
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.names import VERDICTS
 from spark_jobs.wording.visible_text import shortened
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from quota_pages.kept_tables import read_kept_days
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
-from spark_jobs.warehouse.warehouse import RunScope, days_of
 
 POINTS_MAX = 1500
 """Of one broker: more than a screen has pixels for helps nobody."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from spark_jobs.warehouse.read import open_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, open_table
 
 KEPT_MAX = 256
 """Of partitions: the footers of one with a million rows take some 100 kB."""

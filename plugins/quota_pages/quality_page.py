@@ -20,7 +20,7 @@ from spark_jobs.publish.facts.quality import (
     stage_of,
     total_lines,
 )
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.numbers import NONE, iso
 from spark_jobs.wording.visible_text import shortened, visible
 

@@ -9,8 +9,8 @@ import pyarrow.dataset as ds
 
 from quota_pages.history import Wanted
 from quota_pages.kept_tables import read_kept
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEFAULT
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import rate
 

@@ -13,9 +13,9 @@ from quota_pages.page import Place, render
 from quota_pages.whose import team_of
 from spark_jobs.publish.facts.change_results import change_results_of
 from spark_jobs.publish.facts.proposals import Proposal, proposals_of, written_files
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEFAULT
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.visible_text import shortened
 
 ROWS_PER_PAGE = 100

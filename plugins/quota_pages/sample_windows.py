@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from quota_pages.history import Wanted
 from quota_pages.kept_tables import read_kept
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 RANGE_MAX_MS = 120_000
 """A longer stretch has more samples than can be told apart."""

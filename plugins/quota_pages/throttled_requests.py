@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 
 from quota_pages.history import Wanted
 from quota_pages.kept_tables import kept_table
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.visible_text import shortened, visible
 
 REQUESTS_MAX = 20

@@ -18,9 +18,9 @@ from quota_pages.page import Place, render
 from spark_jobs.publish.facts.whatif import FIGURE, Cell, Client, Values, cells
 from spark_jobs.publish.page import whatif_words as words
 from spark_jobs.publish.page.whatif_page import WHATIF_PAGE_NAME
-from spark_jobs.warehouse.published_rows import count_rows, read_batches
+from spark_jobs.warehouse.read import count_rows, read_batches
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.names import plural
 from spark_jobs.wording.numbers import count, duration
 from spark_jobs.wording.visible_text import shortened

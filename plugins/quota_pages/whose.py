@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.followed import owners_of
 from spark_jobs.publish.facts.owner_facts import TeamOf, teams_on
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 
 def team_of(scope: RunScope) -> TeamOf:

@@ -9,8 +9,9 @@ import pyarrow.dataset as ds
 
 from quota_pages.history import Wanted
 from spark_jobs.publish.facts.findings import Finding
+from spark_jobs.warehouse.read import open_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WRONG_VERDICTS
-from spark_jobs.warehouse.warehouse import RunScope, open_table
 from spark_jobs.wording.names import plural
 from spark_jobs.wording.numbers import NONE, count, duration, moment, significant, size
 from spark_jobs.wording.visible_text import shortened, visible

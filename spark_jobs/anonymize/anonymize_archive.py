@@ -36,8 +36,8 @@ from spark_jobs.ingest.archive import (
 )
 from spark_jobs.ingest.file_report import check_none_refused
 from spark_jobs.settings import AnonymizeSettings
+from spark_jobs.warehouse.scope import checked_cluster
 from spark_jobs.warehouse.storage import is_in_bucket
-from spark_jobs.warehouse.warehouse import checked_cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from spark_jobs.apply.changes.history import RecordedApplication, recorded_applications
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import stamped
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import is_in_bucket, sync
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 TABLE = "applied_changes"
 

@@ -16,8 +16,8 @@ from spark_jobs.apply.changes.history import (
 )
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.recommended_day import recommended_day
-from spark_jobs.warehouse.warehouse import read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import recommended_day
 
 
 def apply_quotas(

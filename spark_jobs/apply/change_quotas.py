@@ -22,7 +22,7 @@ from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.kafka_admin.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import KafkaAdminSettings
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 _POLL_S = 0.1
 

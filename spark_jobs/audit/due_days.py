@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.ingest.archive import Archive, LogFile
-from spark_jobs.warehouse.warehouse import RunScope, days_of, older_tables, read_table
+from spark_jobs.warehouse.read import older_tables, read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.wording.visible_text import visible
 
 _NAMED = 3

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pyspark.sql import SparkSession
 
 from spark_jobs.spark.spark_session import spark_session
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 
 def validate_stage(scope: RunScope, stage: str, spark: SparkSession | None = None) -> str:

@@ -51,7 +51,7 @@ from spark_jobs.cli.options import (
 from spark_jobs.cli.proposals import list_proposals
 from spark_jobs.cli.upkeep import compact, doctor, migrate, prune
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 app = typer.Typer(
     name="quota-audit",

@@ -13,8 +13,8 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.publish.diff import Diff, diff_of
 from spark_jobs.publish.diff_text import diff_object, diff_text
 from spark_jobs.warehouse.runs import kept_runs, previous_run
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import usable_place
-from spark_jobs.warehouse.warehouse import RunScope
 
 PREVIOUS = "previous"
 _FORM = (

@@ -16,8 +16,8 @@ from rich.text import Text
 
 from spark_jobs.apply.changes.change_key import change_key
 from spark_jobs.apply.changes.quota_alteration import PROPOSED, proposed_alterations
-from spark_jobs.warehouse.recommended_day import recommended_day
-from spark_jobs.warehouse.warehouse import read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import recommended_day
 from spark_jobs.wording.numbers import duration, exact_rate
 from spark_jobs.wording.visible_text import visible
 

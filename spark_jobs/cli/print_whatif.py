@@ -26,7 +26,7 @@ from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.publish.page.whatif_page import WhatifPolicy, configuration_text, publish_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
-from spark_jobs.warehouse.warehouse import RunScope, days_of
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.whatif.clients.mode import Mode
 from spark_jobs.whatif.clients.outcomes import MUTATION
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy, chosen_policies, read_scenario

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archived_file import read_small_text
+from spark_jobs.warehouse.scope import checked_cluster
 from spark_jobs.warehouse.storage import files_below, is_in_bucket
-from spark_jobs.warehouse.warehouse import checked_cluster
 
 REQUEST_LOG = "kafka-request.log"
 SERVER_LOG = "server.log"

@@ -40,7 +40,8 @@ from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.days import AHEAD_MS, DAY_MS, day_number
 from spark_jobs.warehouse.local_table import write_local
-from spark_jobs.warehouse.publish_table import read_partition
+from spark_jobs.warehouse.read import read_partition
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.table_versions import begin_draft
 from spark_jobs.warehouse.tables import (
@@ -50,7 +51,6 @@ from spark_jobs.warehouse.tables import (
     QUOTA_EVENTS,
     THROTTLE_RECORDS,
 )
-from spark_jobs.warehouse.warehouse import RunScope
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from spark_jobs.ingest.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, File
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.warehouse.days import day_number, day_of
 from spark_jobs.warehouse.parquet import parquet_file
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.table_versions import put_files
-from spark_jobs.warehouse.warehouse import RunScope
 
 AHEAD = "_ahead"
 """Beside a day's requests, those of the first minutes after it. Engines pass such folders over."""

@@ -27,9 +27,9 @@ from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse.published_rows import count_rows, read_batches, read_rows
+from spark_jobs.warehouse.read import count_rows, read_batches, read_rows, read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 _COLUMNS = [
     "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound", "is_unrecorded",

@@ -30,7 +30,8 @@ from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
+from spark_jobs.warehouse.read import open_table, read_table
+from spark_jobs.warehouse.scope import RunScope
 
 BANDWIDTH = ("producer_byte_rate", "consumer_byte_rate")
 _SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")

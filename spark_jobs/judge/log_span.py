@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.warehouse.published_rows import count_rows, read_batches
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import count_rows, read_batches, read_table
+from spark_jobs.warehouse.scope import RunScope
 
 
 @dataclass(frozen=True, slots=True)

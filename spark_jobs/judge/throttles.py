@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.judge.decision_counts import SensorUse
-from spark_jobs.warehouse.published_rows import read_batches
+from spark_jobs.warehouse.read import read_batches
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor, sensor_filter
-from spark_jobs.warehouse.warehouse import RunScope
 
 _SENSOR_NAMES = ["quota_type", "quota_user", "quota_client_id"]
 _REPEATED = [*_SENSOR_NAMES, "source_file"]

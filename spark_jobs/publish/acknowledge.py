@@ -17,8 +17,8 @@ from spark_jobs.publish.facts.news_text import problem_name
 from spark_jobs.publish.follow.acknowledgements import Acknowledgement, with_acknowledgement
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.settings import FollowSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket, write_whole
-from spark_jobs.warehouse.warehouse import RunScope
 
 ID_LENGTH_MIN = 4
 

@@ -11,7 +11,8 @@ from spark_jobs.publish.facts.findings import by_severity
 from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.quality import worst_quality
 from spark_jobs.publish.follow.changes import Status
-from spark_jobs.warehouse.warehouse import RunScope, program_of
+from spark_jobs.warehouse.read import program_of
+from spark_jobs.warehouse.scope import RunScope
 
 OUTCOME_NAME = "audit.json"
 

@@ -17,9 +17,9 @@ from spark_jobs.publish.facts.followed import changes_on
 from spark_jobs.publish.follow.changes import Change, DayFindings
 from spark_jobs.publish.follow.problem import problems_of
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import program_of, read_rows, read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
-from spark_jobs.warehouse.warehouse import RunScope, program_of, read_table
 
 EXAMPLES_MAX = 10
 _KEY = ["quota_type", "quota_user", "quota_client_id", "source_file", "source_line"]

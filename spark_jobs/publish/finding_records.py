@@ -13,8 +13,9 @@ from spark_jobs.publish.facts.news import News
 from spark_jobs.publish.follow.acknowledgements import Acknowledgement
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.publish.follow.owners import Owner
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 from spark_jobs.wording.numbers import iso
 
 FINDINGS_NAME = "findings.jsonl"

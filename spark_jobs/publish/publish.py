@@ -12,8 +12,8 @@ from spark_jobs.publish.metrics import METRICS_NAME, metrics_text
 from spark_jobs.publish.page.owner_pages import owner_pages, stale_pages
 from spark_jobs.publish.page.page import render
 from spark_jobs.settings import ReportSettings
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
-from spark_jobs.warehouse.warehouse import RunScope, days_of
 
 REPORT_NAME = "report.html"
 

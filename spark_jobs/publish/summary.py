@@ -12,7 +12,7 @@ from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.news_text import news_in_a_line
 from spark_jobs.publish.facts.proposals import proposal_in_words
 from spark_jobs.publish.publish import report_path
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.days import DAY_MS, day_number
-from spark_jobs.warehouse.warehouse import RunScope, open_table, read_table
+from spark_jobs.warehouse.read import open_table, read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.clients.client_log import FETCHES, LoggedRequest
 from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.clients.client_throttles import ClientThrottle, client_throttles

@@ -23,7 +23,8 @@ from spark_jobs.replay.broker_stream import (
 )
 from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
 from spark_jobs.warehouse.days import DAY_MS, Interval, day_number
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 
 
 def interval_of(scope: RunScope) -> Interval:

@@ -12,7 +12,7 @@ from spark_jobs.replay.broker_stream import row_groups
 from spark_jobs.replay.profile_scores import profile_scores
 from spark_jobs.replay.replay_quotas import resolutions_of
 from spark_jobs.replay.survey_requests import survey_requests
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 
 def print_profiles(spark: SparkSession, scope: RunScope) -> None:

@@ -18,8 +18,9 @@ from spark_jobs.replay.survey_requests import Survey
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.parquet import parquet_file
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import LOCATED_CHANGES, REQUESTS
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 
 # The rate windows around a change whose throttles tell of it.
 _RATE_WINDOWS = 3

@@ -23,7 +23,8 @@ from spark_jobs.replay.sensors.mutations import mutation_lines
 from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
 from spark_jobs.replay.survey_requests import MUTATIONS, Survey
 from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 
 _LOOKED_AT = ("api_name", "recorded_estimate_us")
 

@@ -26,7 +26,7 @@ from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.resolve.read_broker_log import read_broker_log
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 _NO_TOLERANCE = Tolerances(throttle_ms=0, warm_up_ms=0, change_ms=0)
 _PRODUCES = QuotaType.PRODUCER_BYTE_RATE

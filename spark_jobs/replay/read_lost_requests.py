@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 
 
 def read_lost_requests(scope: RunScope, resolutions: ResolutionTable) -> LostRequests:

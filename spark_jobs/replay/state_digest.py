@@ -11,7 +11,8 @@ import xxhash
 
 from spark_jobs.replay.day_edges import handed_on, is_read_again, open_requests
 from spark_jobs.replay.mutation_lane import open_mutations
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 
 _KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 _AT_THE_END = (

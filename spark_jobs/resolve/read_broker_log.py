@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.resolve.broker_log import BrokerLog
-from spark_jobs.warehouse.warehouse import RunScope, read_table, scopes_of_days
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, scopes_of_days
 
 
 def read_starts(scope: RunScope) -> list[dict[str, Any]]:

@@ -17,6 +17,8 @@ import pyarrow as pa
 from spark_jobs.ingest.part_writer import SEARCHED_BY as REQUESTS_BY
 from spark_jobs.warehouse.parquet import file_keys, parquet_file, parquet_writer
 from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
+from spark_jobs.warehouse.read import check_version
+from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.table_versions import (
     drafted_for,
     forget_previous,
@@ -25,7 +27,6 @@ from spark_jobs.warehouse.table_versions import (
     take_version,
 )
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, check_version, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.worker_files import SEARCHED_BY, layout
 
 OWNER = "quota-audit compact"

@@ -11,8 +11,9 @@ import pyarrow as pa
 import typer
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import TABLES, partition_columns
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 
 def table_digest(rows: pa.Table) -> str:

@@ -18,10 +18,10 @@ from spark_jobs.upkeep.ailment import Ailment
 from spark_jobs.upkeep.prune_warehouse import bytes_below
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
 from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_run, run_tables
+from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.table_versions import UPKEEP_OWNERS, VERSIONED
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
-from spark_jobs.warehouse.warehouse import RunScope, clusters_of_warehouse
 from spark_jobs.wording.numbers import size
 
 _NO_AUDIT = "while no audit runs"

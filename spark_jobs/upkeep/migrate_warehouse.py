@@ -17,6 +17,8 @@ from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.migrations import migrated
 from spark_jobs.warehouse.parquet import MadeBy, on_arrow, parquet_file, stamped
+from spark_jobs.warehouse.read import older_tables
+from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.table_versions import (
     drafted_for,
     new_version,
@@ -24,12 +26,6 @@ from spark_jobs.warehouse.table_versions import (
     take_version,
 )
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
-from spark_jobs.warehouse.warehouse import (
-    RunScope,
-    clusters_of_warehouse,
-    days_of,
-    older_tables,
-)
 
 OWNER = "quota-audit migrate"
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.warehouse.parquet import on_arrow, stamped
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.table_versions import new_version, take_version
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope
 
 
 def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:

@@ -83,6 +83,17 @@ def files_below(folder: Path) -> list[Path]:
     return found
 
 
+def spark_path(folder: Path) -> str:
+    """Return the absolute ``folder`` as Spark is told of it: with the scheme of what holds it.
+
+    Without one it would be what Hadoop's ``fs.defaultFS`` names, as HDFS on YARN. Not
+    ``Path.as_uri``: Hadoop takes its percent signs for the folder's own.
+    """
+    if is_in_bucket(folder):
+        return f"s3a://{str(folder).partition('://')[2]}"
+    return f"file://{folder}"
+
+
 def remove_folder(folder: Path) -> None:
     """Remove what is below ``folder``, as far as that may be done."""
     if not is_in_bucket(folder):

@@ -23,9 +23,9 @@ from spark_jobs.warehouse.runs import (
     run_tables,
     write_run,
 )
+from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
 from spark_jobs.warehouse.storage import is_in_bucket, move_files, move_folder, remove_folder
 from spark_jobs.warehouse.tables import TABLES, partition_columns
-from spark_jobs.warehouse.warehouse import APPENDED, RunScope, days_of
 
 UPKEEP_OWNERS = frozenset({f"quota-audit {name}" for name in ("migrate", "prune", "compact")})
 """Whose drafts are no audits."""

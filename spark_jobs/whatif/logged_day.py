@@ -15,8 +15,8 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.days import DAY_MS, day_number
-from spark_jobs.warehouse.publish_table import read_partition
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_partition, read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.clients.client_log import FETCHES
 from spark_jobs.whatif.clients.logged_brokers import broker_config, config_of_all
 from spark_jobs.whatif.clients.logged_changes import broker_starts, changes_until, quota_changes

@@ -20,7 +20,7 @@ from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.sensors.mutation_lines import decided_lines
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS
 from spark_jobs.replay.topic_inventory import read_inventory
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.clients.client_log import LoggedRequest
 from spark_jobs.whatif.clients.logged_changes import changes_until, failovers
 from spark_jobs.whatif.clients.logged_connections import logged_connections

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_day, write_rows
 
 HOSTILE = '<script>alert("x")</script>\u202e&{{ 7*7 }}'

@@ -6,7 +6,7 @@ import datetime as dt
 from pathlib import Path
 
 from spark_jobs.publish.follow.problem import problems_of
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, Row, row, write_rows
 
 CLUSTER = "prod"

@@ -19,7 +19,7 @@ from spark_jobs.judge.roll_up_rates import roll_up_rates
 from spark_jobs.publish.facts.quality import STAGES, CheckedTable, Rule, StageQuality
 from spark_jobs.publish.page.whatif_page import publish_whatif
 from spark_jobs.publish.publish_report import publish_run
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, NOON_MS, Row, row, write_day, write_rows
 from tests.spark_jobs.publish.page.whatif_builder import POLICIES, three_policies
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.warehouse.parquet import stamped
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope
 
 Row = dict[str, Any]
 

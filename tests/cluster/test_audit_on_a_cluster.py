@@ -20,8 +20,9 @@ import pytest
 
 from quota_dags.steps import DailyAudit, step_command
 from spark_jobs.upkeep.digest_tables import table_digest
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.cluster.package_zip import NOT_LENT, ROOT, lend_kernels, make_zip
 from tests.cluster.standalone import (
     SMALL_JVM,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spark_jobs.upkeep.digest_tables import table_digest
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "tests" / "golden" / "captures" / "kafka-3.7.2"

@@ -19,7 +19,7 @@ from random import Random
 
 import psutil
 
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.endurance.fault_world import Rows, World, audited_rows
 
 STAMP = re.compile(rb"^\[([^\]]+),(\d{3})\]")

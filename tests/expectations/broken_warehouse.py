@@ -15,8 +15,8 @@ from expectations.validate.runner import validate_tables
 from expectations.validate.stages import STAGES
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope
 from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.expectations.breaking_rows import IDENTITY, Row, breaks_of
 

@@ -13,7 +13,7 @@ from expectations.validate.runner import validate_tables
 from expectations.validate.stages import STAGES
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.expectations.broken_warehouse import (
     BY_SPARK,
     drop_column,

@@ -15,8 +15,8 @@ from expectations.validate.stages import STAGES
 from spark_jobs.cli import app as cli
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope
 from tests.builders.tables_builder import row, scope_in, table_of, write_rows
 from tests.expectations.broken_warehouse import drop_column, write_sound_day, written_report
 

@@ -16,9 +16,10 @@ import pyarrow.fs as pafs
 import pytest
 
 from spark_jobs.upkeep.digest_tables import table_digest
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.cluster.package_zip import ROOT, lend_kernels, make_zip
 from tests.cluster.standalone import (
     SMALL_JVM,

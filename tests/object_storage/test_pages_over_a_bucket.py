@@ -9,8 +9,8 @@ import pytest
 
 from quota_pages.kept_tables import stamp_of
 from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
-from spark_jobs.warehouse.warehouse import RunScope
 from tests.object_storage.moto_server import ObjectStorage
 from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app
 from tests.spark_jobs.warehouse.test_table_versions import audit, day_in

@@ -17,7 +17,9 @@ from spark_jobs.errors import AuditFailedError
 from spark_jobs.warehouse import local_table, table_versions
 from spark_jobs.warehouse.buckets import S3Files
 from spark_jobs.warehouse.parquet import on_arrow
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.runs import draft_of
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import place
 from spark_jobs.warehouse.table_versions import (
     begin_draft,
@@ -28,7 +30,6 @@ from spark_jobs.warehouse.table_versions import (
     put_table,
 )
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 from tests.builders.tables_builder import row
 from tests.spark_jobs.warehouse.test_table_versions import (
     MONDAY,

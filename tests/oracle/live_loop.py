@@ -20,7 +20,8 @@ from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quotas
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from tests.oracle.capture import log_ends, write_capture
 from tests.oracle.driver import drive
 from tests.oracle.kafka_configs import described_quotas

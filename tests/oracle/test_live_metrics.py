@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.judge.crosscheck_metrics import crosscheck_metrics
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse.warehouse import RunScope, days_of
+from spark_jobs.warehouse.scope import RunScope, days_of
 from tests.oracle.live_audit import audit_live
 
 AGREEING_MIN = 0.99

@@ -25,7 +25,7 @@ from tests.builders.airflow_server import AUDIT_URL, AirflowServer, airflow_serv
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Page
 
-    from spark_jobs.warehouse.warehouse import RunScope
+    from spark_jobs.warehouse.scope import RunScope
     from tests.conftest import FakeSteps
 
 pytestmark = [

@@ -22,8 +22,8 @@ from spark_jobs.publish.facts.news import News, news_of
 from spark_jobs.publish.facts.proposals import Proposal, proposals_of
 from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
 from spark_jobs.publish.facts.sensor_agreement import Agreement, agreement_of
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import Sensor
-from spark_jobs.warehouse.warehouse import RunScope
 
 
 @dataclass(frozen=True, slots=True)

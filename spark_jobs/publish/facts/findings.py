@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.publish.facts.evidence import Evidence, evidence_items
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.warehouse.tables import SEVERITIES
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.visible_text import visible
 

@@ -16,9 +16,9 @@ from spark_jobs.publish.follow.owners import Owners, read_owners
 from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import read_rows, read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 _DAY_MS = ROLLUP_SPANS_MS[-1]
 _SENSOR = ["broker_id", "quota_type", "quota_user", "quota_client_id"]

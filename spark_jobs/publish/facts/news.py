@@ -19,7 +19,7 @@ from spark_jobs.publish.facts.quality import stages_of, worst_quality
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.publish.follow.owners import Owner, Owners
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 Kept = TypeVar("Kept")
 _BAD_DATA = ("failed", "broken")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_jobs.publish.facts.evidence import Evidence, evidence_items
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import change, rate
 from spark_jobs.wording.visible_text import shortened, visible

@@ -11,8 +11,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.warehouse.published_rows import read_batches
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_batches, read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.visible_text import visible
 
 STAGES = ("ingested", "replayed", "judged")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.names import entity_name
 
 

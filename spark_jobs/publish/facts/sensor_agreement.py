@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
-from spark_jobs.warehouse.warehouse import RunScope
 
 _COLUMNS = [
     "decisions", "same_decision", "throttles", "within_1ms", "residual_max_ms", "proven",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.warehouse.published_rows import read_rows
+from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor, sensor_filter
-from spark_jobs.warehouse.warehouse import RunScope
 
 POINTS_MAX = 720
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)

@@ -13,7 +13,7 @@ from spark_jobs.publish.follow.changes import Status
 from spark_jobs.publish.page.page import render
 from spark_jobs.publish.page.page_template import page_template
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.names import entity_name
 
 OWNERS_NAME = "owners.html"

@@ -16,8 +16,8 @@ from spark_jobs.publish.page.whatif_pictures import client_pictures
 from spark_jobs.publish.page.whatif_tables import clients_tables, harm_tables, totals_tables
 from spark_jobs.publish.page.whatif_words import answer
 from spark_jobs.settings import ReportSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import write_whole
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.visible_text import shortened
 
 WHATIF_PAGE_NAME = "whatif.html"

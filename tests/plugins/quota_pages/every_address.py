@@ -13,7 +13,7 @@ from quota_pages.entities import entities_of
 from quota_pages.explain_answer import answer
 from quota_pages.router import page_router
 from spark_jobs.publish.facts.findings import findings_of
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from quota_pages.addresses import Addresses
 from quota_pages.page import Place
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY
 
 HOSTILE = '<script>alert("x")</script>\u202e&{{ 7*7 }}\n\'"../../etc'

@@ -10,7 +10,7 @@ from quota_pages.entities import entities_of
 from quota_pages.entities_page import ROWS_MAX, EntitiesQuery, entities_page
 from quota_pages.page import Place
 from spark_jobs.judge.roll_up_rates import roll_up_rates
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, row, write_rows
 
 PLACE = Place(Addresses("/quota-audit"), "east", DAY, "entities")

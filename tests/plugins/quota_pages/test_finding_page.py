@@ -11,9 +11,9 @@ from quota_pages.addresses import entity_id
 from quota_pages.finding_page import finding_page
 from quota_pages.finding_words import HYPOTHESES, WHAT_TO_DO
 from quota_pages.wrong_decisions import SHOWN_MAX
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDING_KINDS
 from spark_jobs.warehouse.tables import HYPOTHESES as TRIED
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.wording.numbers import iso
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of

@@ -6,7 +6,7 @@ import pytest
 
 from quota_pages.addresses import entity_id
 from spark_jobs.publish.publish import publish_report
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.page_elements import PageElements
 from tests.builders.published_day import small_warehouse
 from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app

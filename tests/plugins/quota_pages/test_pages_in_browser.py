@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from quota_pages.addresses import Addresses
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.opened_page import SIZES, watched_page
 from tests.plugins.quota_pages.every_address import every_address, pages_app
 from tests.plugins.quota_pages.hostile_day import hostile_day

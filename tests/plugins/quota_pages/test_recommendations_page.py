@@ -8,8 +8,8 @@ import pytest
 
 from quota_pages.addresses import entity_id
 from quota_pages.recommendations_page import ROWS_PER_PAGE, recommendations_page
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import RECOMMENDATION_STATUSES
-from spark_jobs.warehouse.warehouse import RunScope
 from tests.builders.tables_builder import Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, here, place_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quota_pages.whatif_page import TODAYS, whatif_page
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.policies.catalogue import POLICIES
 from tests.builders.tables_builder import Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of

@@ -25,7 +25,8 @@ from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quota
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.score_capture import ScoreRequest, score_capture
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from tests.spark_jobs.anonymize.renamed import NOT_COMPARED, Renamed
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,8 @@ import pytest
 
 from spark_jobs.apply.applied_changes import only_one_run, read_applications, record_application
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import NOON_MS, row, scope_in
 
 HOLDS_THE_LOCK = """

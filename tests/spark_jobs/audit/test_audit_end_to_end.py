@@ -27,8 +27,9 @@ from spark_jobs.replay.detect_profile import print_profiles
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.digest_tables import table_digest
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import TABLES, WRONG_VERDICTS
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
 
 pytestmark = pytest.mark.spark
 EXAMPLE = Path(__file__).parents[3] / "examples" / "capture"

@@ -13,8 +13,9 @@ from spark_jobs.audit import run_audit
 from spark_jobs.errors import DataQualityError
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.upkeep.digest_tables import table_digest
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.runs import draft_of, published_run
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
 
 pytestmark = pytest.mark.spark

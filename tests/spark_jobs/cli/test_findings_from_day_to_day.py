@@ -15,8 +15,8 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.follow.acknowledgements import read_acknowledgements
 from spark_jobs.settings import FollowSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
-from spark_jobs.warehouse.warehouse import RunScope
 from tests.builders.followed_days import CLUSTER, DAYS, day_of, scope_of, write_days
 from tests.builders.tables_builder import row, write_rows
 

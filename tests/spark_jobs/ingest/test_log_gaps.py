@@ -17,7 +17,8 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import IngestReport, ingest_requests
 from spark_jobs.ingest.log_gaps import ClientLoss, loss_sentences
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 
 CAPTURE = Path(__file__).parents[2] / "golden" / "captures" / "kafka-3.7.2"
 

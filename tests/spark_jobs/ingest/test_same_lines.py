@@ -16,7 +16,8 @@ from spark_jobs.ingest.ingested_files import (
 )
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.log_lines import log_line, message
 
 MONDAY = dt.date(2026, 11, 16)

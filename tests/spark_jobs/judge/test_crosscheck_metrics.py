@@ -20,7 +20,8 @@ from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 
 pytestmark = pytest.mark.spark
 CAPTURE = Path(__file__).parents[2] / "golden" / "metrics" / "kafka-4.1.0"

@@ -7,7 +7,8 @@ from spark_jobs.judge.causes.sensor_history import SensorHistory
 from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.warehouse.warehouse import RunScope, read_table
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.spark_jobs.judge.causes.sensor_builder import START_MS, changing, constant, history
 

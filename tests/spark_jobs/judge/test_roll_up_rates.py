@@ -9,8 +9,9 @@ import pytest
 
 from spark_jobs.judge import roll_up_rates as module
 from spark_jobs.judge.roll_up_rates import roll_up_rates
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 from tests.builders.tables_builder import DAY, NOON_MS, row, write_rows
 
 MINUTE_MS, HOUR_MS, DAY_MS = ROLLUP_SPANS_MS

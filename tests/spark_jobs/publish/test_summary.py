@@ -8,7 +8,7 @@ from rich.console import Console
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.publish.summary import summarize
 from spark_jobs.publish.terminal import LINES_MAX, print_summary
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import busy_day, empty_day, quiet_day
 from tests.builders.tables_builder import row, write_rows
 

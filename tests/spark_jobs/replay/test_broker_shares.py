@@ -32,8 +32,8 @@ from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.resolve.resolve_quotas import read_timeline, resolve_quotas
 from spark_jobs.settings import JudgeSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import REQUESTS, TABLES
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.warehouse.worker_files import layout
 from tests.builders.tables_builder import row
 

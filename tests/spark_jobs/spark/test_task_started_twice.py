@@ -14,7 +14,7 @@ from benchmarks.made_traffic import Traffic
 from spark_jobs.replay import replay_quotas as step
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.warehouse.warehouse import read_table
+from spark_jobs.warehouse.read import read_table
 
 pytestmark = pytest.mark.spark
 

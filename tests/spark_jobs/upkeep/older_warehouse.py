@@ -6,7 +6,7 @@ import datetime as dt
 import shutil
 from pathlib import Path
 
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 
 KEPT = Path(__file__).parents[2] / "warehouses"
 VERSIONS = sorted(folder.name for folder in KEPT.iterdir() if folder.is_dir())

@@ -28,9 +28,10 @@ from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.migrate_warehouse import OWNER, migrate_days, older_days
+from spark_jobs.warehouse.read import older_tables, read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.table_versions import continued_draft, drafted_for
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
-from spark_jobs.warehouse.warehouse import RunScope, older_tables, read_table
 from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
 from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS, older_day
 

@@ -17,7 +17,9 @@ import pytest
 
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.runs import draft_of, published_run
+from spark_jobs.warehouse.scope import RunScope, days_of, scopes_of_days
 from spark_jobs.warehouse.table_versions import (
     begin_draft,
     continued_draft,
@@ -27,7 +29,6 @@ from spark_jobs.warehouse.table_versions import (
     put_table,
 )
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.warehouse import RunScope, days_of, read_table, scopes_of_days
 from tests.builders.tables_builder import row, write_rows
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)

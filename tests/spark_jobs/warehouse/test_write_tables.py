@@ -13,9 +13,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.warehouse import publish_table
 from spark_jobs.warehouse.local_table import write_local
-from spark_jobs.warehouse.publish_table import read_partition, write_partition
+from spark_jobs.warehouse.publish_table import write_partition
+from spark_jobs.warehouse.read import open_table, read_partition, read_table
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import QUARANTINE, TABLES
-from spark_jobs.warehouse.warehouse import RunScope, days_of, open_table, read_table
 from tests.builders.tables_builder import row
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.local_table import write_local
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DECISIONS, REQUESTS
-from spark_jobs.warehouse.warehouse import RunScope
 from spark_jobs.whatif.logged_day import logged_requests
 from tests.builders.tables_builder import NOON_MS, row
 

@@ -21,8 +21,9 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF
-from spark_jobs.warehouse.warehouse import RunScope, read_table
 from spark_jobs.whatif.clients.mode import Mode
 from spark_jobs.whatif.clients.normalized_requests import normalized_requests
 from spark_jobs.whatif.clients.replay import outcome_rows

@@ -12,7 +12,7 @@ from spark_jobs.publish.page.first_page import (
     FirstPage,
     first_page,
 )
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import (
     busy_day,
     decision,

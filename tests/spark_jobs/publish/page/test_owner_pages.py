@@ -6,7 +6,7 @@ from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.facts.owner_facts import team_summaries
 from spark_jobs.publish.page.owner_pages import page_name
 from spark_jobs.publish.publish import publish_report
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import HOSTILE, busy_day
 from tests.builders.page_elements import PageElements, outside_references
 

@@ -8,7 +8,7 @@ import pytest
 from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.page.page import render
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import (
     HOSTILE,
     busy_day,

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from pypdf import PdfReader
 
 from spark_jobs.publish.publish import publish_report
-from spark_jobs.warehouse.warehouse import RunScope
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import HOSTILE, busy_day, empty_day, quiet_day
 from tests.builders.opened_page import opened
 from tests.builders.tables_builder import row, write_rows

@@ -1,24 +1,16 @@
-"""Reading tables without Spark, and where everything of a day lives."""
+"""Where everything of a day lives: its tables as one run has them, and files for people."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.dataset as ds
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import (
     MadeBy,
-    made_by_of_file,
     made_by_of_json,
-    on_arrow,
-    other_version,
-    parquet_file,
 )
 from spark_jobs.warehouse.runs import (
     RUNS,
@@ -31,8 +23,8 @@ from spark_jobs.warehouse.runs import (
     published_run,
     run_tables,
 )
-from spark_jobs.warehouse.storage import CLUSTER_PATTERN, is_in_bucket
-from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN
+from spark_jobs.warehouse.tables import TABLES, partition_columns
 
 APPENDED = frozenset({"applied_changes"})
 """Tables that grow by a file at a time and belong to no run."""
@@ -125,17 +117,6 @@ class RunScope:
         return self.warehouse / kind / f"cluster={self.cluster}" / f"date={self.day}"
 
 
-def spark_path(folder: Path) -> str:
-    """Return the absolute ``folder`` as Spark is told of it: with the scheme of what holds it.
-
-    Without one it would be what Hadoop's ``fs.defaultFS`` names, as HDFS on YARN. Not
-    ``Path.as_uri``: Hadoop takes its percent signs for the folder's own.
-    """
-    if is_in_bucket(folder):
-        return f"s3a://{str(folder).partition('://')[2]}"
-    return f"file://{folder}"
-
-
 def checked_cluster(name: str) -> str:
     """Return ``name``; raises BadInputError where it could leave its folder, or is none."""
     if not re.fullmatch(CLUSTER_PATTERN, name):
@@ -145,95 +126,6 @@ def checked_cluster(name: str) -> str:
             "with --cluster, or rename the archive's folder cluster=<name>."
         )
     return name
-
-
-def read_table(
-    scope: RunScope, table: str, columns: list[str] | None = None, *, of_any_version: bool = False
-) -> pa.Table:
-    """Return this scope's rows of ``table`` with the contract's schema; no rows if none exist.
-
-    See :func:`open_table` for what it raises.
-    """
-    schema = TABLES[table]
-    wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
-    rows = open_table(scope, table, of_any_version=of_any_version)
-    return rows.to_table(columns=wanted.names).cast(wanted)
-
-
-def open_table(scope: RunScope, table: str, *, of_any_version: bool = False) -> ds.Dataset:
-    """Return this scope's rows of ``table`` to be read in portions; no rows if none exist.
-
-    Raises BadInputError where they were removed because of their age, or have another version of
-    the schema: unless ``of_any_version`` says that columns may be null which they lack.
-    """
-    schema = TABLES[table]
-    folder = scope.partition_dir(table)
-    if not folder.is_dir():
-        check_not_pruned(scope, table)
-        return ds.dataset(schema.empty_table())
-    if not of_any_version:
-        check_version(scope, table)
-    source, filesystem = on_arrow(folder)
-    return ds.dataset(
-        source, schema=schema, format="parquet", filesystem=filesystem, exclude_invalid_files=False
-    )
-
-
-def made_by(scope: RunScope, table: str) -> MadeBy | None:
-    """Return with which version of its schema this scope's ``table`` was written.
-
-    None where it has no file. The run says it, else the file itself.
-    """
-    return _made_by(scope, table, {} if table in APPENDED else scope.made())
-
-
-def _made_by(scope: RunScope, table: str, said: Mapping[str, MadeBy]) -> MadeBy | None:
-    if table in said:
-        return said[table]
-    # Hidden ones are what a stopped machine left half written.
-    first = min(scope.partition_dir(table).glob("[!.]*.parquet"), default=None)
-    if first is None:
-        return None
-    with parquet_file(first) as file:
-        return made_by_of_file(file.metadata)
-
-
-def program_of(scope: RunScope) -> str | None:
-    """Return the version of this program that decided a day; None where nobody has said."""
-    made = made_by(scope, "decisions")
-    return None if made is None else made.program
-
-
-def older_tables(scope: RunScope) -> dict[str, MadeBy]:
-    """Return the tables of a day that an older version of this program wrote otherwise."""
-    scope = scope.pinned()
-    said = scope.made()
-    found = {table: _made_by(scope, table, said) for table in TABLES}
-    return {
-        table: made
-        for table, made in found.items()
-        if made is not None and made.schema < SCHEMA_VERSIONS[table]
-    }
-
-
-def check_version(scope: RunScope, table: str) -> None:
-    """Raise BadInputError where a table has another version of its schema than this program."""
-    made, expected = made_by(scope, table), SCHEMA_VERSIONS[table]
-    if made is None or made.schema == expected:
-        return
-    what = f"The table {table} of {scope.cluster} {scope.day}"
-    raise BadInputError(other_version(what, made, expected, str(scope.warehouse)))
-
-
-def check_not_pruned(scope: RunScope, table: str) -> None:
-    """Raise BadInputError where a table of the day was removed because of its age."""
-    kept_days = None if table in APPENDED else scope.pruned().get(table)
-    if kept_days is not None:
-        raise BadInputError(
-            f"The table {table} of {scope.cluster} {scope.day} was removed by 'quota-audit prune', "
-            f"which kept {kept_days} days of it. Audit the day again, where its logs are still in "
-            "the archive."
-        )
 
 
 def clusters_of_warehouse(warehouse: Path) -> list[str]:
@@ -259,3 +151,19 @@ def scopes_of_days(scope: RunScope) -> list[RunScope]:
         days |= set(days_with_runs(scope.warehouse, scope.cluster))
     scopes = [scope.on(day) for day in sorted(days)]
     return [one for one in scopes if one.partition_dir("files").is_dir()]
+
+
+def recommended_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunScope:
+    """Return the scope of ``day``, or (None) of the last day with recommendations.
+
+    Raises BadInputError where the warehouse has no recommendations of that day.
+    """
+    days = days_of(warehouse, cluster, "recommendations")
+    if not days or day not in (None, *days):
+        when = f" for {day}" if day else ""
+        there = ", ".join(map(str, days)) or "none"
+        raise BadInputError(
+            f"{warehouse} holds no recommendations of the cluster {cluster!r}{when}; the days "
+            f"there are: {there}. Run 'quota-audit run' on an archive first, or give another --day."
+        )
+    return RunScope(warehouse, cluster, day or days[-1])
