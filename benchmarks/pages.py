@@ -30,10 +30,9 @@ from quota_pages.explain_answer import answer
 from quota_pages.router import page_router
 from spark_jobs.judge.roll_up_rates import write_rollups
 from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text
-from spark_jobs.warehouse.local_table import write_local, write_local_parts
-from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS
+from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_local, write_local_parts
 from tests.builders.tables_builder import row
 
 CLUSTER = "east"

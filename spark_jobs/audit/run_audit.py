@@ -24,7 +24,7 @@ from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.table_versions import new_run
+from spark_jobs.warehouse.write import new_run
 
 Step = tuple[str, Callable[[], str]]
 

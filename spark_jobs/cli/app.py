@@ -68,13 +68,13 @@ def _scope(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
 
 
 def _draft(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
-    from spark_jobs.warehouse.table_versions import continued_draft
+    from spark_jobs.warehouse.write import continued_draft
 
     return continued_draft(_scope(warehouse, cluster, day))
 
 
 def _draft_or_published(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
-    from spark_jobs.warehouse.table_versions import draft_or_published
+    from spark_jobs.warehouse.write import draft_or_published
 
     return draft_or_published(_scope(warehouse, cluster, day))
 
@@ -123,7 +123,7 @@ def ingest(
     from spark_jobs.ingest.archive import choose_cluster, find_archive
     from spark_jobs.ingest.ingest_requests import ingest_requests
     from spark_jobs.spark.spark_session import spark_session
-    from spark_jobs.warehouse.table_versions import new_run
+    from spark_jobs.warehouse.write import new_run
 
     options = ingest_options(
         timezone, broker_version, listener, prefix, snapshot, ignore_server_logs,

@@ -39,11 +39,9 @@ from spark_jobs.ingest.read_quota_sources import known_quotas
 from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.days import AHEAD_MS, DAY_MS, day_number
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import read_partition
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
-from spark_jobs.warehouse.table_versions import begin_draft
 from spark_jobs.warehouse.tables import (
     BROKER_STARTS,
     BROKERS,
@@ -51,6 +49,7 @@ from spark_jobs.warehouse.tables import (
     QUOTA_EVENTS,
     THROTTLE_RECORDS,
 )
+from spark_jobs.warehouse.write import begin_draft, write_local
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from spark_jobs.warehouse.days import day_number, day_of
 from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
-from spark_jobs.warehouse.table_versions import put_files
+from spark_jobs.warehouse.write import put_files
 
 AHEAD = "_ahead"
 """Beside a day's requests, those of the first minutes after it. Engines pass such folders over."""

@@ -21,10 +21,10 @@ from spark_jobs.ingest.lost_lines.client_lines import (
 )
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER, Gap, gaps_of
 from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
-from spark_jobs.warehouse.publish_table import write_partition
 from spark_jobs.warehouse.read import read_partition
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import LOG_GAPS
+from spark_jobs.warehouse.write import write_partition
 
 LINES_AT_ONCE_MAX = 4_000_000
 """A client with more lines is looked at by address, as one group is in memory as a whole.

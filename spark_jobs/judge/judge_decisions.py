@@ -17,10 +17,10 @@ from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.sensor_seconds import SENSOR, seconds_of_suspects
 from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import CrosscheckSettings, JudgeSettings
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import open_table, read_partition, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS, WRONG_VERDICTS
+from spark_jobs.warehouse.write import write_local
 
 
 def judge_decisions(

@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.judge.throttles import throttled_by_second
-from spark_jobs.warehouse.local_table import write_local_parts
-from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 from spark_jobs.warehouse.tables import RATE_ROLLUPS, ROLLUP_SPANS_MS
+from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_local_parts
 
 _KEYS = (*SENSOR_COLUMNS, "from_ms")
 _RATES = (*SENSOR_COLUMNS, "second_ms", "amount", "rate", "tokens", "bound")

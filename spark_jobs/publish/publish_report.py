@@ -10,7 +10,7 @@ from spark_jobs.publish.terminal import print_summary as print_to_terminal
 from spark_jobs.recommend.recommend import write_files
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.table_versions import publish_draft
+from spark_jobs.warehouse.write import publish_draft
 
 
 def publish_run(scope: RunScope) -> str:

@@ -22,11 +22,11 @@ from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.recommend import EarlierDay, observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import day_number
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.warehouse.tables import CHANGE_RESULTS
+from spark_jobs.warehouse.write import write_local
 
 
 def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None) -> str:

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.sensors.sensor_replay import BrokerRules
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import BROKERS
+from spark_jobs.warehouse.write import write_local
 
 # What current brokers follow: used where a log has no throttle that could tell.
 NEWEST_PROFILE = RateProfile.RATE_3_8

@@ -38,13 +38,12 @@ from spark_jobs.resolve.read_broker_log import read_broker_log
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import move_files, place, remove_folder
-from spark_jobs.warehouse.table_versions import put_carried, put_table
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.warehouse.worker_files import TableFiles
+from spark_jobs.warehouse.write import put_carried, put_table, write_local
 
 TABLES_OF_REPLAY = ("decisions", "quota_state", "rates", "agreement")
 

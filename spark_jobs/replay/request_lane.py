@@ -33,10 +33,10 @@ from spark_jobs.replay.sensors.sensor_replay import (
 from spark_jobs.replay.sensors.sensor_seconds import rates_per_second
 from spark_jobs.replay.shared_throttles import with_shared_throttles
 from spark_jobs.replay.verdicts.verdicts import Tolerances
-from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP, columns_of
 from spark_jobs.warehouse.read import read_partition
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import spark_path
+from spark_jobs.warehouse.write import ROWS_IN_GROUP, columns_of
 
 
 def replay_request_quotas(

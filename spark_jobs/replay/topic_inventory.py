@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spark_jobs.quota.partition_inventory import PartitionInventory
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TOPIC_INVENTORY
+from spark_jobs.warehouse.write import write_local
 
 _AT_THE_END, _HANDED_ON = "partitions", "partitions_handed_on"
 

@@ -13,10 +13,10 @@ from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.resolve.timeline.intervals import quota_intervals
 from spark_jobs.resolve.timeline.moved import moved_changes
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, scopes_of_days
 from spark_jobs.warehouse.tables import QUOTA_CHANGES
+from spark_jobs.warehouse.write import write_local
 
 
 def resolve_quotas(scope: RunScope) -> str:

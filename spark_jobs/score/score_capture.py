@@ -29,9 +29,9 @@ from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
 from spark_jobs.score.planted_faults import count_found, read_planted
 from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.spark_session import spark_session
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
+from spark_jobs.warehouse.write import write_local
 
 BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
 

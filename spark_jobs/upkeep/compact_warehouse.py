@@ -16,18 +16,18 @@ import pyarrow as pa
 
 from spark_jobs.ingest.part_writer import SEARCHED_BY as REQUESTS_BY
 from spark_jobs.warehouse.parquet import file_keys, parquet_file, parquet_writer
-from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
 from spark_jobs.warehouse.read import check_version
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
-from spark_jobs.warehouse.table_versions import (
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.worker_files import SEARCHED_BY, layout
+from spark_jobs.warehouse.write import (
+    ROWS_IN_GROUP,
     drafted_for,
     forget_previous,
     new_version,
     publish_draft,
     take_version,
 )
-from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.worker_files import SEARCHED_BY, layout
 
 OWNER = "quota-audit compact"
 COMPACTED = ("requests", "quarantine", "decisions", "rates", "agreement", "quota_state")

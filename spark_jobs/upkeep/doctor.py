@@ -20,8 +20,8 @@ from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
 from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_run, run_tables
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse
 from spark_jobs.warehouse.storage import is_in_bucket
-from spark_jobs.warehouse.table_versions import UPKEEP_OWNERS, VERSIONED
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
+from spark_jobs.warehouse.write import UPKEEP_OWNERS, VERSIONED
 from spark_jobs.wording.numbers import size
 
 _NO_AUDIT = "while no audit runs"

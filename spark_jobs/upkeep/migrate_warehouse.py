@@ -19,13 +19,8 @@ from spark_jobs.upkeep.migrations import migrated
 from spark_jobs.warehouse.parquet import MadeBy, on_arrow, parquet_file, stamped
 from spark_jobs.warehouse.read import older_tables
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
-from spark_jobs.warehouse.table_versions import (
-    drafted_for,
-    new_version,
-    publish_draft,
-    take_version,
-)
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
+from spark_jobs.warehouse.write import drafted_for, new_version, publish_draft, take_version
 
 OWNER = "quota-audit migrate"
 

@@ -10,12 +10,7 @@ from pathlib import Path
 from spark_jobs.upkeep.retention import old_days
 from spark_jobs.warehouse.runs import pruned_of, write_run
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
-from spark_jobs.warehouse.table_versions import (
-    drafted_for,
-    forget_previous,
-    publish_draft,
-    take_version,
-)
+from spark_jobs.warehouse.write import drafted_for, forget_previous, publish_draft, take_version
 
 OWNER = "quota-audit prune"
 

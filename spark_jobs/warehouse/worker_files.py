@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.warehouse.parquet import file_keys, parquet_writer
-from spark_jobs.warehouse.publish_table import ROWS_IN_GROUP
 from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.write import ROWS_IN_GROUP
 
 # Numbers of few values, whatever their type.
 _FEW_VALUES = ("bound", "bound_min", "bound_max")

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF
+from spark_jobs.warehouse.write import write_local
 from spark_jobs.whatif.clients.mode import Mode
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.logged_day import LoggedDay, logged_day, logged_requests

@@ -13,7 +13,7 @@ from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
 from tests.object_storage.moto_server import ObjectStorage
 from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app
-from tests.spark_jobs.warehouse.test_table_versions import audit, day_in
+from tests.spark_jobs.warehouse.test_drafts import audit, day_in
 
 
 @pytest.fixture(scope="module")

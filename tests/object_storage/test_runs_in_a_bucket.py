@@ -1,4 +1,4 @@
-"""What warehouse/test_table_versions.py says of folders holds of keys of a bucket."""
+"""What warehouse/test_drafts.py says of folders holds of keys of a bucket."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.errors import AuditFailedError
-from spark_jobs.warehouse import local_table, table_versions
+from spark_jobs.warehouse import write as writing
 from spark_jobs.warehouse.buckets import S3Files
 from spark_jobs.warehouse.parquet import on_arrow
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.runs import draft_of
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import place
-from spark_jobs.warehouse.table_versions import (
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.write import (
     begin_draft,
     continued_draft,
     new_run,
@@ -29,9 +30,8 @@ from spark_jobs.warehouse.table_versions import (
     put_files,
     put_table,
 )
-from spark_jobs.warehouse.tables import TABLES
 from tests.builders.tables_builder import row
-from tests.spark_jobs.warehouse.test_table_versions import (
+from tests.spark_jobs.warehouse.test_drafts import (
     MONDAY,
     TUESDAY,
     WRITTEN,
@@ -139,8 +139,8 @@ def killed_at(operation: int) -> Iterator[Callable[[], int]]:
 
     with pytest.MonkeyPatch.context() as patch:
         for owner, name in (
-            (S3Files, "mv"), (S3Files, "rm"), (table_versions, "remove_folder"),
-            (local_table, "remove_folder"), (pq, "write_table"),
+            (S3Files, "mv"), (S3Files, "rm"), (writing, "remove_folder"),
+            (pq, "write_table"),
         ):  # fmt: skip
             patch.setattr(owner, name, dying(getattr(owner, name), lambda *_, **__: True))
         opens = dying(S3Files._open, lambda _self, _path, mode="rb", **_: mode != "rb")

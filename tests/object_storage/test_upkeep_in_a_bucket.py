@@ -12,7 +12,7 @@ from spark_jobs.upkeep.prune_warehouse import old_tables, prune_days
 from spark_jobs.warehouse.read import older_tables, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
-from spark_jobs.warehouse.table_versions import continued_draft, publish_draft, put_files
+from spark_jobs.warehouse.write import continued_draft, publish_draft, put_files
 from tests.object_storage.moto_server import ObjectStorage
 from tests.spark_jobs.upkeep.made_days import DAYS, audited
 from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS

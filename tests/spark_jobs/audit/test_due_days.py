@@ -20,10 +20,9 @@ from spark_jobs.ingest.ingested_files import audited_days, file_rows
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file, with_changes
 from spark_jobs.replay.state_digest import state_digest
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.table_versions import put_carried
 from spark_jobs.warehouse.tables import FILES
+from spark_jobs.warehouse.write import put_carried, write_local
 from tests.builders.log_lines import log_line, message
 from tests.builders.tables_builder import row, write_rows
 

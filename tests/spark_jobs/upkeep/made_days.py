@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.scope import APPENDED, RunScope
-from spark_jobs.warehouse.table_versions import begin_draft, new_run, publish_draft, put_carried
 from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.write import begin_draft, new_run, publish_draft, put_carried, write_local
 from tests.builders.tables_builder import row
 
 FIRST = dt.date(2026, 11, 9)

@@ -19,8 +19,8 @@ from spark_jobs.upkeep.doctor import examine
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import place
-from spark_jobs.warehouse.table_versions import continued_draft, publish_draft, put_files
 from spark_jobs.warehouse.tables import REQUESTS
+from spark_jobs.warehouse.write import continued_draft, publish_draft, put_files
 from tests.builders.tables_builder import NOON_MS, row
 from tests.spark_jobs.upkeep.made_days import DAYS, audited
 

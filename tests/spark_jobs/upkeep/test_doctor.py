@@ -21,7 +21,7 @@ from spark_jobs.upkeep.doctor import examine
 from spark_jobs.warehouse.parquet import PROGRAM_KEY, SCHEMA_KEY
 from spark_jobs.warehouse.runs import PUBLISHED, published_run
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.table_versions import begin_draft, drafted_for, new_run
+from spark_jobs.warehouse.write import begin_draft, drafted_for, new_run
 from tests.spark_jobs.upkeep.made_days import DAYS, audit, audited
 from tests.spark_jobs.upkeep.older_warehouse import VERSIONS, older_day
 

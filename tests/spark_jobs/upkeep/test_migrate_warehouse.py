@@ -30,8 +30,8 @@ from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.warehouse.read import older_tables, read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.table_versions import continued_draft, drafted_for
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
+from spark_jobs.warehouse.write import continued_draft, drafted_for
 from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
 from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS, older_day
 

@@ -19,8 +19,8 @@ from spark_jobs.upkeep.prune_warehouse import old_tables, prune_days
 from spark_jobs.upkeep.retention import PRUNABLE, kept_days, old_days
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import APPENDED
-from spark_jobs.warehouse.table_versions import continued_draft
 from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.write import continued_draft
 from tests.spark_jobs.upkeep.made_days import DAYS, FIRST, audit, audited
 
 KEPT = {"requests": 1}

@@ -12,12 +12,11 @@ from pyspark.sql import SparkSession
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.migrations import MIGRATIONS
 from spark_jobs.version import VERSION
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.parquet import MadeBy, check_file, made_by_now, made_by_of_file, stamped
-from spark_jobs.warehouse.publish_table import write_partition
 from spark_jobs.warehouse.read import made_by, program_of, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
+from spark_jobs.warehouse.write import write_local, write_partition
 from tests.builders.tables_builder import row, scope_in, table_of
 
 

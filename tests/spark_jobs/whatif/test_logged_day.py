@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DECISIONS, REQUESTS
+from spark_jobs.warehouse.write import write_local
 from spark_jobs.whatif.logged_day import logged_requests
 from tests.builders.tables_builder import NOON_MS, row
 

@@ -8,9 +8,13 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.warehouse.parquet import made_by_now, parquet_file
+from spark_jobs.warehouse.parquet import file_keys, made_by_now, on_arrow, parquet_file, stamped
 from spark_jobs.warehouse.runs import (
     close_draft,
     draft_of,
@@ -24,9 +28,20 @@ from spark_jobs.warehouse.runs import (
     write_run,
 )
 from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
-from spark_jobs.warehouse.storage import is_in_bucket, move_files, move_folder, remove_folder
+from spark_jobs.warehouse.storage import (
+    is_in_bucket,
+    move_files,
+    move_folder,
+    remove_folder,
+    spark_path,
+)
 from spark_jobs.warehouse.tables import TABLES, partition_columns
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROWS_IN_GROUP = 65_536
+"""The least that a reader of one sensor has to read of a file that is in order of sensors."""
 UPKEEP_OWNERS = frozenset({f"quota-audit {name}" for name in ("migrate", "prune", "compact")})
 """Whose drafts are no audits."""
 VERSIONED = tuple(table for table in TABLES if table not in APPENDED)
@@ -77,6 +92,103 @@ def draft_or_published(scope: RunScope) -> RunScope:
 def new_run() -> str:
     """Return an id that no other run has."""
     return uuid.uuid4().hex
+
+
+def check_draft(scope: RunScope) -> None:
+    """Raise AuditFailedError where the run of ``scope`` is not the one that is being made."""
+    draft = draft_of(scope.runs)
+    if draft is None or draft[0] != scope.run:
+        raise AuditFailedError(
+            f"Another run of {scope.cluster} {scope.day} has begun, so this one stops: nothing "
+            "that it made is published. Let one of them run at a time."
+        )
+
+
+def publish_draft(scope: RunScope) -> RunScope:
+    """Let readers see all tables of the run of ``scope``; return the day as published.
+
+    Nothing happens where it has no run. Raises BadInputError, and publishes nothing, where a file
+    of the run is damaged.
+    """
+    if scope.run is None:
+        return scope
+    check_draft(scope)
+    _check_files(scope)
+    publish(scope.runs, scope.run)
+    close_draft(scope.runs)
+    published = replace(scope, run=None)
+    _tidy(published, VERSIONED)
+    return published
+
+
+def forget_previous(scope: RunScope) -> None:
+    """Remove what the run before wrote, as far as the published one does not name it too.
+
+    A reader that began before the last publishing may find its files gone.
+    """
+    forget(scope.runs)
+    _tidy(scope, VERSIONED)
+
+
+def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:
+    """Replace this scope's partition of ``table`` by ``rows``; no rows leave an empty partition.
+
+    The new files are complete beside the old ones before they take their place, so a reader sees
+    the old partition or the new one.
+    """
+    write_local_parts([(rows, None)], table, scope)
+
+
+def write_local_parts(
+    parts: Sequence[tuple[pa.Table, int | None]], table: str, scope: RunScope
+) -> None:
+    """Replace this scope's partition of ``table`` by a file for each of ``parts``.
+
+    A part is rows and the most of them that a row group has (None: Arrow's default), which is the
+    least that a reader of few has to read.
+    """
+    contracts = [(rows.cast(TABLES[table]), in_group) for rows, in_group in parts]
+    folder = new_version(table, scope)
+    folder.mkdir(parents=True)
+    try:
+        for number, (rows, in_group) in enumerate(contracts):
+            file, filesystem = on_arrow(folder / f"part-{number}.parquet")
+            pq.write_table(
+                stamped(rows, table),
+                file,
+                compression="zstd",
+                row_group_size=in_group,
+                filesystem=filesystem,
+            )
+        take_version(folder, table, scope)
+    except BaseException:
+        remove_folder(folder)
+        raise
+
+
+def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: bool) -> None:
+    """Replace this scope's partition of ``table`` by ``rows``, which has the contract's columns.
+
+    A file's row groups have ROWS_IN_GROUP rows at most. ``filled`` says that there are rows;
+    else the partition is removed.
+    """
+    if not filled:
+        take_version(None, table, scope)
+        return
+    folder = new_version(table, scope)
+    (
+        columns_of(rows, table)
+        .write.option("parquet.block.row.count.limit", ROWS_IN_GROUP)
+        .parquet(spark_path(folder))
+    )
+    take_version(folder, table, scope)
+
+
+def columns_of(rows: DataFrame, table: str) -> DataFrame:
+    """Return the columns of ``table``, the first saying with which version they are written."""
+    first, *others = TABLES[table].names
+    said = rows[first].alias(first, metadata=file_keys(table))
+    return rows.select(said, *others)
 
 
 def put_table(staged: Path | None, table: str, scope: RunScope) -> None:
@@ -141,42 +253,6 @@ def put_carried(before: str | None, after: str, scope: RunScope) -> None:
     run = scope.run or published_run(scope.runs)
     assert run is not None, "a replay has written tables"
     note_carried(scope.runs, run, before, after)
-
-
-def check_draft(scope: RunScope) -> None:
-    """Raise AuditFailedError where the run of ``scope`` is not the one that is being made."""
-    draft = draft_of(scope.runs)
-    if draft is None or draft[0] != scope.run:
-        raise AuditFailedError(
-            f"Another run of {scope.cluster} {scope.day} has begun, so this one stops: nothing "
-            "that it made is published. Let one of them run at a time."
-        )
-
-
-def publish_draft(scope: RunScope) -> RunScope:
-    """Let readers see all tables of the run of ``scope``; return the day as published.
-
-    Nothing happens where it has no run. Raises BadInputError, and publishes nothing, where a file
-    of the run is damaged.
-    """
-    if scope.run is None:
-        return scope
-    check_draft(scope)
-    _check_files(scope)
-    publish(scope.runs, scope.run)
-    close_draft(scope.runs)
-    published = replace(scope, run=None)
-    _tidy(published, VERSIONED)
-    return published
-
-
-def forget_previous(scope: RunScope) -> None:
-    """Remove what the run before wrote, as far as the published one does not name it too.
-
-    A reader that began before the last publishing may find its files gone.
-    """
-    forget(scope.runs)
-    _tidy(scope, VERSIONED)
 
 
 def _check_files(scope: RunScope) -> None:

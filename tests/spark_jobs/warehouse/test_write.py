@@ -11,12 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.warehouse import publish_table
-from spark_jobs.warehouse.local_table import write_local
-from spark_jobs.warehouse.publish_table import write_partition
+from spark_jobs.warehouse import write
 from spark_jobs.warehouse.read import open_table, read_partition, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import QUARANTINE, TABLES
+from spark_jobs.warehouse.write import write_local, write_partition
 from tests.builders.tables_builder import row
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)
@@ -69,7 +68,7 @@ def quarantine(spark: SparkSession, lines: int) -> DataFrame:
 def test_rows_keep_their_order_in_groups_that_a_reader_of_few_can_pass_over(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish_table, "ROWS_IN_GROUP", 100)
+    monkeypatch.setattr(write, "ROWS_IN_GROUP", 100)
     ordered = quarantine(spark, 250).coalesce(1).sortWithinPartitions("source_line")
     write_partition(ordered, "quarantine", scope(tmp_path), filled=True)
     (file,) = scope(tmp_path).partition_dir("quarantine").glob("*.parquet")

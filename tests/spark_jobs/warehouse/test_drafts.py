@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.warehouse.local_table import write_local
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.runs import draft_of, published_run
 from spark_jobs.warehouse.scope import RunScope, days_of, scopes_of_days
-from spark_jobs.warehouse.table_versions import (
+from spark_jobs.warehouse.tables import TABLES
+from spark_jobs.warehouse.write import (
     begin_draft,
     continued_draft,
     draft_or_published,
     new_run,
     publish_draft,
     put_table,
+    write_local,
 )
-from spark_jobs.warehouse.tables import TABLES
 from tests.builders.tables_builder import row, write_rows
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)
