@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
-from spark_jobs.recommend.entities import Case
 from spark_jobs.recommend.observation import muted_ms
 from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
 
@@ -69,9 +68,9 @@ def forecast_by_broker(
     return tuple(forecasts)
 
 
-def forecast_of(case: Case, forecasts: Forecasts) -> Forecast:
-    """Return the forecast of a case: its sensors' forecasts, added up per broker."""
-    parts = [f for seen in case.observations for f in forecasts.get(seen.sensor.key, ())]
+def forecast_of(sensors: Iterable[SensorKey], forecasts: Forecasts) -> Forecast:
+    """Return the forecasts of ``sensors``, added up per broker."""
+    parts = [part for key in sensors for part in forecasts.get(key, ())]
     brokers = sorted({part.broker_id for part in parts})
     return Forecast(tuple(_sum(b, [p for p in parts if p.broker_id == b]) for b in brokers))
 

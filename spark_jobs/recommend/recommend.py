@@ -260,7 +260,9 @@ def _row(proposed: Case, basis: _Basis) -> dict[str, Any]:
     case = _tried(proposed, kept, waiting, settings)
     proposal = case.proposal
     latest = [basis.today.observations.get(o.sensor.key) for o in case.changing]
-    forecast = forecast_of(case, basis.forecasts) if proposal.status == PROPOSED else None
+    forecast = None
+    if proposal.status == PROPOSED:
+        forecast = forecast_of((o.sensor.key for o in case.observations), basis.forecasts)
     return {
         "quota_type": case.quota_type,
         "quota_user": case.entity.user,
