@@ -14,7 +14,13 @@ from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.entities import Case
-from spark_jobs.recommend.forecast import BrokerForecast, Forecasts, throttle_time_of
+from spark_jobs.recommend.forecast import (
+    BrokerForecast,
+    Forecasts,
+    Harm,
+    is_more_harm,
+    throttle_time_of,
+)
 from spark_jobs.recommend.proposal import PROPOSED
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.settings import RecommendSettings
@@ -43,6 +49,7 @@ class ClosedLoopForecasts:
 ClosedLoop = Callable[[ClosedLoopRequest], ClosedLoopForecasts | None]
 """Replays a day's clients; None where there is nothing to replay, or too much."""
 
+
 REPLAYED = frozenset(
     {QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE, QuotaType.REQUEST_PERCENTAGE}
 )
@@ -68,20 +75,6 @@ def closed_loop_request(
         return None
     values = {case.quota: case.proposal.proposed for case in changing}
     return ClosedLoopRequest(values, frozenset(concerned), frozenset(today.observations))
-
-
-@dataclass(frozen=True, slots=True)
-class Harm:
-    """A neighbour that is throttled more; milliseconds of the closed loop."""
-
-    sensor: SensorKey
-    before_ms: int
-    after_ms: int
-
-
-def is_more_harm(harmed: Iterable[Harm], gained_ms: int) -> bool:
-    """Return whether neighbours lose more than is gained."""
-    return sum(harm.after_ms - harm.before_ms for harm in harmed) > max(gained_ms, 0)
 
 
 @dataclass(frozen=True, slots=True)

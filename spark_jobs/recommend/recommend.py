@@ -32,22 +32,18 @@ from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
 from spark_jobs.recommend.forecast import (
     Forecasts,
+    Kept,
+    Trial,
     forecast_by_broker,
     forecast_of,
+    kept_of,
     throttle_time_of,
 )
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
 from spark_jobs.recommend.read_traffic import bound_sensors, traffic_of
-from spark_jobs.recommend.rolling_origin import (
-    CaseKey,
-    Kept,
-    Origin,
-    Trial,
-    kept_of,
-    trials_of,
-)
+from spark_jobs.recommend.rolling_origin import CaseKey, Origin, trials_of
 from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_splits
 from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.recommend.unused import unused_rows

@@ -9,77 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.dataset as ds
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
-from spark_jobs.recommend.closed_loop import ClosedLoop, Harm, is_more_harm, replay_waiting
+from spark_jobs.recommend.closed_loop import ClosedLoop, replay_waiting
 from spark_jobs.recommend.configured_values import QuotaEntity
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.entities import Case, bounding_cases
+from spark_jobs.recommend.forecast import Trial
 from spark_jobs.recommend.proposal import PROPOSED
 from spark_jobs.recommend.read_traffic import traffic_of
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
 CaseKey = tuple[str, QuotaEntity]
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """One proposal of an earlier day on the day after it; throttle times are replayed."""
-
-    day: int
-    current: float
-    proposed: float
-    throttle_time_ms_before: int
-    throttle_time_ms_after: int
-    # What is left of the value above the largest rate: a share, negative where it was passed.
-    headroom_before: float
-    headroom_after: float
-    # It went only as far as one step may.
-    is_step: bool = False
-    # Neighbours that would have been throttled more, where the day was replayed with its clients.
-    harmed: tuple[Harm, ...] = ()
-
-    def is_needed(self, settings: RecommendSettings) -> bool:
-        """Return whether there was anything to promise: a raise of what was not throttled was not.
-
-        A lower value always promises not to throttle.
-        """
-        is_raise = self.proposed > self.current
-        return not is_raise or self.throttle_time_ms_before >= max(settings.min_throttle_ms, 1)
-
-    def is_kept(self, settings: RecommendSettings) -> bool:
-        """Return whether a raise did what it is for, or a lower value added little throttling.
-
-        A raise leaves little throttling and covers what the next day asked for: a client that
-        waits is throttled little by any larger value, and would send more. One step of several
-        promises less throttling only. Nothing is kept that cost its neighbours more than it gained.
-        """
-        gained_ms = self.throttle_time_ms_before - self.throttle_time_ms_after
-        if is_more_harm(self.harmed, gained_ms):
-            return False
-        is_raise = self.proposed > self.current
-        share = settings.left_share_max if is_raise and not self.is_step else 1.0
-        allowed = max(int(share * self.throttle_time_ms_before), settings.min_throttle_ms)
-        covers = self.headroom_after >= 0 or self.is_step or not is_raise
-        return covers and self.throttle_time_ms_after <= allowed
-
-
-class Kept(NamedTuple):
-    """How often a proposal kept its promise, of the days on which there was one to keep."""
-
-    kept: int
-    trials: int
-
-
-def kept_of(trials: Iterable[Trial], settings: RecommendSettings) -> Kept:
-    """Return how often what would have been proposed did what it promised."""
-    needed = [trial for trial in trials if trial.is_needed(settings)]
-    return Kept(sum(trial.is_kept(settings) for trial in needed), len(needed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from spark_jobs.recommend.configured_values import (
 )
 from spark_jobs.recommend.days import SeenDay, over_days
 from spark_jobs.recommend.entities import Case, SharedBucket, with_proposal
-from spark_jobs.recommend.forecast import BrokerForecast, forecast_by_broker
+from spark_jobs.recommend.forecast import BrokerForecast, Trial, forecast_by_broker, kept_of
 from spark_jobs.recommend.observation import FREE_RUN, Observation, seen_alone
 from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Proposal
 from spark_jobs.recommend.read_traffic import (
@@ -39,7 +39,7 @@ from spark_jobs.recommend.read_traffic import (
     parts_of,
     summed,
 )
-from spark_jobs.recommend.rolling_origin import CaseKey, Trial, kept_of
+from spark_jobs.recommend.rolling_origin import CaseKey
 from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS

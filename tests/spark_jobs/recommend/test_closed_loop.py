@@ -11,11 +11,10 @@ from spark_jobs.recommend.closed_loop import (
     ClosedLoop,
     ClosedLoopForecasts,
     ClosedLoopRequest,
-    Harm,
     Waiting,
 )
 from spark_jobs.recommend.closed_loop_forecast import sharing_clients
-from spark_jobs.recommend.forecast import BrokerForecast, Forecasts
+from spark_jobs.recommend.forecast import BrokerForecast, Forecasts, Harm
 from spark_jobs.recommend.recommend import observed, recommend
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
