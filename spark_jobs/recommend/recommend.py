@@ -112,7 +112,7 @@ def recommend(
     replayed = replay_waiting(closed_loop, cases, throttles, days[-1])
     trials = trials_of(
         [(case.quota_type, case.entity) for case in cases if case.proposal.status == PROPOSED],
-        _origins([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules, settings),
+        origins_of([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules, settings),
         rules,
         settings,
     ) | {split.key: list(split.trials) for split in splits}
@@ -131,7 +131,7 @@ def _dataset(decisions: pa.Table | ds.Dataset) -> ds.Dataset:
     return ds.dataset(decisions) if isinstance(decisions, pa.Table) else decisions
 
 
-def _origins(
+def origins_of(
     days: Sequence[EarlierDay],
     changes: Sequence[Mapping[str, Any]],
     rules: Mapping[int, BrokerRule],
