@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.days import SeenDay
-from spark_jobs.recommend.entities import Case
 from spark_jobs.recommend.forecast import (
     BrokerForecast,
     Forecasts,
@@ -21,7 +20,7 @@ from spark_jobs.recommend.forecast import (
     is_more_harm,
     throttle_time_of,
 )
-from spark_jobs.recommend.proposal import PROPOSED
+from spark_jobs.recommend.proposal import PROPOSED, Case
 from spark_jobs.recommend.traffic import SENSOR, SensorKey
 from spark_jobs.settings import RecommendSettings
 

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.entities import Case
 from spark_jobs.recommend.forecast import Forecast, Trial
-from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, trade_off_curve
+from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, Case, trade_off_curve
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 

@@ -1,4 +1,4 @@
-"""The rule: from what a day showed of an entity to a round value, or to why there is none.
+"""What is proposed for one entity, and the rule that makes it from what the entity needed.
 
 Values are round, so that a proposal moves only when the demand moves by a whole step. Of a default
 and the values set by name, one replaces the other: the higher the default, the fewer clients need a
@@ -8,15 +8,17 @@ value of their own, and the less it holds back.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from spark_jobs.apply.changes.kafka_rules import WHOLE_NUMBERS
+from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.configured_values import UNLIMITED
+from spark_jobs.recommend.configured_values import UNLIMITED, QuotaEntity
 from spark_jobs.recommend.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation
+from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
@@ -29,6 +31,77 @@ MANTISSAS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Ten steps a decade; each is at most a third above the one before."""
 
 CURVE_POINTS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A value, its plausible range and the sentence that says why; None = no number."""
+
+    status: str
+    reason: str
+    proposed: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    clamped_by: str | None = None
+    # One of tables.RECOMMENDATION_KINDS; None where nothing is to be done.
+    kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBucket:
+    """The bucket that a client-id would leave, and what the others in it are throttled, replayed.
+
+    ``share`` is the client-id's of all amounts; ``seen`` is the bucket with everyone in it. Both
+    throttle times are of the last ``days``.
+    """
+
+    seen: Observation
+    days: int
+    client_ids: int
+    share: float
+    neighbours_throttle_time_ms_before: int
+    neighbours_throttle_time_ms_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One entity, the sensors that a value of it would bound, and what is proposed."""
+
+    quota_type: str
+    entity: QuotaEntity
+    current: float
+    # The value that is set for exactly this entity in the cluster; None = a rollback deletes it.
+    previous: float | None
+    observations: tuple[Observation, ...]
+    proposal: Proposal
+    # Where its value would take a client-id out of a bucket.
+    leaves: SharedBucket | None = None
+
+    @property
+    def quota(self) -> QuotaKey:
+        """Return whose value of which type it is about."""
+        return self.quota_type, self.entity.user, self.entity.client_id
+
+    @property
+    def hottest(self) -> Observation:
+        """Return the sensor that the most was asked of on one broker."""
+        return max(self.observations, key=lambda o: o.hottest.demand.rate)
+
+    @property
+    def throttle_time_ms(self) -> int:
+        """Return the replayed throttle times of all its sensors."""
+        return sum(o.throttle_time_ms for o in self.observations)
+
+    @property
+    def changing(self) -> tuple[Observation, ...]:
+        """Return the sensors whose throttling the proposal changes: a bucket it leaves as well."""
+        return self.observations if self.leaves is None else (self.leaves.seen,)
+
+
+def bounding_cases(cases: Iterable[Case]) -> dict[SensorKey, Case]:
+    """Return which of ``cases`` bounds each sensor: an override takes its client from a default."""
+    defaults_first = sorted(cases, key=lambda case: not case.entity.is_default)
+    return {seen.sensor.key: case for case in defaults_first for seen in case.observations}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +119,6 @@ class Need:
     days: int = 1
     # Per day, where the demand rises day by day.
     slope: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A value, its plausible range and the sentence that says why; None = no number."""
-
-    status: str
-    reason: str
-    proposed: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    clamped_by: str | None = None
-    # One of tables.RECOMMENDATION_KINDS; None where nothing is to be done.
-    kind: str | None = None
 
 
 def propose(need: Need, settings: RecommendSettings) -> Proposal:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,15 @@ import pyarrow.dataset as ds
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, broker_rules
-from spark_jobs.recommend.capacity import within_capacity
-from spark_jobs.recommend.closed_loop import (
-    ClosedLoop,
-    Replayed,
-    Waiting,
-    harm_text,
-    replay_waiting,
-    waiting_evidence,
-)
+from spark_jobs.recommend.cases import cases_of
+from spark_jobs.recommend.closed_loop import ClosedLoop, Replayed, replay_waiting, waiting_evidence
 from spark_jobs.recommend.configured_values import ConfiguredValues, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days, seen_day
 from spark_jobs.recommend.departed import without_departed
-from spark_jobs.recommend.entities import Case, bounding_cases, cases_of
 from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
 from spark_jobs.recommend.forecast import (
     Forecasts,
-    Kept,
     Trial,
     forecast_by_broker,
     forecast_of,
@@ -41,26 +32,18 @@ from spark_jobs.recommend.forecast import (
 )
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.observation import Observation, observe
-from spark_jobs.recommend.proposal import PROPOSED, WITHHELD
+from spark_jobs.recommend.proposal import PROPOSED, Case, bounding_cases
 from spark_jobs.recommend.read_traffic import bound_sensors, traffic_of
-from spark_jobs.recommend.rolling_origin import CaseKey, Origin, trials_of
+from spark_jobs.recommend.rolling_origin import CaseKey, EarlierDay, origins_of, trials_of
 from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_splits
 from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.recommend.unused import unused_rows
+from spark_jobs.recommend.withheld import withhold_failed
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import FINDING_KINDS, RECOMMENDATIONS
 
 __all__ = ["EarlierDay", "observed", "recommend", "write_files"]
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierDay:
-    """A day before the one that is recommended for, with what it showed and its decisions."""
-
-    seen: SeenDay
-    decisions: ds.Dataset
-    closed_loop: ClosedLoop | None = None
 
 
 def observed(
@@ -129,48 +112,6 @@ def recommend(
 
 def _dataset(decisions: pa.Table | ds.Dataset) -> ds.Dataset:
     return ds.dataset(decisions) if isinstance(decisions, pa.Table) else decisions
-
-
-def origins_of(
-    days: Sequence[EarlierDay],
-    changes: Sequence[Mapping[str, Any]],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
-) -> Iterator[Origin]:
-    """Yield every day but the last as it looked at its end, with the day after it."""
-    for i in range(1, len(days)):
-        known = [day.seen for day in days[:i]]
-        values = ConfiguredValues(changes, end_of_day_ms(known[-1].day * DAY_MS))
-        # What was found wrong then is not asked: findings of other days are not at hand.
-        cases = cases_of(over_days(known, settings), values, {}, rules, settings)
-        following = days[i]
-        yield Origin(
-            within_capacity(cases, values.explicit(), settings),
-            following.seen, following.decisions, following.closed_loop,
-        )  # fmt: skip
-
-
-def _tried(case: Case, kept: Kept, waiting: Waiting | None, settings: RecommendSettings) -> Case:
-    """Return a proposal withheld where it failed its trials, or does more harm than good."""
-    if kept.kept < settings.min_kept_share * kept.trials:
-        return _withheld(
-            case,
-            "made at the end of earlier days, it would have done what it promised on "
-            f"{kept.kept} of {kept.trials} days after.",
-        )
-    if waiting is None or not waiting.harmed:
-        return case
-    harm = f"replayed with clients that wait, {harm_text(waiting)}"
-    if waiting.does_more_harm:
-        return _withheld(case, f"{harm}: more than is gained.")
-    reason = f"{case.proposal.reason} But {harm}."
-    return replace(case, proposal=replace(case.proposal, reason=reason))
-
-
-def _withheld(case: Case, why: str) -> Case:
-    reason = f"{case.proposal.reason} Withheld: {why}"
-    proposal = replace(case.proposal, status=WITHHELD, reason=reason, proposed=None)
-    return replace(case, proposal=proposal)
 
 
 def _observations(
@@ -253,7 +194,7 @@ def _row(proposed: Case, basis: _Basis) -> dict[str, Any]:
     own = basis.trials.get((proposed.quota_type, proposed.entity), ())
     kept = kept_of(own, settings)
     waiting = basis.replayed.waiting(proposed, settings) if basis.replayed else None
-    case = _tried(proposed, kept, waiting, settings)
+    case = withhold_failed(proposed, kept, waiting, settings)
     proposal = case.proposal
     latest = [basis.today.observations.get(o.sensor.key) for o in case.changing]
     forecast = None

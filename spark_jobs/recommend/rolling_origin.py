@@ -9,22 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow.dataset as ds
 
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
+from spark_jobs.recommend.cases import cases_of
 from spark_jobs.recommend.closed_loop import ClosedLoop, replay_waiting
-from spark_jobs.recommend.configured_values import QuotaEntity
-from spark_jobs.recommend.days import SeenDay
-from spark_jobs.recommend.entities import Case, bounding_cases
+from spark_jobs.recommend.configured_values import ConfiguredValues, QuotaEntity, end_of_day_ms
+from spark_jobs.recommend.days import SeenDay, over_days
 from spark_jobs.recommend.forecast import Trial
-from spark_jobs.recommend.proposal import PROPOSED
+from spark_jobs.recommend.proposal import PROPOSED, Case, bounding_cases
 from spark_jobs.recommend.read_traffic import traffic_of
 from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.recommend.withheld import within_capacity
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.warehouse.days import DAY_MS
 
 CaseKey = tuple[str, QuotaEntity]
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierDay:
+    """A day before the one that is recommended for, with what it showed and its decisions."""
+
+    seen: SeenDay
+    decisions: ds.Dataset
+    closed_loop: ClosedLoop | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,25 @@ class Origin:
     following: SeenDay
     decisions: ds.Dataset
     closed_loop: ClosedLoop | None = None
+
+
+def origins_of(
+    days: Sequence[EarlierDay],
+    changes: Sequence[Mapping[str, Any]],
+    rules: Mapping[int, BrokerRule],
+    settings: RecommendSettings,
+) -> Iterator[Origin]:
+    """Yield every day but the last as it looked at its end, with the day after it."""
+    for i in range(1, len(days)):
+        known = [day.seen for day in days[:i]]
+        values = ConfiguredValues(changes, end_of_day_ms(known[-1].day * DAY_MS))
+        # What was found wrong then is not asked: findings of other days are not at hand.
+        cases = cases_of(over_days(known, settings), values, {}, rules, settings)
+        following = days[i]
+        yield Origin(
+            within_capacity(cases, values.explicit(), settings),
+            following.seen, following.decisions, following.closed_loop,
+        )  # fmt: skip
 
 
 def trials_of(

@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule, throttle_with
-from spark_jobs.recommend.capacity import within_capacity
+from spark_jobs.recommend.cases import with_proposal
 from spark_jobs.recommend.configured_values import (
     ConfiguredValues,
     QuotaEntity,
@@ -26,10 +26,9 @@ from spark_jobs.recommend.configured_values import (
     end_of_day_ms,
 )
 from spark_jobs.recommend.days import SeenDay, over_days
-from spark_jobs.recommend.entities import Case, SharedBucket, with_proposal
 from spark_jobs.recommend.forecast import BrokerForecast, Trial, forecast_by_broker, kept_of
 from spark_jobs.recommend.observation import FREE_RUN, Observation, seen_alone
-from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Proposal
+from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Case, Proposal, SharedBucket
 from spark_jobs.recommend.read_traffic import (
     SHARED_LEVELS,
     SHARED_TYPES,
@@ -41,6 +40,7 @@ from spark_jobs.recommend.read_traffic import (
 )
 from spark_jobs.recommend.rolling_origin import CaseKey
 from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
+from spark_jobs.recommend.withheld import within_capacity
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import DEFAULT

@@ -8,8 +8,7 @@ from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.configured_values import ConfiguredValues
-from spark_jobs.recommend.entities import Case
-from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED
+from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED, Case
 from spark_jobs.settings import RecommendSettings
 
 RECLAIM = "reclaim"

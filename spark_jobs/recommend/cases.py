@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.configured_values import (
@@ -17,12 +15,12 @@ from spark_jobs.recommend.configured_values import (
     own_entity,
     takes_over,
 )
-from spark_jobs.recommend.not_the_quota import why_not_the_quota
 from spark_jobs.recommend.observation import Observation
 from spark_jobs.recommend.proposal import (
     KEEP,
     PROPOSED,
     RAISE,
+    Case,
     Need,
     Proposal,
     least_default,
@@ -30,67 +28,9 @@ from spark_jobs.recommend.proposal import (
     step_down,
 )
 from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.recommend.withheld import refusal, why_not_the_quota
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT
-
-NOT_ENFORCED = "not_enforced"
-
-
-@dataclass(frozen=True, slots=True)
-class SharedBucket:
-    """The bucket that a client-id would leave, and what the others in it are throttled, replayed.
-
-    ``share`` is the client-id's of all amounts; ``seen`` is the bucket with everyone in it. Both
-    throttle times are of the last ``days``.
-    """
-
-    seen: Observation
-    days: int
-    client_ids: int
-    share: float
-    neighbours_throttle_time_ms_before: int
-    neighbours_throttle_time_ms_after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One entity, the sensors that a value of it would bound, and what is proposed."""
-
-    quota_type: str
-    entity: QuotaEntity
-    current: float
-    # The value that is set for exactly this entity in the cluster; None = a rollback deletes it.
-    previous: float | None
-    observations: tuple[Observation, ...]
-    proposal: Proposal
-    # Where its value would take a client-id out of a bucket.
-    leaves: SharedBucket | None = None
-
-    @property
-    def quota(self) -> QuotaKey:
-        """Return whose value of which type it is about."""
-        return self.quota_type, self.entity.user, self.entity.client_id
-
-    @property
-    def hottest(self) -> Observation:
-        """Return the sensor that the most was asked of on one broker."""
-        return max(self.observations, key=lambda o: o.hottest.demand.rate)
-
-    @property
-    def throttle_time_ms(self) -> int:
-        """Return the replayed throttle times of all its sensors."""
-        return sum(o.throttle_time_ms for o in self.observations)
-
-    @property
-    def changing(self) -> tuple[Observation, ...]:
-        """Return the sensors whose throttling the proposal changes: a bucket it leaves as well."""
-        return self.observations if self.leaves is None else (self.leaves.seen,)
-
-
-def bounding_cases(cases: Iterable[Case]) -> dict[SensorKey, Case]:
-    """Return which of ``cases`` bounds each sensor: an override takes its client from a default."""
-    defaults_first = sorted(cases, key=lambda case: not case.entity.is_default)
-    return {seen.sensor.key: case for case in defaults_first for seen in case.observations}
 
 
 def cases_of(
@@ -234,32 +174,6 @@ def _needs_more(seen: Observation, current: float, settings: RecommendSettings) 
 def _would_move(overridden: Observation, other: Observation) -> bool:
     same_user = overridden.sensor.key[:2] == other.sensor.key[:2]
     return same_user and takes_over(overridden.sensor.level, other.sensor.level)
-
-
-def refusal(
-    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
-) -> str | None:
-    """Return why nothing may be proposed for a case whatever it shows, None where it may."""
-    internal = _internal(case, settings)
-    if internal:
-        return f"Left out: {internal!r} is the name of an internal principal."
-    if not case.entity.can_be_named:
-        return "Its name is empty or holds a zero byte, which no command line can name."
-    if any(NOT_ENFORCED in faults.get(o.sensor.key, ()) for o in case.changing):
-        return (
-            "A broker does not enforce this quota (see the findings): no other value would change "
-            "anything until it does."
-        )
-    return None
-
-
-def _internal(case: Case, settings: RecommendSettings) -> str | None:
-    names = [name for o in case.observations for name in o.sensor.key[1:] if name]
-    for name in names if not case.entity.is_default else ():
-        for pattern in settings.internal_principals:
-            if re.fullmatch(pattern, name, re.IGNORECASE):
-                return name
-    return None
 
 
 def _need(case: Case) -> Need:
