@@ -16,9 +16,9 @@ from spark_jobs.recommend.cases import with_proposal
 from spark_jobs.recommend.configured_values import ConfiguredValues
 from spark_jobs.recommend.days import SeenDay, over_days
 from spark_jobs.recommend.observation import Observation, seen_alone
-from spark_jobs.recommend.proposal import KEEP, LOWER, Case, Proposal
+from spark_jobs.recommend.proposal import KEEP, LOWER, Case, Proposal, Rules
 from spark_jobs.recommend.read_traffic import Parts, amounts_by_client, parts_of
-from spark_jobs.recommend.split import Rules, is_shared_raise
+from spark_jobs.recommend.split import is_shared_raise
 from spark_jobs.recommend.traffic import SensorKey
 
 

@@ -23,9 +23,8 @@ from spark_jobs.recommend.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.configured_values import UNLIMITED, ConfiguredValues, QuotaEntity
 from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.observation import seen_alone
-from spark_jobs.recommend.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case
+from spark_jobs.recommend.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case, Rules
 from spark_jobs.recommend.read_traffic import SHARED_TYPES, grouped, traffic_of
-from spark_jobs.recommend.split import Rules
 from spark_jobs.recommend.traffic import Amounts, SensorKey, SensorTraffic
 from spark_jobs.recommend.withheld import refusal
 from spark_jobs.warehouse.tables import DEFAULT

@@ -8,7 +8,7 @@ value of their own, and the less it holds back.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from spark_jobs.apply.changes.kafka_rules import WHOLE_NUMBERS
 from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.configured_values import UNLIMITED, QuotaEntity
 from spark_jobs.recommend.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation
 from spark_jobs.recommend.traffic import SensorKey
@@ -31,6 +32,15 @@ MANTISSAS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Ten steps a decade; each is at most a third above the one before."""
 
 CURVE_POINTS_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is known besides the traffic: how brokers decide, and what is found and wanted."""
+
+    brokers: Mapping[int, BrokerRule]
+    faults: Mapping[SensorKey, set[str]]
+    settings: RecommendSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,10 @@ from spark_jobs.recommend.forecast import (
 )
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.observation import Observation, observe
-from spark_jobs.recommend.proposal import PROPOSED, Case, bounding_cases
+from spark_jobs.recommend.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.read_traffic import bound_sensors, traffic_of
 from spark_jobs.recommend.rolling_origin import CaseKey, EarlierDay, origins_of, trials_of
-from spark_jobs.recommend.split import Rules, split_forecasts, splits_of, with_splits
+from spark_jobs.recommend.split import split_forecasts, splits_of, with_splits
 from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.recommend.unused import unused_rows
 from spark_jobs.recommend.withheld import withhold_failed

@@ -28,7 +28,7 @@ from spark_jobs.recommend.configured_values import (
 from spark_jobs.recommend.days import SeenDay, over_days
 from spark_jobs.recommend.forecast import BrokerForecast, Trial, forecast_by_broker, kept_of
 from spark_jobs.recommend.observation import FREE_RUN, Observation, seen_alone
-from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Case, Proposal, SharedBucket
+from spark_jobs.recommend.proposal import KEEP, PROPOSED, RAISE, Case, Proposal, Rules, SharedBucket
 from spark_jobs.recommend.read_traffic import (
     SHARED_LEVELS,
     SHARED_TYPES,
@@ -46,16 +46,9 @@ from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import DEFAULT
 
 SPLIT = "split"
+
+
 _RAISES = (RAISE, "new_override")
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What is known besides the traffic: how brokers decide, and what is found and wanted."""
-
-    brokers: Mapping[int, BrokerRule]
-    faults: Mapping[SensorKey, set[str]]
-    settings: RecommendSettings
 
 
 @dataclass(frozen=True, slots=True)
