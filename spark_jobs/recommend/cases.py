@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.configured_values import (
     ConfiguredValues,
     QuotaEntity,
@@ -23,11 +22,11 @@ from spark_jobs.recommend.proposal import (
     Case,
     Need,
     Proposal,
+    Rules,
     least_default,
     propose,
     step_down,
 )
-from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.recommend.withheld import refusal, why_not_the_quota
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT
@@ -36,16 +35,13 @@ from spark_jobs.warehouse.tables import DEFAULT
 def cases_of(
     observations: Iterable[Observation],
     values: ConfiguredValues,
-    faults: Mapping[SensorKey, set[str]],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> list[Case]:
     """Return the cases of a day, sorted by quota type and entity.
 
     A value set for an entity by name is one case. A default is one case for all that follow it, and
     only ever lowered; each of its followers that was throttled is a case of its own: an override.
-    ``faults`` are the kinds and hypotheses of findings per sensor. An entity whose value was
-    removed is left out.
+    An entity whose value was removed is left out.
     """
     listed = list(observations)
     followers: dict[tuple[str, QuotaEntity], list[Observation]] = defaultdict(list)
@@ -62,10 +58,10 @@ def cases_of(
         previous = value.bound if value.is_dynamic else None
         found = Case(quota_type, entity, value.bound, previous, tuple(group), Proposal(KEEP, ""))
         if entity.is_default:
-            default = _default_case(found, faults, rules, settings)
-            cases += [default, *_overrides(default, values, listed, faults, rules, settings)]
+            default = _default_case(found, rules)
+            cases += [default, *_overrides(default, values, listed, rules)]
         else:
-            cases.append(with_proposal(found, faults, rules, settings))
+            cases.append(with_proposal(found, rules))
     return sorted(
         cases, key=lambda c: (c.quota_type, c.entity.user or "", c.entity.client_id or "")
     )
@@ -73,18 +69,16 @@ def cases_of(
 
 def with_proposal(
     case: Case,
-    faults: Mapping[SensorKey, set[str]],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> Case:
     """Return the case with what the rule says of it."""
-    refused = refusal(case, faults, settings)
+    refused = refusal(case, rules)
     if refused:
         return replace(case, proposal=Proposal(KEEP, refused))
-    proposal = propose(_need(case), settings)
+    proposal = propose(_need(case), rules.settings)
     if proposal.kind == RAISE:
-        found = set().union(*(faults.get(o.sensor.key, ()) for o in case.changing))
-        instead = why_not_the_quota(case.observations, case.current, found, rules, settings)
+        found = set().union(*(rules.faults.get(o.sensor.key, ()) for o in case.changing))
+        instead = why_not_the_quota(case.observations, case.current, found, rules)
         if instead:
             kept = Proposal(KEEP, instead, None, proposal.lower, proposal.upper)
             return replace(case, proposal=replace(kept, kind="not_the_quota"))
@@ -101,10 +95,9 @@ def _kind(case: Case, proposal: Proposal) -> str | None:
 
 def _default_case(
     case: Case,
-    faults: Mapping[SensorKey, set[str]],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> Case:
+    settings = rules.settings
     throttled = [o for o in case.observations if _needs_more(o, case.current, settings)]
     if len(throttled) > settings.overrides_max:
         return replace(case, proposal=_raised_default(case, len(throttled), settings))
@@ -114,7 +107,7 @@ def _default_case(
             "throttled. A default is not raised for some: those that need more are listed by name."
         )
         return replace(case, proposal=Proposal(KEEP, reason))
-    return with_proposal(case, faults, rules, settings)
+    return with_proposal(case, rules)
 
 
 def _raised_default(case: Case, throttled: int, settings: RecommendSettings) -> Proposal:
@@ -137,16 +130,14 @@ def _overrides(
     default: Case,
     values: ConfiguredValues,
     everybody: list[Observation],
-    faults: Mapping[SensorKey, set[str]],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> list[Case]:
     cases = []
     held = max(default.proposal.proposed or 0.0, default.current)
     for seen in default.observations:
         # A client may call itself "<default>": its override would be written to everybody's value.
         is_impostor = DEFAULT in seen.sensor.key
-        if is_impostor or not _needs_more(seen, held, settings):
+        if is_impostor or not _needs_more(seen, held, rules.settings):
             continue
         quota_type, user, client_id = seen.sensor.key
         entity = own_entity(seen.sensor.level, user, client_id)
@@ -161,7 +152,7 @@ def _overrides(
             )
             cases.append(replace(case, proposal=Proposal(KEEP, reason)))
         else:
-            cases.append(with_proposal(case, faults, rules, settings))
+            cases.append(with_proposal(case, rules))
     return cases
 
 

@@ -88,9 +88,7 @@ def _again(
     if key not in left:
         return replace(case, proposal=Proposal(KEEP, f"{since}, nothing is left in the bucket."))
     seen = tuple(over_days(left[key], rules.settings))
-    again = with_proposal(
-        replace(case, observations=seen), rules.faults, rules.brokers, rules.settings
-    )
+    again = with_proposal(replace(case, observations=seen), rules)
     reason = f"{since}: {again.proposal.reason}"
     if again.proposal.kind == LOWER:
         # How much more they would have sent, nobody knows.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.forecast import Forecast, Trial
-from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, Case, trade_off_curve
-from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, Case, Rules, trade_off_curve
 from spark_jobs.settings import RecommendSettings
 
 # With more amounts than this missing from the log, a peak says little.
@@ -18,9 +17,7 @@ UNKNOWN_SHARE_MAX = 0.05
 AMPLE_TIMES_LEAST = 10
 
 
-def confidence(
-    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
-) -> str:
+def confidence(case: Case, rules: Rules) -> str:
     """Return how far to rely on a case.
 
     ``low``: not enough data, decisions that contradict the rules, or amounts missing from the log.
@@ -29,7 +26,7 @@ def confidence(
     """
     requests = sum(o.requests for o in case.observations)
     unknown = sum(o.unknown_amounts for o in case.observations)
-    is_wrong = any(faults.get(o.sensor.key) for o in case.changing)
+    is_wrong = any(rules.faults.get(o.sensor.key) for o in case.changing)
     is_scarce = case.proposal.status == NOT_ENOUGH_DATA
     if is_scarce or is_wrong or unknown > UNKNOWN_SHARE_MAX * requests:
         return "low"
@@ -38,7 +35,7 @@ def confidence(
         case.throttle_time_ms > 0
         or case.proposal.clamped_by is not None
         or case.quota_type == QuotaType.REQUEST_PERCENTAGE
-        or seconds < AMPLE_TIMES_LEAST * settings.min_seconds
+        or seconds < AMPLE_TIMES_LEAST * rules.settings.min_seconds
     )
     return "medium" if is_uncertain else "high"
 

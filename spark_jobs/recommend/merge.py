@@ -155,7 +155,7 @@ def _is_calm(case: Case, value: float, days: Sequence[SeenDay], rules: Rules) ->
         and case.proposal.kind in (None, LOWER)
         and not throttled
         and 0.0 < case.current < UNLIMITED
-        and refusal(case, rules.faults, settings) is None
+        and refusal(case, rules) is None
         and max(seen.days for seen in case.observations) >= settings.lower_min_days
         and case.hottest.hottest.demand.rate * settings.headroom <= value
     )

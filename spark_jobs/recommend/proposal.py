@@ -36,7 +36,10 @@ CURVE_POINTS_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What is known besides the traffic: how brokers decide, and what is found and wanted."""
+    """What is known besides the traffic: how brokers decide, and what is found and wanted.
+
+    ``faults`` are the kinds and hypotheses of findings per sensor.
+    """
 
     brokers: Mapping[int, BrokerRule]
     faults: Mapping[SensorKey, set[str]]

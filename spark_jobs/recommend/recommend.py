@@ -23,6 +23,7 @@ from spark_jobs.recommend.departed import without_departed
 from spark_jobs.recommend.evidence import confidence, evidence
 from spark_jobs.recommend.files import write_files
 from spark_jobs.recommend.forecast import (
+    BrokerForecast,
     Forecasts,
     Trial,
     forecast_by_broker,
@@ -77,35 +78,33 @@ def recommend(
     replays the day's clients where they wait; without it arrivals stay as logged.
     """
     data = _dataset(decisions)
-    rules = broker_rules(brokers)
+    rules = Rules(broker_rules(brokers), _faults(findings), settings)
     if day is None:
         day = max((seen.sensor.last_ms for seen in today), default=0) // DAY_MS
     days = [*(one.seen for one in earlier), seen_day(day, today)]
     changes = quota_changes.to_pylist()
     values = ConfiguredValues(changes, end_of_day_ms(day * DAY_MS))
-    faults = _faults(findings)
-    cases = cases_of(over_days(days, settings), values, faults, rules, settings)
+    cases = cases_of(over_days(days, settings), values, rules)
     of_days = [*(one.decisions for one in earlier), data]
-    known = Rules(rules, faults, settings)
-    cases = without_departed(cases, days, of_days, values, known)
-    splits = splits_of(cases, days, of_days, changes, known)
+    cases = without_departed(cases, days, of_days, values, rules)
+    splits = splits_of(cases, days, of_days, changes, rules)
     cases = with_splits(cases, splits, values, settings)
-    logged = {**_forecasts(data, cases, rules, days[-1]), **split_forecasts(data, cases, rules)}
+    logged = _forecasts(data, cases, days[-1], rules.brokers)
+    logged |= split_forecasts(data, cases, rules.brokers)
     throttles = {key: throttle_time_of(logged, key) for key in logged}
     replayed = replay_waiting(closed_loop, cases, throttles, days[-1])
     trials = trials_of(
         [(case.quota_type, case.entity) for case in cases if case.proposal.status == PROPOSED],
-        origins_of([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules, settings),
+        origins_of([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules),
         rules,
-        settings,
     ) | {split.key: list(split.trials) for split in splits}
     basis = _Basis(
         logged if replayed is None else replayed.forecasts(logged, cases),
-        replayed, faults, trials, days[-1], settings,
+        replayed, trials, days[-1], rules,
     )  # fmt: skip
     rows = [_row(case, basis) for case in cases]
     rows += unused_rows(cases, values, len(days), settings)
-    rows = with_merges(rows, cases, days, of_days, values, known)
+    rows = with_merges(rows, cases, days, of_days, values, rules)
     rows.sort(key=lambda r: (r["quota_type"], r["quota_user"] or "", r["quota_client_id"] or ""))
     return pa.Table.from_pylist(rows, schema=RECOMMENDATIONS)
 
@@ -161,8 +160,8 @@ def _faults(findings: pa.Table) -> dict[SensorKey, set[str]]:
 
 
 def _forecasts(
-    data: ds.Dataset, cases: Iterable[Case], rules: Mapping[int, BrokerRule], today: SeenDay
-) -> Forecasts:
+    data: ds.Dataset, cases: Iterable[Case], today: SeenDay, rules: Mapping[int, BrokerRule]
+) -> dict[SensorKey, tuple[BrokerForecast, ...]]:
     """Return what the proposals lead to, by replaying the traffic of the sensors they bound."""
     changing = [case for case in cases if case.proposal.proposed is not None]
     proposed = {
@@ -183,14 +182,13 @@ class _Basis:
 
     forecasts: Forecasts
     replayed: Replayed | None
-    faults: Mapping[SensorKey, set[str]]
     trials: Mapping[CaseKey, Sequence[Trial]]
     today: SeenDay
-    settings: RecommendSettings
+    rules: Rules
 
 
 def _row(proposed: Case, basis: _Basis) -> dict[str, Any]:
-    settings = basis.settings
+    settings = basis.rules.settings
     own = basis.trials.get((proposed.quota_type, proposed.entity), ())
     kept = kept_of(own, settings)
     waiting = basis.replayed.waiting(proposed, settings) if basis.replayed else None
@@ -212,7 +210,7 @@ def _row(proposed: Case, basis: _Basis) -> dict[str, Any]:
         "lower": proposal.lower,
         "upper": proposal.upper,
         "reason": proposal.reason,
-        "confidence": confidence(case, basis.faults, settings),
+        "confidence": confidence(case, basis.rules),
         "clamped_by": proposal.clamped_by,
         "hottest_broker_id": case.hottest.hottest.broker_id,
         "throttle_time_ms_before": sum(o.throttle_time_ms for o in latest if o is not None),

@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as ds
 
-from spark_jobs.recommend.backtest import BrokerRule, throttle_with
+from spark_jobs.recommend.backtest import throttle_with
 from spark_jobs.recommend.cases import cases_of
 from spark_jobs.recommend.closed_loop import ClosedLoop, replay_waiting
 from spark_jobs.recommend.configured_values import ConfiguredValues, QuotaEntity, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days
 from spark_jobs.recommend.forecast import Trial
-from spark_jobs.recommend.proposal import PROPOSED, Case, bounding_cases
+from spark_jobs.recommend.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.read_traffic import traffic_of
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.recommend.withheld import within_capacity
-from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 
 CaseKey = tuple[str, QuotaEntity]
@@ -52,18 +51,17 @@ class Origin:
 def origins_of(
     days: Sequence[EarlierDay],
     changes: Sequence[Mapping[str, Any]],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> Iterator[Origin]:
     """Yield every day but the last as it looked at its end, with the day after it."""
     for i in range(1, len(days)):
         known = [day.seen for day in days[:i]]
         values = ConfiguredValues(changes, end_of_day_ms(known[-1].day * DAY_MS))
         # What was found wrong then is not asked: findings of other days are not at hand.
-        cases = cases_of(over_days(known, settings), values, {}, rules, settings)
+        cases = cases_of(over_days(known, rules.settings), values, replace(rules, faults={}))
         following = days[i]
         yield Origin(
-            within_capacity(cases, values.explicit(), settings),
+            within_capacity(cases, values.explicit(), rules.settings),
             following.seen, following.decisions, following.closed_loop,
         )  # fmt: skip
 
@@ -71,8 +69,7 @@ def origins_of(
 def trials_of(
     wanted: Iterable[CaseKey],
     origins: Iterable[Origin],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> dict[CaseKey, list[Trial]]:
     """Return the trials of each wanted entity, a clamped proposal's among them, oldest first."""
     found: dict[CaseKey, list[Trial]] = {key: [] for key in wanted}
@@ -84,7 +81,7 @@ def trials_of(
             and case.proposal.status == PROPOSED
             and case.proposal.proposed is not None
         ]
-        for case, trial in _trials(cases, origin, rules, settings):
+        for case, trial in _trials(cases, origin, rules):
             found[case.quota_type, case.entity].append(trial)
     return found
 
@@ -92,8 +89,7 @@ def trials_of(
 def _trials(
     cases: Sequence[Case],
     origin: Origin,
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> Iterator[tuple[Case, Trial]]:
     """Yield each case with its trial; a client with an override of its own is no follower then."""
     seen = origin.following.observations
@@ -102,7 +98,7 @@ def _trials(
     for traffic in traffic_of(origin.decisions, [seen[key].sensor for key in sorted(case_of)]):
         case = case_of[traffic.key]
         before, after = (
-            int(np.sum(throttle_with(traffic, bound, rules)))
+            int(np.sum(throttle_with(traffic, bound, rules.brokers)))
             for bound in (case.current, _proposed(case))
         )
         throttles[traffic.key] = before, after
@@ -111,7 +107,7 @@ def _trials(
     for case in cases:
         own = [o.sensor.key for o in case.observations if case_of.get(o.sensor.key) is case]
         if own:
-            waiting = replayed.waiting(case, settings) if replayed else None
+            waiting = replayed.waiting(case, rules.settings) if replayed else None
             trial = _trial(case, own, throttles, origin.following)
             yield case, replace(trial, harmed=waiting.harmed if waiting else ())
 

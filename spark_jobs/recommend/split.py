@@ -239,7 +239,7 @@ def _case(
     case = Case(
         quota_type, QuotaEntity(user, client_id), current, None, (seen,), Proposal(KEEP, ""), leaves
     )
-    case = with_proposal(case, rules.faults, rules.brokers, settings)
+    case = with_proposal(case, rules)
     if case.proposal.status != PROPOSED or (case.proposal.proposed or 0.0) <= current:
         return None
     return replace(case, proposal=replace(case.proposal, kind=SPLIT, reason=_reason(case)))

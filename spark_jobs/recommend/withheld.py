@@ -18,13 +18,11 @@ from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.backtest import BrokerRule
 from spark_jobs.recommend.closed_loop import Waiting, harm_text
 from spark_jobs.recommend.configured_values import UNLIMITED, QuotaEntity
 from spark_jobs.recommend.forecast import Kept
 from spark_jobs.recommend.observation import Observation
-from spark_jobs.recommend.proposal import KEEP, PROPOSED, WITHHELD, Case, Proposal, step_down
-from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.recommend.proposal import KEEP, PROPOSED, WITHHELD, Case, Proposal, Rules, step_down
 from spark_jobs.settings import RecommendSettings
 
 NOT_ENFORCED = "not_enforced"
@@ -32,16 +30,14 @@ IGNORES_THROTTLE = "client_ignores_throttle"
 BROKER_CAPACITY = "broker_capacity"
 
 
-def refusal(
-    case: Case, faults: Mapping[SensorKey, set[str]], settings: RecommendSettings
-) -> str | None:
+def refusal(case: Case, rules: Rules) -> str | None:
     """Return why nothing may be proposed for a case whatever it shows, None where it may."""
-    internal = _internal(case, settings)
+    internal = _internal(case, rules.settings)
     if internal:
         return f"Left out: {internal!r} is the name of an internal principal."
     if not case.entity.can_be_named:
         return "Its name is empty or holds a zero byte, which no command line can name."
-    if any(NOT_ENFORCED in faults.get(o.sensor.key, ()) for o in case.changing):
+    if any(NOT_ENFORCED in rules.faults.get(o.sensor.key, ()) for o in case.changing):
         return (
             "A broker does not enforce this quota (see the findings): no other value would change "
             "anything until it does."
@@ -62,8 +58,7 @@ def why_not_the_quota(
     observations: Sequence[Observation],
     current: float,
     faults: set[str],
-    rules: Mapping[int, BrokerRule],
-    settings: RecommendSettings,
+    rules: Rules,
 ) -> str | None:
     """Return what to do instead of raising ``current``, None where a raise is right.
 
@@ -74,17 +69,17 @@ def why_not_the_quota(
             "Not the quota: the client goes on sending while it is throttled. Update or mend the "
             "client; until then the broker alone holds it back."
         )
-    return _too_large(observations, current, rules) or _skew(observations, current, settings)
+    return _too_large(observations, current, rules) or _skew(observations, current, rules.settings)
 
 
-def _too_large(
-    observations: Sequence[Observation], current: float, rules: Mapping[int, BrokerRule]
-) -> str | None:
+def _too_large(observations: Sequence[Observation], current: float, rules: Rules) -> str | None:
     for seen in observations:
         if seen.sensor.key[0] != QuotaType.CONSUMER_BYTE_RATE:
             continue
         for load in seen.brokers:
-            samples, window_ms = rules[load.broker_id].window_of(QuotaType.CONSUMER_BYTE_RATE)
+            samples, window_ms = rules.brokers[load.broker_id].window_of(
+                QuotaType.CONSUMER_BYTE_RATE
+            )
             most = current * samples * window_ms / 1000
             mean = load.rates.p50
             if load.largest_amount > most and mean < current:

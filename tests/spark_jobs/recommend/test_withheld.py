@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.recommend.backtest import broker_rules
+from spark_jobs.recommend.proposal import Rules
 from spark_jobs.recommend.recommend import observed
 from spark_jobs.recommend.withheld import IGNORES_THROTTLE, why_not_the_quota
 from spark_jobs.settings import RecommendSettings
@@ -12,12 +13,12 @@ from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import fetches, produces, rates_of, steady
 
 BROKERS = table_of("brokers", [row("brokers", broker_id=b) for b in (1, 2, 3)])
-SETTINGS = RecommendSettings()
+RULES = Rules(broker_rules(BROKERS), {}, RecommendSettings())
 
 
 def why(decisions: list[Row], current: float, faults: frozenset[str] = frozenset()) -> str | None:
     seen = observed(table_of("decisions", decisions), rates_of(decisions), BROKERS)
-    return why_not_the_quota(seen, current, set(faults), broker_rules(BROKERS), SETTINGS)
+    return why_not_the_quota(seen, current, set(faults), RULES)
 
 
 def busy(rate: float, broker_id: int, bound: float = 50_000.0) -> list[Row]:
