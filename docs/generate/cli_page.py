@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import get_args
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
-from spark_jobs.cli.app import app, main
+from spark_jobs.cli.app import GROUPS, app, main
+from spark_jobs.cli.grouped_help import ExampleCommand
 
 HEAD = """\
 # Commands
-<!-- Written by `make reference` from spark_jobs/cli/app.py: change it there. -->
+<!-- Written by `make reference` from spark_jobs/cli: change it there. -->
 
 {about} Each prints this with `--help`.
 
@@ -29,19 +28,25 @@ def cli_page() -> str:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     head = HEAD.format(about=group.help, exit_codes=_exit_codes())
-    listed = "\n".join(
-        f"| [`{name}`](#quota-audit-{name}) | {_cell(command.help or '')} |"
-        for name, command in _commands(group)
+    commands = {name: _command(group, name) for name in group.commands}
+    listed = [
+        _listed(title, [commands[name] for name, _, _ in of_group])
+        for title, of_group in GROUPS.items()
+    ]
+    return "\n".join([head, *listed, *map(_section, commands.values())])
+
+
+def _command(group: TyperGroup, name: str) -> ExampleCommand:
+    command = group.commands[name]
+    assert isinstance(command, ExampleCommand), f"{name} has no example"
+    return command
+
+
+def _listed(title: str, commands: list[ExampleCommand]) -> str:
+    rows = "\n".join(
+        f"| [`{c.name}`](#quota-audit-{c.name}) | {_cell(c.first_line)} |" for c in commands
     )
-    parts = [head, "| command | what it does |\n|---|---|\n" + listed + "\n"]
-    parts += [_section(name, command) for name, command in _commands(group)]
-    return "\n".join(parts)
-
-
-def _commands(group: TyperGroup) -> Iterator[tuple[str, TyperCommand]]:
-    for name, command in group.commands.items():
-        assert isinstance(command, TyperCommand), f"{name} is no plain command"
-        yield name, command
+    return f"**{title}**\n\n| command | what it does |\n|---|---|\n{rows}\n"
 
 
 def _exit_codes() -> str:
@@ -50,41 +55,35 @@ def _exit_codes() -> str:
     return "Exit codes: " + said.removeprefix("exit ") + "."
 
 
-def _section(name: str, command: TyperCommand) -> str:
+def _section(command: ExampleCommand) -> str:
     arguments = [p for p in command.params if isinstance(p, TyperArgument)]
-    usage = " ".join(["quota-audit", name, *(_argument(a) for a in arguments), "[OPTIONS]"])
+    words = ["quota-audit", str(command.name), *(_argument(a) for a in arguments), "[OPTIONS]"]
+    usage = " ".join(words)
     rows = "\n".join(_rows(command))
     return (
-        f"## `quota-audit {name}`\n{command.help}\n\n```text\n{usage}\n```\n\n"
+        f"## `quota-audit {command.name}`\n{command.help}\n\n```text\n{usage}\n```\n\n"
+        f"Example: `{command.epilog}`\n\n"
         f"| option | meaning | default |\n|---|---|---|\n{rows}\n"
     )
 
 
 def _argument(argument: TyperArgument) -> str:
-    name = argument.metavar or (argument.name or "").upper()
+    name = f"{argument.metavar}{'…' if argument.nargs != 1 else ''}"
     return name if argument.required else f"[{name}]"
 
 
-def _rows(command: TyperCommand) -> Iterator[str]:
+def _rows(command: ExampleCommand) -> Iterator[str]:
     for param in command.params:
         if isinstance(param, TyperArgument):
             yield _row(f"`{_argument(param).strip('[]')}`", param)
         elif isinstance(param, TyperOption):
             first, *others = param.opts
-            spelled = first if param.is_flag else f"{first} {_value(param)}"
+            spelled = first if param.is_flag else f"{first} {param.metavar}"
             yield _row(", ".join(f"`{name}`" for name in (spelled, *others)), param)
 
 
 def _row(name: str, param: TyperArgument | TyperOption) -> str:
     return f"| {name} | {_cell(param.help or '')} | {_due(param)} |"
-
-
-def _value(option: TyperOption) -> str:
-    # As `--help` calls them; of a repeatable option the kind of one value.
-    kinds = {Path: "PATH", str: "TEXT", int: "INTEGER", float: "NUMBER"}
-    kind = option.type_descriptor.annotation
-    kind = get_args(kind)[0] if get_args(kind) else kind
-    return option.metavar or kinds[kind]
 
 
 def _due(param: TyperArgument | TyperOption) -> str:

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli.options import ArchiveFolder, Cluster, Listener, Prefix, Snapshot, Timezone
+from spark_jobs.cli.options import (
+    ArchiveFolder,
+    Cluster,
+    Listener,
+    Prefix,
+    Snapshot,
+    Timezone,
+    option,
+)
 
 
 def anonymize(
@@ -17,9 +25,9 @@ def anonymize(
     ],
     key_file: Annotated[
         Path | None,
-        typer.Option(
-            "--key-file",
-            help="File of the secret key, made where it is not there: copies with the same key "
+        option(
+            "--key-file FILE",
+            "File of the secret key, made where it is not there: copies with the same key "
             "have the same pseudonyms [default: QUOTA_AUDIT_ANONYMIZE_KEY, else a random key that "
             "is kept nowhere].",
             dir_okay=False,
@@ -31,7 +39,10 @@ def anonymize(
     prefix: Prefix = None,
     snapshot: Snapshot = None,
 ) -> None:
-    """Copy an archive with every name replaced by a pseudonym: its audit decides the same."""
+    """Copy an archive with every name replaced by a pseudonym.
+
+    An audit of the copy decides the same.
+    """
     from spark_jobs.anonymize.anonymize_archive import CopyOptions, check_apart
     from spark_jobs.cli.print_anonymized import print_anonymized
     from spark_jobs.errors import BadInputError

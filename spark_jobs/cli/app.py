@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +19,7 @@ from spark_jobs.cli.crosscheck import crosscheck
 from spark_jobs.cli.ending import ending
 from spark_jobs.cli.explain import explain
 from spark_jobs.cli.findings import acknowledge, diff, news
+from spark_jobs.cli.grouped_help import ExampleCommand, GroupedCommands
 from spark_jobs.cli.options import (
     ArchiveFolder,
     AsJson,
@@ -47,23 +49,20 @@ from spark_jobs.cli.options import (
     Timezone,
     Warehouse,
     ingest_options,
+    option,
 )
 from spark_jobs.cli.proposals import list_proposals
 from spark_jobs.cli.upkeep import compact, doctor, migrate, prune
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.version import VERSION
 
-app = typer.Typer(
-    name="quota-audit",
-    help="Replays Apache Kafka client quotas from archived request logs and judges the brokers.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # brackets in help texts are meant as such
-    pretty_exceptions_enable=False,
-)
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.scope import RunScope
 
 
 def _scope(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
+    from spark_jobs.warehouse.scope import RunScope
+
     return RunScope(warehouse=warehouse.absolute(), cluster=cluster, day=day.date())
 
 
@@ -79,7 +78,6 @@ def _draft_or_published(warehouse: Path, cluster: str, day: dt.datetime) -> RunS
     return draft_or_published(_scope(warehouse, cluster, day))
 
 
-@app.command()
 def run(
     archive: ArchiveFolder,
     warehouse: Warehouse,
@@ -94,7 +92,10 @@ def run(
     ignore_server_properties: IgnoreProperties = False,
     due: OnlyDue = False,
 ) -> None:
-    """Audit an archive from end to end: ingest, replay, judge, validate, recommend, report."""
+    """Audit an archive, from its logs to the report.
+
+    Every step in turn: ingest, resolve, replay, judge, validate, recommend, publish.
+    """
     from spark_jobs.audit.run_audit import run_audit
 
     options = ingest_options(
@@ -105,7 +106,6 @@ def run(
     run_audit(archive, warehouse.absolute(), cluster, one_day, options, only_due=due)
 
 
-@app.command()
 def ingest(
     archive: ArchiveFolder,
     warehouse: Warehouse,
@@ -119,7 +119,10 @@ def ingest(
     ignore_server_logs: IgnoreServerLogs = False,
     ignore_server_properties: IgnoreProperties = False,
 ) -> None:
-    """Read request logs into the tables requests, quota_events, brokers, files, quarantine."""
+    """Read request logs into tables.
+
+    These are requests, quota_events, brokers, files and quarantine.
+    """
     from spark_jobs.ingest.archive import choose_cluster, find_archive
     from spark_jobs.ingest.ingest_requests import ingest_requests
     from spark_jobs.spark.spark_session import spark_session
@@ -137,17 +140,21 @@ def ingest(
     typer.echo(report.sentence())
 
 
-@app.command()
 def resolve(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
-    """Turn quota events into the timeline quota_changes: which value held from when to when."""
+    """Turn quota events into the timeline of quota values.
+
+    The table quota_changes says which value held from when to when.
+    """
     from spark_jobs.resolve.resolve_quotas import resolve_quotas
 
     typer.echo(resolve_quotas(_draft(warehouse, cluster, day)))
 
 
-@app.command()
 def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
-    """Replay every decision of a day into decisions, rates and quota_state."""
+    """Replay every decision of a day.
+
+    Writes the tables decisions, rates and quota_state.
+    """
     from spark_jobs.replay.replay_quotas import replay_quotas
     from spark_jobs.spark.spark_session import spark_session
 
@@ -155,14 +162,13 @@ def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> 
         typer.echo(replay_quotas(spark, _draft(warehouse, cluster, day)))
 
 
-@app.command()
 def judge(
     warehouse: Warehouse,
     day: Day,
     cluster: ClusterName = "default",
     archive: MetricsArchive = None,
 ) -> None:
-    """Gather wrong decisions into findings that a person can act on."""
+    """Gather wrong decisions into findings to act on."""
     from spark_jobs.ingest.archive import list_archive
     from spark_jobs.judge.judge_decisions import judge_decisions
     from spark_jobs.spark.spark_session import spark_session
@@ -173,21 +179,22 @@ def judge(
         typer.echo(judge_decisions(session, _draft(warehouse, cluster, day), metrics=metrics))
 
 
-@app.command()
 def recommend(
     warehouse: Warehouse,
     day: Day,
     cluster: ClusterName = "default",
     settings: RecommendFile = None,
 ) -> None:
-    """Propose quota values from a day and the days before it, each with evidence and a backtest."""
+    """Propose quota values, each with evidence and a backtest.
+
+    They follow from a day and the days before it.
+    """
     from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quotas
 
     scope = _draft_or_published(warehouse, cluster, day)
     typer.echo(recommend_quotas(scope, read_settings(settings)))
 
 
-@app.command()
 def render(
     target: RenderTarget,
     warehouse: Warehouse,
@@ -195,7 +202,10 @@ def render(
     day: ProposalDay = None,
     rollback: Rollback = False,
 ) -> None:
-    """Print a day's proposals as a tool's file; what it cannot hold goes to standard error."""
+    """Print a day's proposals as the file of a tool.
+
+    What the tool cannot hold goes to standard error.
+    """
     from spark_jobs.cli.print_render import print_render
 
     print_render(
@@ -203,28 +213,33 @@ def render(
     )
 
 
-@app.command()
 def validate(
-    stage: Annotated[str, typer.Argument(help="ingested, replayed, judged, whatif or applied.")],
+    stage: Annotated[
+        str, typer.Argument(help="ingested, replayed, judged, whatif or applied.", metavar="STAGE")
+    ],
     warehouse: Warehouse,
     day: Day,
     cluster: ClusterName = "default",
 ) -> None:
-    """Check the tables of a stage with Great Expectations; a critical failure exits with 1."""
+    """Check the tables of a stage with Great Expectations.
+
+    A critical failure exits with 1.
+    """
     from spark_jobs.audit.validate_tables import validate_stage
 
     typer.echo(validate_stage(_draft_or_published(warehouse, cluster, day), stage))
 
 
-@app.command()
 def publish(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
-    """Publish a day: its tables, the report, recommendations as CSV, scripts to apply them."""
+    """Publish a day: its tables and the report.
+
+    Beside the report are recommendations as CSV, and scripts to apply them.
+    """
     from spark_jobs.publish.publish_report import publish_run
 
     typer.echo(publish_run(_draft_or_published(warehouse, cluster, day)))
 
 
-@app.command()
 def summary(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Print the summary of an audited day."""
     from spark_jobs.publish.publish_report import print_summary
@@ -232,28 +247,34 @@ def summary(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") ->
     print_summary(_scope(warehouse, cluster, day))
 
 
-@app.command("which-quota")
 def which_quota(
     warehouse: Warehouse,
-    user: Annotated[str, typer.Option("--user", help="Principal's name, as ANONYMOUS.")],
-    client_id: Annotated[str, typer.Option("--client-id", help="Client id; may be empty.")] = "",
+    user: Annotated[str, option("--user NAME", "Principal's name, as ANONYMOUS.")],
+    client_id: Annotated[str, option("--client-id NAME", "Client id; may be empty.")] = "",
     broker: Annotated[
-        int | None, typer.Option("--broker", help="Broker id; may be left out where one is known.")
+        int | None,
+        option("--broker ID", "Broker id; may be left out where one is known."),
     ] = None,
     at: Annotated[
-        str, typer.Option("--at", help="UTC moment, as 2026-11-21T02:41:00 [default: the end].")
+        str,
+        option("--at MOMENT", "UTC moment, as 2026-11-21T02:41:00 [default: the end]."),
     ] = "",
     cluster: ClusterName = "default",
 ) -> None:
-    """Answer which quota values held for a client, at which level, and since when."""
+    """Print which quotas held for a client, and since when.
+
+    Each with its value and its level.
+    """
     from spark_jobs.resolve.which_quota import print_which_quota
 
     print_which_quota(warehouse.absolute(), cluster, user, client_id, broker, at)
 
 
-@app.command("detect-profile")
 def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
-    """Say which rate profile (broker generation) explains a day's throttles best."""
+    """Print which rate profile explains a day's throttles best.
+
+    A profile is how a generation of brokers computes rates.
+    """
     from spark_jobs.replay.detect_profile import print_profiles
     from spark_jobs.spark.spark_session import spark_session
 
@@ -261,18 +282,19 @@ def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "defau
         print_profiles(spark, _scope(warehouse, cluster, day))
 
 
-@app.command()
 def digest(warehouse: Warehouse, day: OptionalDay = None, cluster: ClusterName = "default") -> None:
-    """Print a digest of each table's rows in total order: equal tables, equal digests."""
+    """Print a digest of each table: equal tables, equal digests.
+
+    A digest is of the rows in total order.
+    """
     from spark_jobs.upkeep.digest_tables import print_digests
 
     print_digests(warehouse.absolute(), cluster, day.date() if day else None)
 
 
-@app.command()
 def score(
     capture: Annotated[
-        Path, typer.Argument(help="Archive folder with broker=<id> folders.", metavar="CAPTURE")
+        Path, typer.Argument(help="Archive folder with broker=ID folders.", metavar="CAPTURE")
     ],
     warehouse: ScoredWarehouse = None,
     cluster: Cluster = None,
@@ -282,25 +304,25 @@ def score(
     ignore_server_logs: IgnoreServerLogs = False,
     bound_factor: Annotated[
         float,
-        typer.Option(
-            "--bound-factor",
-            help="Replay with every bandwidth quota times this: a control, to score worse.",
+        option(
+            "--bound-factor NUMBER",
+            "Replay with every bandwidth quota times this: a control, to score worse.",
         ),
     ] = 1.0,
     tampered: Annotated[
         Path | None,
-        typer.Option("--tampered", help="JSON of planted faults: adds recall and precision."),
+        option("--tampered FILE", "JSON of planted faults: adds recall and precision."),
     ] = None,
     controls: Annotated[
         bool,
-        typer.Option(
+        option(
             "--controls",
-            help="Audit twice more, with bounds 5 % off and another rate: both must be worse.",
+            "Audit twice more, with bounds 5 % off and another rate: both must be worse.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print how far the replay of a capture agrees with what its brokers logged."""
+    """Print how far a replay agrees with what the brokers logged."""
     from spark_jobs.cli.print_score import print_score
     from spark_jobs.score.score_capture import ScoreRequest
 
@@ -322,7 +344,6 @@ def score(
     print_score(request, with_controls=controls, as_json=as_json)
 
 
-@app.command("whatif")
 def what_if(
     archive: OptionalArchive = None,
     warehouse: OptionalWarehouse = None,
@@ -337,7 +358,7 @@ def what_if(
     snapshot: Snapshot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a log's requests would have got under other quota rules."""
+    """Print what requests would have got under other quota rules."""
     from spark_jobs.cli.print_whatif import (
         WhatifRequest,
         modes_of,
@@ -362,22 +383,81 @@ def what_if(
     print_whatif(request, as_json=as_json)
 
 
-app.command("check")(check_archive)
-app.command("anonymize")(anonymize)
-app.command("days")(list_days)
-app.command("due")(list_due)
-app.command("proposals")(list_proposals)
-app.command("news")(news)
-app.command("acknowledge")(acknowledge)
-app.command("diff")(diff)
-app.command("crosscheck")(crosscheck)
-app.command("explain")(explain)
-app.command("migrate")(migrate)
-app.command("prune")(prune)
-app.command("compact")(compact)
-app.command("doctor")(doctor)
-app.command("apply")(apply_changes)
-app.command("rollback")(roll_back)
+GROUPS: dict[str, tuple[tuple[str, Callable[..., None], str], ...]] = {
+    "Every day": (
+        ("run", run, "logs -w warehouse"),
+        ("due", list_due, "logs -w warehouse"),
+        ("days", list_days, "logs --timezone Europe/Berlin"),
+        ("news", news, "-w warehouse --owner Orders"),
+        ("acknowledge", acknowledge, "2a06 -w warehouse --owner Ada --reason moves --days 7"),
+        ("summary", summary, "-w warehouse --day 2026-11-21"),
+    ),
+    "Look closer": (
+        ("explain", explain, "-w warehouse --user alice --broker 2 --at 07:43:17"),
+        ("which-quota", which_quota, "-w warehouse --user alice --broker 1"),
+        ("whatif", what_if, "logs --policy kip13 --policy kip599 --mode both"),
+        ("diff", diff, "-w warehouse 2026-11-20 2026-11-21"),
+        ("crosscheck", crosscheck, "quota-metrics.json -w warehouse"),
+        ("score", score, "logs --controls"),
+        ("detect-profile", detect_profile, "-w warehouse --day 2026-11-21"),
+    ),
+    "Change quotas": (
+        ("proposals", list_proposals, "-w warehouse"),
+        ("render", render, "--target strimzi -w warehouse"),
+        ("apply", apply_changes, "-w warehouse --bootstrap-server kafka:9092"),
+        ("rollback", roll_back, "-w warehouse --bootstrap-server kafka:9092"),
+    ),
+    "Set up and keep": (
+        ("check", check_archive, "logs"),
+        ("anonymize", anonymize, "logs to-give-away --key-file secret.key"),
+        ("doctor", doctor, "warehouse"),
+        ("migrate", migrate, "warehouse --apply"),
+        ("prune", prune, "warehouse --keep requests=14"),
+        ("compact", compact, "warehouse --before 2026-11-01"),
+        ("digest", digest, "-w warehouse --day 2026-11-21"),
+    ),
+    "Single steps": (
+        ("ingest", ingest, "logs -w warehouse --day 2026-11-21"),
+        ("resolve", resolve, "-w warehouse --day 2026-11-21"),
+        ("replay", replay, "-w warehouse --day 2026-11-21"),
+        ("judge", judge, "-w warehouse --day 2026-11-21"),
+        ("recommend", recommend, "-w warehouse --day 2026-11-21"),
+        ("validate", validate, "judged -w warehouse --day 2026-11-21"),
+        ("publish", publish, "-w warehouse --day 2026-11-21"),
+    ),
+}
+"""Group → its commands in the order of the help: name, function, what follows in an example."""
+
+app = typer.Typer(
+    name="quota-audit",
+    cls=GroupedCommands,
+    help="Replays Apache Kafka client quotas from archived request logs and judges the brokers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # brackets in help texts are meant as such
+    pretty_exceptions_enable=False,
+)
+for title, commands in GROUPS.items():
+    for name, function, example in commands:
+        app.command(
+            name, cls=ExampleCommand, rich_help_panel=title, epilog=f"quota-audit {name} {example}"
+        )(function)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"quota-audit {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        option("--version", "Print the version and exit.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ def list_days(
     timezone: Timezone = "UTC",
     prefix: Prefix = None,
 ) -> None:
-    """Print the UTC days an archive's request logs cover, one a line."""
+    """Print the UTC days an archive's logs cover, one a line."""
     from spark_jobs.ingest.archive import choose_cluster, find_archive
     from spark_jobs.ingest.archive_days import archive_days
 
@@ -33,7 +33,7 @@ def list_due(
     timezone: Timezone = "UTC",
     prefix: Prefix = None,
 ) -> None:
-    """Print the days of an archive that are to be audited, or audited again, and why."""
+    """Print the days to be audited, or audited again, and why."""
     from spark_jobs.audit.print_due import print_due
     from spark_jobs.ingest.archive import choose_cluster, find_archive
     from spark_jobs.spark.spark_session import spark_session

@@ -31,7 +31,10 @@ def apply_changes(
     note: Note = None,
     as_json: AsJson = False,
 ) -> None:
-    """Apply proposed quotas to a Kafka cluster; without --execute, show what would be done."""
+    """Apply proposed quotas to a Kafka cluster, with --execute.
+
+    Without it, show what would be done.
+    """
     from spark_jobs.apply.apply_quotas import apply_quotas
     from spark_jobs.apply.change_quotas import Target
     from spark_jobs.cli.print_changes import changes_printer
@@ -54,7 +57,10 @@ def roll_back(
     note: Note = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take back what apply changed; without --execute, show what would be done."""
+    """Take back what apply changed, with --execute.
+
+    Without it, show what would be done.
+    """
     from spark_jobs.apply.apply_quotas import rollback_quotas
     from spark_jobs.apply.change_quotas import Target
     from spark_jobs.cli.print_changes import changes_printer

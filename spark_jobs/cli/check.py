@@ -18,6 +18,7 @@ from spark_jobs.cli.options import (
     Snapshot,
     Timezone,
     ingest_options,
+    option,
 )
 
 
@@ -33,17 +34,17 @@ def check_archive(
     ignore_server_properties: IgnoreProperties = False,
     reads_all: Annotated[
         bool,
-        typer.Option(
+        option(
             "--all",
-            help="Look at every line [default: of large archives a part of each file, 256 MB in "
-            "all].",
+            "Look at every line [default: of large archives a part of each file, 256 MB in all].",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether an archive can be audited, what is missing, and what an audit would take.
+    """Say whether an archive can be audited, and what is missing.
 
-    Writes nothing and starts no Spark. Exits with 3 where nothing can be audited.
+    Also says what an audit would take. Writes nothing and starts no Spark. Exits with 3 where
+    nothing can be audited.
     """
     from spark_jobs.cli.print_check import print_check
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli.options import AsJson, ClusterName, LastDay, Warehouse
+from spark_jobs.cli.options import AsJson, ClusterName, LastDay, Warehouse, option
 
 
 def crosscheck(
@@ -16,7 +16,7 @@ def crosscheck(
         typer.Argument(
             help="What Prometheus answered to a query of kafka_server_quota_byte_rate or "
             "…_throttle_time over a range of time: .json, .json.gz or .json.zst.",
-            metavar="EXPORT…",
+            metavar="EXPORT",
         ),
     ],
     warehouse: Warehouse,
@@ -24,18 +24,20 @@ def crosscheck(
     day: LastDay = None,
     broker: Annotated[
         list[str] | None,
-        typer.Option(
-            "--broker",
-            help="Broker's id of a label instance, where no other label tells it. Repeatable.",
-            metavar="ID=HOST:PORT",
+        option(
+            "--broker ID=HOST:PORT",
+            "Broker's id of a label instance, where no other label tells it. Repeatable.",
         ),
     ] = None,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="End with 1 where metrics and log disagree.")
+        bool, option("--exit-code", "End with 1 where metrics and log disagree.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare byte rates and throttle times that brokers measured with those of an audited day."""
+    """Compare what brokers measured with an audited day.
+
+    Compared are byte rates and throttle times.
+    """
     from spark_jobs.cli.print_crosscheck import instance_brokers, print_crosscheck
 
     instances = instance_brokers(broker or [])

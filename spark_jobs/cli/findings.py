@@ -8,9 +8,16 @@ from typing import Annotated
 
 import typer
 
-from spark_jobs.cli.options import AsJson, ClusterName, LastDay, Warehouse, day_option
+from spark_jobs.cli.options import (
+    AsJson,
+    ClusterName,
+    LastDay,
+    Warehouse,
+    day_option,
+    option,
+    warehouse_option,
+)
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.storage import usable_place
 
 
 def news(
@@ -18,17 +25,21 @@ def news(
     cluster: ClusterName = "default",
     day: LastDay = None,
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Only what is about this team's clients.")
+        str | None,
+        option("--owner NAME", "Only what is about this team's clients."),
     ] = None,
     by_owner: Annotated[
-        bool, typer.Option("--by-owner", help="For each team in turn, the unowned clients last.")
+        bool, option("--by-owner", "For each team in turn, the unowned clients last.")
     ] = False,
     lists_all: Annotated[
-        bool, typer.Option("--all", help="List everything, not the first ten of each part.")
+        bool, option("--all", "List everything, not the first ten of each part.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print what is new on a day: findings that are new, worse, gone, still there, acknowledged."""
+    """Print what is new on a day.
+
+    These are findings that are new, worse, gone, still there or acknowledged.
+    """
     from spark_jobs.cli.print_news import print_news
 
     if as_json and (owner is not None or by_owner):
@@ -49,20 +60,23 @@ def acknowledge(
         str, typer.Argument(help="Id of a finding, or how it begins.", metavar="FINDING")
     ],
     warehouse: Warehouse,
-    owner: Annotated[str, typer.Option("--owner", help="Who knows of it.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why it may stay for now.")],
+    owner: Annotated[str, option("--owner NAME", "Who knows of it.")],
+    reason: Annotated[str, option("--reason TEXT", "Why it may stay for now.")],
     until: Annotated[
         dt.datetime | None,
         day_option("--until", "The last day on which it is known."),
     ] = None,
     days: Annotated[
         int | None,
-        typer.Option("--days", min=1, help="Instead of --until: so many days after its own."),
+        option("--days N", "Instead of --until: so many days after its own.", min=1),
     ] = None,
     cluster: ClusterName = "default",
     day: LastDay = None,
 ) -> None:
-    """Acknowledge a finding until a day: messages leave it out while it does not get worse."""
+    """Acknowledge a finding until a day.
+
+    Messages leave it out while it does not get worse.
+    """
     from spark_jobs.cli.print_news import audited_day
     from spark_jobs.publish.acknowledge import acknowledge_finding
 
@@ -83,22 +97,19 @@ def diff(
     second: Annotated[str, typer.Argument(help="The same for the other one.", metavar="RUN_B")],
     warehouse: Annotated[
         Path | None,
-        typer.Option(
-            "--warehouse",
-            "-w",
-            parser=usable_place,
-            help="Where audits are that are named by their day only.",
-            metavar="PLACE",
-        ),
+        warehouse_option("Where audits are that are named by their day only."),
     ] = None,
     cluster: ClusterName = "default",
     exit_code: Annotated[
         bool,
-        typer.Option("--exit-code", help="End with 1 where decisions of the same log differ."),
+        option("--exit-code", "End with 1 where decisions of the same log differ."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print what differs between two audits: of two days, or of one log by two versions of this."""
+    """Print what differs between two audits.
+
+    They are of two days, or of one log by two versions of this program.
+    """
     from spark_jobs.cli.print_diff import print_diff
 
     found = print_diff(first, second, warehouse and warehouse.absolute(), cluster, as_json=as_json)

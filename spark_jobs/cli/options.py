@@ -14,156 +14,68 @@ if TYPE_CHECKING:
     from spark_jobs.ingest.ingest_options import IngestOptions
 
 
-def _warehouse_option(said: str) -> Any:
-    return typer.Option("--warehouse", "-w", parser=usable_place, help=said, metavar="PLACE")
+def option(spelled: str, said: str, **more: Any) -> Any:
+    """Return an option as the help spells it: ``--day YYYY-MM-DD``, or ``--json`` for a flag."""
+    name, _, value = spelled.partition(" ")
+    return typer.Option(name, help=said, metavar=value or None, **more)
 
 
 def day_option(name: str, said: str) -> Any:
     """Return an option that takes a day as YYYY-MM-DD."""
-    return typer.Option(name, formats=["%Y-%m-%d"], help=said, metavar="YYYY-MM-DD")
+    return option(f"{name} YYYY-MM-DD", said, formats=["%Y-%m-%d"])
+
+
+def warehouse_option(said: str) -> Any:
+    """Return the option of the folder or bucket of the tables."""
+    return typer.Option("--warehouse", "-w", parser=usable_place, help=said, metavar="PLACE")
+
+
+def place_argument(name: str, said: str) -> Any:
+    """Return an argument that is a folder, or s3://bucket/key."""
+    return typer.Argument(parser=usable_place, help=said, metavar=name)
 
 
 Warehouse = Annotated[
-    Path,
-    _warehouse_option("Folder of the tables, or s3://bucket/key; made when missing."),
+    Path, warehouse_option("Folder of the tables, or s3://bucket/key; made when missing.")
+]
+OptionalWarehouse = Annotated[
+    Path | None, warehouse_option("Read tables from here, and keep them [default: keep nothing].")
+]
+ScoredWarehouse = Annotated[
+    Path | None, warehouse_option("Score what is in this warehouse [default: audit anew].")
+]
+WarehouseFolder = Annotated[
+    Path, place_argument("WAREHOUSE", "Folder of the tables, or s3://bucket/key.")
 ]
 ArchiveFolder = Annotated[
     Path,
-    typer.Argument(
-        parser=usable_place,
-        help="Archive folder, or s3://bucket/key: [cluster=<name>/]broker=<id>/…/"
-        "kafka-request.log* (plain, .gz or .zst).",
-        metavar="ARCHIVE",
+    place_argument(
+        "ARCHIVE",
+        "Archive folder, or s3://bucket/key: [cluster=NAME/]broker=ID/…/kafka-request.log* "
+        "(plain, .gz or .zst).",
     ),
 ]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="Cluster name [default: default].")]
-ClusterName = Annotated[str, typer.Option("--cluster", help="Cluster name.")]
-Day = Annotated[
-    dt.datetime,
-    day_option("--day", "UTC day to work on."),
+OptionalArchive = Annotated[
+    Path | None,
+    place_argument("ARCHIVE", "Archive folder to ingest first [default: what --warehouse holds]."),
 ]
+MetricsArchive = Annotated[
+    Path | None,
+    option(
+        "--archive ARCHIVE",
+        "Archive whose broker-metrics*.json are compared with the decisions [default: none].",
+        parser=usable_place,
+    ),
+]
+Cluster = Annotated[str | None, option("--cluster NAME", "Cluster name [default: default].")]
+ClusterName = Annotated[str, option("--cluster NAME", "Cluster name.")]
+Day = Annotated[dt.datetime, day_option("--day", "UTC day to work on.")]
 LastDay = Annotated[
-    dt.datetime | None,
-    day_option("--day", "Audited UTC day [default: the last one]."),
+    dt.datetime | None, day_option("--day", "Audited UTC day [default: the last one].")
 ]
 OptionalDay = Annotated[
     dt.datetime | None,
     day_option("--day", "UTC day to audit [default: every day in the archive]."),
-]
-OnlyDue = Annotated[
-    bool,
-    typer.Option(
-        "--due",
-        help="Only days that are not audited yet, whose files are new or have changed, or whose "
-        "day before was audited again.",
-    ),
-]
-BrokerVersion = Annotated[
-    str | None,
-    typer.Option(
-        "--broker-version",
-        help="Kafka version of the brokers: 4.1.0 for all, or 1=3.7.2,2=4.1.0 "
-        "[default: kafka-version.txt in the archive, else detected].",
-    ),
-]
-Timezone = Annotated[
-    str, typer.Option("--timezone", help="Time zone of the log lines, as in Europe/Berlin.")
-]
-Listener = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--listener",
-        help="Broker of a listener address, host:port=<id>, for archives without broker=<id> "
-        "folders. Repeatable.",
-    ),
-]
-Prefix = Annotated[
-    str | None,
-    typer.Option("--prefix", help="Regular expression of what stands before each log line."),
-]
-Snapshot = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--snapshot",
-        help="Quotas in force before the log starts: output of kafka-configs.sh --describe, "
-        "or JSON. Repeatable.",
-        exists=True,
-        dir_okay=False,
-    ),
-]
-IgnoreServerLogs = Annotated[
-    bool, typer.Option("--ignore-server-logs", help="Do not read server.log* beside the requests.")
-]
-IgnoreProperties = Annotated[
-    bool,
-    typer.Option("--ignore-server-properties", help="Do not read server.properties."),
-]
-OptionalArchive = Annotated[
-    Path | None,
-    typer.Argument(
-        parser=usable_place,
-        help="Archive folder to ingest first [default: what --warehouse holds].",
-        metavar="ARCHIVE",
-    ),
-]
-MetricsArchive = Annotated[
-    Path | None,
-    typer.Option(
-        "--archive",
-        parser=usable_place,
-        help="Archive whose broker-metrics*.json are compared with the decisions [default: none].",
-        metavar="ARCHIVE",
-    ),
-]
-OptionalWarehouse = Annotated[
-    Path | None,
-    _warehouse_option("Read tables from here, and keep them [default: keep nothing]."),
-]
-ScoredWarehouse = Annotated[
-    Path | None,
-    _warehouse_option("Score what is in this warehouse [default: audit anew]."),
-]
-Scenario = Annotated[
-    Path | None,
-    typer.Option(
-        "--scenario",
-        parser=place,
-        help="TOML file of policies; see docs/whatif.md.",
-        metavar="PLACE",
-    ),
-]
-Policies = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        help="Name or label of a policy of the scenario [default: all]; without a scenario, of a "
-        "policy with nothing configured. Repeatable.",
-    ),
-]
-RecommendFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--settings",
-        help="TOML file of what a proposal needs and may do; see docs/recommendations.md.",
-    ),
-]
-ReplayMode = Annotated[
-    str,
-    typer.Option(
-        "--mode",
-        help="as_logged: arrivals fixed; closed_loop: clients wait and retry as they are answered; "
-        "both.",
-    ),
-]
-ListPolicies = Annotated[
-    bool, typer.Option("--list-policies", help="Print the policies' names, one a line.")
-]
-RenderTarget = Annotated[
-    str,
-    typer.Option(
-        "--target",
-        help="kafka-configs, admin-json, strimzi, jikkou, terraform, rpk or kip13.",
-    ),
 ]
 ProposalDay = Annotated[
     dt.datetime | None,
@@ -175,51 +87,123 @@ ExplainDay = Annotated[
     dt.datetime | None,
     day_option("--day", "UTC day of the request [default: that of --at, else the newest]."),
 ]
-Rollback = Annotated[
-    bool, typer.Option("--rollback", help="Print what takes the changes back instead.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-BootstrapServer = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-server", help="Brokers of the cluster to change.", metavar="HOST:PORT,…"
+OnlyDue = Annotated[
+    bool,
+    option(
+        "--due",
+        "Only days that are not audited yet, whose files are new or have changed, or whose day "
+        "before was audited again.",
     ),
+]
+BrokerVersion = Annotated[
+    str | None,
+    option(
+        "--broker-version VERSION",
+        "Kafka version of the brokers: 4.1.0 for all, or 1=3.7.2,2=4.1.0 "
+        "[default: kafka-version.txt in the archive, else detected].",
+    ),
+]
+Timezone = Annotated[
+    str, option("--timezone ZONE", "Time zone of the log lines, as in Europe/Berlin.")
+]
+Listener = Annotated[
+    list[str] | None,
+    option(
+        "--listener HOST:PORT=ID",
+        "Broker of a listener address, for archives without broker=ID folders. Repeatable.",
+    ),
+]
+Prefix = Annotated[
+    str | None,
+    option("--prefix REGEX", "Regular expression of what stands before each log line."),
+]
+Snapshot = Annotated[
+    list[Path] | None,
+    option(
+        "--snapshot FILE",
+        "Quotas in force before the log starts: output of kafka-configs.sh --describe, "
+        "or JSON. Repeatable.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+IgnoreServerLogs = Annotated[
+    bool, option("--ignore-server-logs", "Do not read server.log* beside the requests.")
+]
+IgnoreProperties = Annotated[
+    bool, option("--ignore-server-properties", "Do not read server.properties.")
+]
+Scenario = Annotated[
+    Path | None,
+    option("--scenario PLACE", "TOML file of policies; see docs/whatif.md.", parser=place),
+]
+Policies = Annotated[
+    list[str] | None,
+    option(
+        "--policy NAME",
+        "Name or label of a policy of the scenario [default: all]; without a scenario, of a "
+        "policy with nothing configured. Repeatable.",
+    ),
+]
+RecommendFile = Annotated[
+    Path | None,
+    option(
+        "--settings FILE",
+        "TOML file of what a proposal needs and may do; see docs/recommendations.md.",
+    ),
+]
+ReplayMode = Annotated[
+    str,
+    option(
+        "--mode MODE",
+        "as_logged: arrivals fixed; closed_loop: clients wait and retry as they are answered; "
+        "both.",
+    ),
+]
+ListPolicies = Annotated[bool, option("--list-policies", "Print the policies' names, one a line.")]
+RenderTarget = Annotated[
+    str,
+    option(
+        "--target TARGET", "kafka-configs, admin-json, strimzi, jikkou, terraform, rpk or kip13."
+    ),
+]
+Rollback = Annotated[bool, option("--rollback", "Print what takes the changes back instead.")]
+AsJson = Annotated[bool, option("--json", "Print one JSON object.")]
+BootstrapServer = Annotated[
+    str, option("--bootstrap-server HOST:PORT,…", "Brokers of the cluster to change.")
 ]
 CommandConfig = Annotated[
     Path | None,
-    typer.Option(
-        "--command-config",
-        help="Kafka client properties file with TLS and SASL settings, as kafka-configs.sh takes "
+    option(
+        "--command-config FILE",
+        "Kafka client properties file with TLS and SASL settings, as kafka-configs.sh takes "
         "it. Secrets stand there and nowhere else.",
         dir_okay=False,
     ),
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only",
-        help="Apply only this: users/NAME, clients/NAME or users/NAME/clients/NAME, and maybe "
+    option(
+        "--only ENTITY[:TYPE]",
+        "Apply only this: users/NAME, clients/NAME or users/NAME/clients/NAME, and maybe "
         ":QUOTA_TYPE. Repeatable.",
-        metavar="ENTITY[:TYPE]",
     ),
 ]
 Execute = Annotated[
-    bool, typer.Option("--execute", help="Change the cluster [default: dry run, changes nothing].")
+    bool, option("--execute", "Change the cluster [default: dry run, changes nothing].")
 ]
 AllowDelete = Annotated[
-    bool, typer.Option("--allow-delete", help="Allow proposals that delete an entity's value.")
+    bool, option("--allow-delete", "Allow proposals that delete an entity's value.")
 ]
 By = Annotated[
     str | None,
-    typer.Option("--by", help="Who is recorded [default: the user of the operating system]."),
+    option("--by NAME", "Who is recorded [default: the user of the operating system]."),
 ]
-Note = Annotated[str | None, typer.Option("--note", help="Recorded beside each change.")]
+Note = Annotated[str | None, option("--note TEXT", "Recorded beside each change.")]
 Change = Annotated[
     str | None,
-    typer.Option(
-        "--change",
-        help="Id of the application to take back [default: the last that still stands].",
-        metavar="ID",
+    option(
+        "--change ID", "Id of the application to take back [default: the last that still stands]."
     ),
 ]
 

@@ -11,7 +11,10 @@ def list_proposals(
     day: ProposalDay = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print what the recommendations of a day would change, each under the name apply takes."""
+    """Print what the recommendations of a day would change.
+
+    Each change is under the name that apply takes.
+    """
     from spark_jobs.cli.print_proposals import print_proposals
 
     print_proposals(warehouse.absolute(), cluster, day and day.date(), as_json=as_json)

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spark_jobs.cli.options import AsJson, day_option
-from spark_jobs.warehouse.storage import usable_place
+from spark_jobs.cli.options import AsJson, WarehouseFolder, day_option, option
 
-_Place = Annotated[
-    Path,
-    typer.Argument(
-        parser=usable_place, help="Folder of the tables, or s3://bucket/key.", metavar="WAREHOUSE"
-    ),
-]
-_Apply = Annotated[bool, typer.Option("--apply", help="Do it; else only say what would be done.")]
+_Apply = Annotated[bool, option("--apply", "Do it; else only say what would be done.")]
 _DONE_BY_APPLY = "Nothing is changed yet: add --apply."
 
 
@@ -25,8 +17,11 @@ def _days(number: int) -> str:
     return f"{number} day{'' if number == 1 else 's'}"
 
 
-def migrate(warehouse: _Place, applies: _Apply = False) -> None:
-    """Bring tables that an older version wrote to the schemas of this one, a day at a time."""
+def migrate(warehouse: WarehouseFolder, applies: _Apply = False) -> None:
+    """Bring tables of an older version to the schemas of this one.
+
+    A day at a time; says what would be done, without --apply.
+    """
     from spark_jobs.upkeep.migrate_warehouse import migrate_days, older_days
 
     days = older_days(warehouse.absolute())
@@ -41,19 +36,21 @@ def migrate(warehouse: _Place, applies: _Apply = False) -> None:
 
 
 def prune(
-    warehouse: _Place,
+    warehouse: WarehouseFolder,
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            "--keep",
-            help="Days to keep of a table, as requests=14; wins over QUOTA_AUDIT_RETENTION_DAYS. "
+        option(
+            "--keep TABLE=DAYS",
+            "Days to keep of a table, as requests=14; wins over QUOTA_AUDIT_RETENTION_DAYS. "
             "Repeatable.",
-            metavar="TABLE=DAYS",
         ),
     ] = None,
     applies: _Apply = False,
 ) -> None:
-    """Remove large tables of old days; findings, states and what later days need stay."""
+    """Remove large tables of old days.
+
+    Findings, states and what later days need stay.
+    """
     from spark_jobs.settings import RetentionSettings
     from spark_jobs.upkeep.prune_warehouse import OldDay, old_tables, prune_days
     from spark_jobs.upkeep.retention import kept_days
@@ -78,7 +75,7 @@ def prune(
 
 
 def compact(
-    warehouse: _Place,
+    warehouse: WarehouseFolder,
     before: Annotated[
         dt.datetime | None,
         day_option("--before", "Only days before this one [default: all]."),
@@ -105,10 +102,10 @@ def compact(
         typer.echo(_DONE_BY_APPLY)
 
 
-def doctor(warehouse: _Place, as_json: AsJson = False) -> None:
-    """Say what looks wrong in a warehouse, what it means and what to do; exits with 1 if anything.
+def doctor(warehouse: WarehouseFolder, as_json: AsJson = False) -> None:
+    """Say what looks wrong in a warehouse and what to do.
 
-    Nothing is changed.
+    Also says what it means. Exits with 1 if anything looks wrong. Nothing is changed.
     """
     from spark_jobs.upkeep.ailment import summary
     from spark_jobs.upkeep.doctor import examination_json, examine

@@ -1,0 +1,108 @@
+"""The help of every command: in one group, in plain words, with an example that is true."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.testing import CliRunner
+
+from spark_jobs.cli.app import GROUPS, app
+from spark_jobs.cli.grouped_help import ExampleCommand
+
+ROOT = Path(__file__).parents[3]
+NAMES = [name for commands in GROUPS.values() for name, _, _ in commands]
+WIDTH = 80
+
+
+def said(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments, prog_name="quota-audit", catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def command_of(name: str) -> ExampleCommand:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    command = group.commands[name]
+    assert isinstance(command, ExampleCommand)
+    return command
+
+
+def test_every_command_stands_in_one_group() -> None:
+    assert len(NAMES) == len(set(NAMES)) == 31
+    sections = re.split(r"\n\n(?=\S)", said("--help").rstrip())
+    listed = {s.partition(":\n")[0]: re.findall(r"^  (\S+)", s, re.M) for s in sections[2:]}
+    assert listed == {title: [name for name, _, _ in of] for title, of in GROUPS.items()}
+
+
+def test_each_command_is_one_whole_line_of_the_list() -> None:
+    lines = said("--help").splitlines()
+    for name in NAMES:
+        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+        assert line.endswith(command_of(name).first_line)
+        assert len(line) <= WIDTH
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_commands_help_has_no_python_type_and_fits_a_terminal(name: str) -> None:
+    text = said(name, "--help")
+    assert not re.search(r"<[^>]*>|\b(str|int|float|Path|list\[)\b", text)
+    assert text.startswith(f"Usage: quota-audit {name} [OPTIONS]")
+    assert "{" not in text
+    assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_commands_help_ends_with_an_example_that_it_understands(name: str) -> None:
+    heading, example = said(name, "--help").splitlines()[-2:]
+    assert heading == "Example:"
+    program, called, *arguments = shlex.split(example)
+    assert (program, called) == ("quota-audit", name)
+    command_of(name).make_context(name, arguments)
+
+
+def test_a_bare_call_prints_the_help() -> None:
+    result = CliRunner().invoke(app, [], prog_name="quota-audit")
+    assert (result.exit_code, result.output) == (2, said("--help"))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert said("--version") == f"quota-audit {project['version']}\n"
+
+
+def test_the_installed_program_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    module, function = project["scripts"]["quota-audit"].split(":")
+    assert callable(getattr(importlib.import_module(module), function))
+
+
+def test_the_file_that_spark_submit_starts_is_a_program() -> None:
+    recipe = (ROOT / "Makefile").read_text("utf-8")
+    (copied,) = re.findall(r"cp (\S+) dist/quota_audit\.py", recipe)
+    ran = subprocess.run(
+        [sys.executable, ROOT / copied, "--version"],
+        env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert ran.stdout.startswith("quota-audit ")
+
+
+def test_the_help_waits_for_neither_spark_nor_tables() -> None:
+    code = (
+        "import sys, spark_jobs.cli.app\n"
+        "slow = {'pyarrow', 'pandas', 'numba', 'pyspark', 'great_expectations'}\n"
+        "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
