@@ -23,7 +23,7 @@ from great_expectations.data_context import EphemeralDataContext
 
 from expectations.validate.data_docs_style import POLICY, STYLE
 from expectations.validate.results import TableResult, ValidationReport
-from expectations.validate.stages import STAGES
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 

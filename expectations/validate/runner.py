@@ -56,9 +56,9 @@ from expectations.validate.results import (
     failure_text,
     table_result,
 )
-from expectations.validate.stages import REQUIRED, STAGES
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.pipeline import REQUIRED, STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 

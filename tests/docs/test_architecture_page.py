@@ -7,8 +7,8 @@ import re
 from xml.etree import ElementTree
 
 from docs.generate.architecture_picture import STEPS, architecture_picture
-from expectations.validate.stages import STAGES
 from quota_dags.steps import STEPS as TASKS
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.tables import TABLES
 from tests.docs.pages import ROOT
 

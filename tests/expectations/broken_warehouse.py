@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from expectations.validate.runner import validate_tables
-from expectations.validate.stages import STAGES
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
 from tests.builders.tables_builder import row, scope_in, write_rows

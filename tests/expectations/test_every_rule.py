@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from expectations.validate.runner import SUITES
-from expectations.validate.stages import STAGES
+from spark_jobs.warehouse.pipeline import STAGES
 from tests.builders.tables_builder import scope_in
 from tests.expectations import broken_warehouse
 from tests.expectations.breaking_rows import IMPLIED, WHOLE_TABLE, Row, breaks_of

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from expectations.validate.runner import validate_tables
-from expectations.validate.stages import STAGES
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from tests.expectations.broken_warehouse import (
     BY_SPARK,

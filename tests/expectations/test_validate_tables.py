@@ -11,10 +11,10 @@ import pytest
 from expectations.suites import requests
 from expectations.validate import results
 from expectations.validate.runner import validate_tables
-from expectations.validate.stages import STAGES
 from spark_jobs.cli import app as cli
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
 from tests.builders.tables_builder import row, scope_in, table_of, write_rows

@@ -4,7 +4,6 @@ import datetime as dt
 
 import pytest
 
-from expectations.validate.stages import STAGES
 from quota_dags.steps import (
     ARCHIVE,
     ASSETS,
@@ -15,6 +14,7 @@ from quota_dags.steps import (
     DailyAudit,
     report_lineage,
 )
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.tables import TABLES
 
 OTHERS = {"whatif", "applied_changes"}

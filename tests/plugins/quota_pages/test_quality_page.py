@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from expectations.validate.results import RuleResult, TableResult, ValidationReport
-from expectations.validate.stages import STAGES
 from quota_pages.quality_page import FILES_MAX, STEPS, quality_page
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of
