@@ -30,12 +30,12 @@ from quota_dags.steps import (
     ASSETS,
     FAILURE_KEY,
     PUBLISHES,
-    STEPS,
     audit_of_context,
     report_lineage,
     run_step,
 )
 from spark_jobs.settings import AlertSettings, DailyAuditSettings
+from spark_jobs.warehouse.pipeline import STEPS
 
 SETTINGS = DailyAuditSettings()
 LOG = logging.getLogger("quota_audit").info

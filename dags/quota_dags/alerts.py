@@ -19,9 +19,10 @@ from urllib.parse import quote
 import msgspec
 
 from quota_dags.process import default_launcher, run_submitted
-from quota_dags.steps import FAILURE_KEY, STEPS, DailyAudit
+from quota_dags.steps import FAILURE_KEY, DailyAudit
 from spark_jobs.publish.alert_message import AlertMessage, FailureRecord, NewsRecord, SeverityName
 from spark_jobs.settings import AlertSettings
+from spark_jobs.warehouse.pipeline import STEPS
 
 NEWS, FAILURE = "alert_news", "alert_failure"
 """The tasks' ids: after a run that published, and after one that did not."""

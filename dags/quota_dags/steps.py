@@ -1,4 +1,8 @@
-"""The audit's steps as command lines, for whoever runs them one by one: the daily DAG."""
+"""The audit's steps as command lines, for whoever runs them one by one: the daily DAG.
+
+Airflow's OpenLineage provider, where it is installed, makes datasets of files' addresses by
+itself, and none of ours: an asset's (``asset_uri``) is that of any warehouse.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +15,7 @@ from typing import Any
 
 from quota_dags.forms import text_of
 from quota_dags.process import default_launcher, ingest_arguments, run_submitted
-
-STEPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "ingest_requests": ("ingest",),
-        "validate_ingested": ("validate", "ingested"),
-        "resolve_quotas": ("resolve",),
-        "replay_quotas": ("replay",),
-        "validate_replayed": ("validate", "replayed"),
-        "judge_decisions": ("judge",),
-        "recommend_quotas": ("recommend",),
-        "validate_judged": ("validate", "judged"),
-        "publish_report": ("publish",),
-    }
-)
-"""Task id → what follows ``quota-audit``, in the order the tasks run."""
+from spark_jobs.warehouse.pipeline import ARCHIVE, STEPS
 
 ASSETS: Mapping[str, str] = MappingProxyType(
     {
@@ -42,60 +32,6 @@ PUBLISHES = "publish_report"
 
 FAILURE_KEY = "failure"
 """Under this key a step that fails leaves its exit code and what it ended with (an XCom)."""
-
-ARCHIVE = "archive"
-"""What the ingest reads: no table, and not in the warehouse."""
-
-_INGESTED = (
-    "requests", "quarantine", "files", "brokers", "quota_events", "log_gaps", "broker_starts",
-    "throttle_records",
-)  # fmt: skip
-
-_REPLAYED = (
-    "located_changes", "decisions", "agreement", "rates", "quota_state", "topic_inventory",
-)  # fmt: skip
-
-WRITES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "ingest_requests": _INGESTED,
-        "resolve_quotas": ("quota_changes",),
-        "replay_quotas": _REPLAYED,
-        "judge_decisions": ("findings", "rate_rollups"),
-        "recommend_quotas": ("demand", "change_results", "recommendations"),
-        "publish_report": ("reports",),
-    }
-)
-"""Task id → the tables it writes; others check what is there."""
-
-READS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "ingest_requests": (ARCHIVE,),
-        "validate_ingested": _INGESTED,
-        "resolve_quotas": ("files", "brokers", "quota_events"),
-        # States and inventory are the day before's.
-        "replay_quotas": (
-            "requests", "files", "brokers", "log_gaps", "broker_starts", "throttle_records",
-            "quota_changes", "quota_state", "topic_inventory",
-        ),
-        "validate_replayed": ("quota_changes", *_REPLAYED),
-        "judge_decisions": (
-            "files", "brokers", "log_gaps", "broker_starts", "quota_changes", "located_changes",
-            "decisions", "rates",
-        ),
-        "recommend_quotas": (
-            "requests", "files", "brokers", "broker_starts", "quota_changes", "located_changes",
-            "decisions", "rates", "findings", "demand", "applied_changes",
-        ),
-        "validate_judged": (
-            "findings", "rate_rollups", "demand", "change_results", "recommendations",
-        ),
-        "publish_report": (
-            "requests", "quarantine", "files", "brokers", "quota_changes", "decisions", "agreement",
-            "rates", "findings", "change_results", "recommendations",
-        ),
-    }
-)  # fmt: skip
-"""Task id → the tables it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +109,7 @@ def step_command(task_id: str, audit: DailyAudit, launcher: Sequence[str] = ()) 
     >>> step_command("validate_replayed", audit, ["quota-audit"])[:4]
     ['quota-audit', 'validate', 'replayed', '--warehouse']
     """
-    command = [*(launcher or default_launcher()), *STEPS[task_id]]
+    command = [*(launcher or default_launcher()), *STEPS[task_id].command]
     if task_id == "ingest_requests":
         return [*command, audit.archive, *audit.scope_arguments(), *audit.ingest_arguments()]
     if task_id == "judge_decisions":
@@ -199,9 +135,9 @@ def report_lineage(task_id: str, audit: DailyAudit, collector: Any) -> None:
 
     One that nothing reads, as where the OpenLineage provider is not installed, drops it.
     """
-    for address in _addresses(READS[task_id], audit):
+    for address in _addresses(STEPS[task_id].reads, audit):
         collector.add_input_asset(None, uri=address)
-    for address in _addresses(WRITES.get(task_id, ()), audit):
+    for address in _addresses(STEPS[task_id].writes, audit):
         collector.add_output_asset(None, uri=address)
 
 

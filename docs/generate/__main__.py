@@ -9,8 +9,11 @@ from docs.generate.architecture_picture import architecture_picture
 from docs.generate.cli_page import cli_page
 from docs.generate.configuration_page import configuration_page
 from docs.generate.finding_schema import finding_schema_text
+from docs.generate.pipeline_tables import airflow_page, architecture_page
 
 PAGES = {
+    "airflow.md": airflow_page,
+    "architecture.md": architecture_page,
     "reference/alert.schema.json": alert_schema_text,
     "reference/finding.schema.json": finding_schema_text,
     "architecture.svg": architecture_picture,

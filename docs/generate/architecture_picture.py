@@ -1,10 +1,13 @@
-"""``docs/architecture.svg``: how an archive becomes a report, drawn from the lists below."""
+"""``docs/architecture.svg``: how an archive becomes a report, drawn from the pipeline."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
+
+from spark_jobs.warehouse.pipeline import STEPS as PIPELINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +20,18 @@ class Step:
     is_checked: bool
 
 
-STEPS = (
-    Step("ingest", ("request_log", "timeline"), ("requests", "quarantine", "quota_events"), True),
-    Step("resolve", ("timeline",), ("quota_changes",), False),
-    Step("replay", ("align", "quota", "judge"), ("decisions", "rates", "quota_state"), True),
-    Step("judge", ("judge",), ("findings",), False),
-    Step("recommend", ("recommend", "lab", "policy"), ("demand", "recommendations"), True),
-    Step("publish", ("report",), ("report.html",), False),
+_ROOMS_AND_TABLES = {
+    "ingest": (("lines", "messages", "quota_sources"), ("requests", "quarantine", "quota_events")),
+    "resolve": (("timeline",), ("quota_changes",)),
+    "replay": (("sensors", "alignment", "verdicts"), ("decisions", "rates", "quota_state")),
+    "judge": (("causes", "metrics"), ("findings",)),
+    "recommend": (("policies", "changes"), ("demand", "recommendations")),
+    "publish": (("facts", "page"), ("report.html",)),
+}
+STEPS = tuple(
+    Step(step.command[0], *_ROOMS_AND_TABLES[step.command[0]], bool(after and after.stage))
+    for step, after in itertools.pairwise([*PIPELINE.values(), None])
+    if step and not step.stage
 )
 TITLE = "From an archive to a report"
 DESC = (

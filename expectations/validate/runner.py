@@ -58,7 +58,7 @@ from expectations.validate.results import (
 )
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
 from spark_jobs.settings import ValidateSettings
-from spark_jobs.warehouse.pipeline import REQUIRED, STAGES
+from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 
@@ -87,6 +87,8 @@ SUITES: dict[str, ModuleType] = {
     "applied_changes": applied_changes,
 }
 _DAY_MS = 86_400_000
+REQUIRED = frozenset({"requests", "files", "brokers"})
+"""Every audited day has rows of these; a partition of another table is absent when it is empty."""
 SparkSource = SparkSession | Callable[[], SparkSession]
 
 

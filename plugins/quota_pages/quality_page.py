@@ -11,7 +11,6 @@ from typing import Any
 from quota_pages.page import Place, render
 from spark_jobs.publish.facts.findings import severity_rank
 from spark_jobs.publish.facts.quality import (
-    STAGES,
     CheckedTable,
     Rule,
     StageQuality,
@@ -20,22 +19,19 @@ from spark_jobs.publish.facts.quality import (
     stage_of,
     total_lines,
 )
+from spark_jobs.warehouse.pipeline import AUDIT_STAGES, STAGES, WRITES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.numbers import NONE, iso
 from spark_jobs.wording.visible_text import shortened, visible
 
 FILES_MAX = 200
-_LATER_STAGES = ("whatif", "applied")
 _VALUE_LENGTH_MAX = 200
 _LONG_VALUE = 40
 # No length of time in a log is three years: what is larger is a moment.
 _EPOCH_MS_MIN = 1e11
-STEPS = {
-    "ingested": ("ingest",),
-    "replayed": ("resolve", "replay"),
-    "judged": ("judge", "recommend"),
-    "whatif": ("whatif",),
-    "applied": ("apply", "rollback"),
+COMMANDS = {
+    stage: tuple(name for name, tables in WRITES.items() if not set(tables).isdisjoint(checked))
+    for stage, checked in STAGES.items()
 }
 """The commands that write the tables of a stage."""
 
@@ -93,8 +89,8 @@ def quality_page(place: Place, scope: RunScope) -> str | None:
 def _stages(scope: RunScope) -> tuple[StagePart, ...]:
     """Return the stages of every audit, and the others that were validated."""
     folder = scope.output_dir("data_quality")
-    there = [stage for stage in _LATER_STAGES if (folder / f"{stage}.json").is_file()]
-    return tuple(_stage(scope, stage) for stage in (*STAGES, *there))
+    there = (s for s in STAGES if s in AUDIT_STAGES or (folder / f"{s}.json").is_file())
+    return tuple(_stage(scope, stage) for stage in there)
 
 
 def _stage(scope: RunScope, stage: str) -> StagePart:
@@ -103,7 +99,7 @@ def _stage(scope: RunScope, stage: str) -> StagePart:
     pages = scope.output_dir("data_docs") / stage
     return StagePart(
         quality=quality,
-        steps=STEPS[stage],
+        steps=COMMANDS[stage],
         broken=_rules(quality.broken_rules),
         tolerated=_rules(tolerated),
         docs=frozenset(path.name for path in pages.glob("*.html")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +23,9 @@ from spark_jobs.recommend.recommend_quotas import recommend_quotas
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
+from spark_jobs.warehouse.pipeline import STEPS
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.write import new_run
-
-Step = tuple[str, Callable[[], str]]
 
 
 def run_audit(
@@ -60,7 +59,7 @@ def run_audit(
                 report = ingest_requests(spark, part, warehouse, one_day, options, new_run())
                 progress.console.print(report.sentence(), highlight=False, markup=False)
                 for scope in report.scopes:
-                    _run_steps(_steps(spark, scope, part.metrics), scope, progress)
+                    _run_steps(_functions(spark, scope, part.metrics), scope, progress)
                     scopes.append(replace(scope, run=None))
     for scope in scopes:
         print_summary(scope)
@@ -101,23 +100,27 @@ def _due_one_by_one(
         yield replace(archive, request_logs=first.logs), first.day
 
 
-def _steps(spark: SparkSession, scope: RunScope, metrics: Sequence[Path]) -> list[Step]:
-    return [
-        ("validate_ingested", lambda: validate_stage(scope, "ingested", spark)),
-        ("resolve_quotas", lambda: resolve_quotas(scope)),
-        ("replay_quotas", lambda: replay_quotas(spark, scope)),
-        ("validate_replayed", lambda: validate_stage(scope, "replayed", spark)),
-        ("judge_decisions", lambda: judge_decisions(lambda: spark, scope, metrics=metrics)),
-        ("recommend_quotas", lambda: recommend_quotas(scope)),
-        ("validate_judged", lambda: validate_stage(scope, "judged", spark)),
-        ("publish_report", lambda: publish_run(scope)),
-    ]
+def _functions(
+    spark: SparkSession, scope: RunScope, metrics: Sequence[Path]
+) -> Mapping[str, Callable[..., str]]:
+    """Return what a command of the pipeline does, given what follows its name."""
+    return {
+        "validate": lambda stage: validate_stage(scope, stage, spark),
+        "resolve": lambda: resolve_quotas(scope),
+        "replay": lambda: replay_quotas(spark, scope),
+        "judge": lambda: judge_decisions(lambda: spark, scope, metrics=metrics),
+        "recommend": lambda: recommend_quotas(scope),
+        "publish": lambda: publish_run(scope),
+    }
 
 
-def _run_steps(steps: list[Step], scope: RunScope, progress: Progress) -> None:
-    for name, step in steps:
-        task = progress.add_task(f"{scope.day} {name}", total=None)
-        sentence = step()
+def _run_steps(
+    functions: Mapping[str, Callable[..., str]], scope: RunScope, progress: Progress
+) -> None:
+    for step in list(STEPS.values())[1:]:
+        command, *arguments = step.command
+        task = progress.add_task(f"{scope.day} {step.task_id}", total=None)
+        sentence = functions[command](*arguments)
         progress.remove_task(task)
         progress.console.print(sentence, highlight=False, markup=False)
 

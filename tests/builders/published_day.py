@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 
 from spark_jobs.judge.roll_up_rates import roll_up_rates
-from spark_jobs.publish.facts.quality import STAGES, CheckedTable, Rule, StageQuality
+from spark_jobs.publish.facts.quality import CheckedTable, Rule, StageQuality
 from spark_jobs.publish.page.whatif_page import publish_whatif
 from spark_jobs.publish.publish_report import publish_run
+from spark_jobs.warehouse.pipeline import AUDIT_STAGES
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, NOON_MS, Row, row, write_day, write_rows
 from tests.spark_jobs.publish.page.whatif_builder import POLICIES, three_policies
@@ -101,7 +102,7 @@ def write_quality(scope: RunScope, rule: Rule | None = None) -> None:
     folder = scope.output_dir("data_quality")
     folder.mkdir(parents=True, exist_ok=True)
     checked = rule or Rule("rates.rate_not_negative", "A rate is not negative.", success=True)
-    for stage in STAGES:
+    for stage in AUDIT_STAGES:
         outcome = "passed" if checked.holds else "failed"
         found = StageQuality(stage, outcome, (CheckedTable("rates", 1, (checked,)),))
         (folder / f"{stage}.json").write_bytes(msgspec.json.encode(found))

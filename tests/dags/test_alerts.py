@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from quota_dags.steps import PUBLISHES, STEPS
+from quota_dags.steps import PUBLISHES
+from spark_jobs.warehouse.pipeline import STEPS
 from tests.builders.alert_receivers import Receivers, receivers
 from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 from tests.conftest import FakeSteps

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quota_dags.steps import ASSETS, STEPS
+from quota_dags.steps import ASSETS
+from spark_jobs.warehouse.pipeline import STEPS
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag

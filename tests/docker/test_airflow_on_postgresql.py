@@ -18,7 +18,7 @@ import pytest
 
 from quota_dags.local.airflow_home import airflow_command
 from quota_dags.local.serve import Components, wait_until_healthy
-from quota_dags.steps import STEPS
+from spark_jobs.warehouse.pipeline import STEPS
 from tests.builders.airflow_server import AUDIT_URL, AirflowServer
 from tests.docker.compose_file import ROOT, compose_file
 from tests.docker.postgres_server import HOW_TO_GET_ONE, binaries, postgres_server

@@ -11,11 +11,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.warehouse.pipeline import AUDIT_STAGES
 from spark_jobs.warehouse.read import read_batches, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.visible_text import visible
 
-STAGES = ("ingested", "replayed", "judged")
 SAMPLES_MAX = 3
 _WORST_LAST = ("passed", "warnings", "not validated", "failed", "broken")
 _SAMPLE_LENGTH_MAX = 200
@@ -104,7 +104,7 @@ class QuarantineReason:
 
 def stages_of(scope: RunScope) -> tuple[StageQuality, ...]:
     """Return what validation found at each stage."""
-    return tuple(stage_of(scope, stage) for stage in STAGES)
+    return tuple(stage_of(scope, stage) for stage in AUDIT_STAGES)
 
 
 def stage_of(scope: RunScope, stage: str) -> StageQuality:
@@ -128,7 +128,7 @@ def worst_quality(stages: tuple[StageQuality, ...]) -> str:
 def data_docs_of(scope: RunScope) -> tuple[tuple[str, str], ...]:
     """Return each stage that has Data Docs, with their address as seen from the report."""
     folder = scope.output_dir("data_docs")
-    found = [(stage, folder / stage / "index.html") for stage in STAGES]
+    found = [(stage, folder / stage / "index.html") for stage in AUDIT_STAGES]
     return tuple(
         (stage, f"../../../{quote(page.relative_to(scope.warehouse).as_posix())}")
         for stage, page in found

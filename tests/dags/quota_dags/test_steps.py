@@ -11,7 +11,6 @@ import typer.main
 from quota_dags.process import StepCrashedError, default_launcher
 from quota_dags.steps import (
     PUBLISHES,
-    STEPS,
     DailyAudit,
     audit_of_run,
     audited_day,
@@ -19,6 +18,7 @@ from quota_dags.steps import (
     step_command,
 )
 from spark_jobs.cli import app as cli
+from spark_jobs.warehouse.pipeline import STEPS
 
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "Europe/Berlin", "4.1.0")
 SCOPE = ["--warehouse", "/wh", "--cluster", "east", "--day", "2026-11-20"]

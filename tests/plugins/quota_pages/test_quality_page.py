@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from expectations.validate.results import RuleResult, TableResult, ValidationReport
-from quota_pages.quality_page import FILES_MAX, STEPS, quality_page
-from spark_jobs.warehouse.pipeline import STAGES
+from quota_pages.quality_page import COMMANDS, FILES_MAX, quality_page
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of
@@ -228,8 +227,14 @@ def test_text_of_strangers_changes_nothing_but_the_text(tmp_path: Path, name: st
     assert "{{ 7*7 }}" in page.text or "7*7" not in name
 
 
-def test_every_stage_has_its_steps() -> None:
-    assert set(STEPS) == set(STAGES)
+def test_every_stage_has_the_commands_that_write_its_tables() -> None:
+    assert COMMANDS == {
+        "ingested": ("ingest",),
+        "replayed": ("resolve", "replay"),
+        "judged": ("judge", "recommend"),
+        "whatif": ("whatif",),
+        "applied": ("apply", "rollback"),
+    }
 
 
 def test_a_moment_that_no_calendar_has_is_a_number(tmp_path: Path) -> None:

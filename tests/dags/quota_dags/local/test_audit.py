@@ -15,9 +15,10 @@ import pytest
 
 from quota_dags.local.airflow_home import airflow_environment, find_project, prepare_home
 from quota_dags.local.audit import archive_days, check_wording, dags_test_command, show_result
-from quota_dags.steps import STEPS, DailyAudit
+from quota_dags.steps import DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.warehouse.pipeline import STEPS
 from tests.endurance.living_processes import living
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def test_an_audit_runs_every_step_of_every_day_and_says_where_the_report_is(
     assert calls[0] == ["days", "/logs", "--cluster", "east", "--timezone", "UTC"]
     ingest = ["ingest", "/logs", *scope, "--timezone", "UTC", "--broker-version", "4.1.0"]
     assert calls[1] == ingest
-    later = [*STEPS.values(), ("summary",)][1:]
+    later = [*(step.command for step in STEPS.values()), ("summary",)][1:]
     archive = {("judge",): ["--archive", "/logs"]}  # exports of metrics lie there
     assert calls[2:] == [[*step, *archive.get(tuple(step), []), *scope] for step in later]
 
