@@ -27,7 +27,7 @@ from rich.table import Table
 
 from spark_jobs.recommend.days import SeenDay, seen_day
 from spark_jobs.recommend.observation import Observation
-from spark_jobs.recommend.recommend import observed, recommend
+from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS

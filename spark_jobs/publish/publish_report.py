@@ -7,7 +7,7 @@ import os
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.publish.summary import summarize
 from spark_jobs.publish.terminal import print_summary as print_to_terminal
-from spark_jobs.recommend.recommend import write_files
+from spark_jobs.recommend.recommendations import write_files
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.write import publish_draft

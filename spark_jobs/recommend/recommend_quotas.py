@@ -19,7 +19,7 @@ from spark_jobs.recommend.closed_loop import ClosedLoop
 from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.days import seen_day
 from spark_jobs.recommend.demand_table import demand_table, observations_of
-from spark_jobs.recommend.recommend import observed, recommend
+from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import day_number

@@ -15,7 +15,7 @@ from spark_jobs.recommend.closed_loop import (
 )
 from spark_jobs.recommend.closed_loop_forecast import sharing_clients
 from spark_jobs.recommend.forecast import BrokerForecast, Forecasts, Harm
-from spark_jobs.recommend.recommend import observed, recommend
+from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 from tests.builders.tables_builder import Row, row, table_of

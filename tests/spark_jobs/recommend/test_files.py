@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyarrow import csv
 
-from spark_jobs.recommend.files import write_files
+from spark_jobs.recommend.recommendations import write_files
 from spark_jobs.warehouse.tables import RECOMMENDATIONS
 from tests.builders.tables_builder import row, table_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.recommend.backtest import broker_rules
 from spark_jobs.recommend.proposal import Rules
-from spark_jobs.recommend.recommend import observed
+from spark_jobs.recommend.recommendations import observed
 from spark_jobs.recommend.withheld import IGNORES_THROTTLE, why_not_the_quota
 from spark_jobs.settings import RecommendSettings
 from tests.builders.tables_builder import Row, row, table_of

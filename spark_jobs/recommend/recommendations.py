@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyarrow import csv
 
+from spark_jobs.apply.changes.quota_alteration import proposed_alterations
+from spark_jobs.apply.changes.render import render
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.backtest import BrokerRule, broker_rules
 from spark_jobs.recommend.cases import cases_of
-from spark_jobs.recommend.closed_loop import ClosedLoop, Replayed, replay_waiting, waiting_evidence
+from spark_jobs.recommend.closed_loop import ClosedLoop, replay_waiting
 from spark_jobs.recommend.configured_values import ConfiguredValues, end_of_day_ms
 from spark_jobs.recommend.days import SeenDay, over_days, seen_day
-from spark_jobs.recommend.departed import without_departed
-from spark_jobs.recommend.evidence import confidence, evidence
-from spark_jobs.recommend.files import write_files
-from spark_jobs.recommend.forecast import (
-    BrokerForecast,
-    Forecasts,
-    Trial,
-    forecast_by_broker,
-    forecast_of,
-    kept_of,
-    throttle_time_of,
-)
+from spark_jobs.recommend.forecast import BrokerForecast, forecast_by_broker, throttle_time_of
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.observation import Observation, observe
 from spark_jobs.recommend.proposal import PROPOSED, Case, Rules, bounding_cases
-from spark_jobs.recommend.read_traffic import bound_sensors, traffic_of
-from spark_jobs.recommend.rolling_origin import CaseKey, EarlierDay, origins_of, trials_of
-from spark_jobs.recommend.split import split_forecasts, splits_of, with_splits
+from spark_jobs.recommend.read_traffic import Parts, bound_sensors, parts_of, traffic_of
+from spark_jobs.recommend.rolling_origin import EarlierDay, origins_of, trials_of
+from spark_jobs.recommend.rows import Basis, row_of, unused_rows
+from spark_jobs.recommend.split import splits_of, with_splits, without_departed
 from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
-from spark_jobs.recommend.unused import unused_rows
-from spark_jobs.recommend.withheld import withhold_failed
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import FINDING_KINDS, RECOMMENDATIONS
 
-__all__ = ["EarlierDay", "observed", "recommend", "write_files"]
+CSV_FILE, APPLY_FILE, ROLLBACK_FILE = "recommendations.csv", "apply.sh", "rollback.sh"
 
 
 def observed(
@@ -98,11 +88,11 @@ def recommend(
         origins_of([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules),
         rules,
     ) | {split.key: list(split.trials) for split in splits}
-    basis = _Basis(
+    basis = Basis(
         logged if replayed is None else replayed.forecasts(logged, cases),
         replayed, trials, days[-1], rules,
     )  # fmt: skip
-    rows = [_row(case, basis) for case in cases]
+    rows = [row_of(case, basis) for case in cases]
     rows += unused_rows(cases, values, len(days), settings)
     rows = with_merges(rows, cases, days, of_days, values, rules)
     rows.sort(key=lambda r: (r["quota_type"], r["quota_user"] or "", r["quota_client_id"] or ""))
@@ -176,49 +166,58 @@ def _forecasts(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Basis:
-    """What every row is made from besides its case."""
-
-    forecasts: Forecasts
-    replayed: Replayed | None
-    trials: Mapping[CaseKey, Sequence[Trial]]
-    today: SeenDay
-    rules: Rules
-
-
-def _row(proposed: Case, basis: _Basis) -> dict[str, Any]:
-    settings = basis.rules.settings
-    own = basis.trials.get((proposed.quota_type, proposed.entity), ())
-    kept = kept_of(own, settings)
-    waiting = basis.replayed.waiting(proposed, settings) if basis.replayed else None
-    case = withhold_failed(proposed, kept, waiting, settings)
-    proposal = case.proposal
-    latest = [basis.today.observations.get(o.sensor.key) for o in case.changing]
-    forecast = None
-    if proposal.status == PROPOSED:
-        forecast = forecast_of((o.sensor.key for o in case.observations), basis.forecasts)
-    return {
-        "quota_type": case.quota_type,
-        "quota_user": case.entity.user,
-        "quota_client_id": case.entity.client_id,
-        "status": proposal.status,
-        "kind": proposal.kind,
-        "current": case.current,
-        "previous": case.previous,
-        "proposed": proposal.proposed,
-        "lower": proposal.lower,
-        "upper": proposal.upper,
-        "reason": proposal.reason,
-        "confidence": confidence(case, basis.rules),
-        "clamped_by": proposal.clamped_by,
-        "hottest_broker_id": case.hottest.hottest.broker_id,
-        "throttle_time_ms_before": sum(o.throttle_time_ms for o in latest if o is not None),
-        "throttle_time_ms_after": None if forecast is None else forecast.throttle_time_ms,
-        "days_seen": max(o.days for o in case.observations),
-        "backtest_trials": kept.trials,
-        "backtest_kept": kept.kept,
-        "evidence": json.dumps(
-            evidence(case, forecast, own, settings) | waiting_evidence(waiting), ensure_ascii=False
-        ),
+def split_forecasts(
+    decisions: ds.Dataset, cases: Sequence[Case], rules: Mapping[int, BrokerRule]
+) -> dict[SensorKey, tuple[BrokerForecast, ...]]:
+    """Return what splits among ``cases`` lead to: their own throttling, and the bucket's rest."""
+    forecasts = {}
+    split = {
+        case.leaves.seen.sensor.key: case
+        for case in cases
+        if case.leaves is not None and case.proposal.proposed is not None
     }
+    client_ids = {key: (case.observations[0].sensor.key[2],) for key, case in split.items()}
+    for parts in parts_of(decisions, client_ids):
+        case = split[parts.whole.key]
+        forecasts[case.observations[0].sensor.key] = tuple(_after(case, parts, rules))
+    return forecasts
+
+
+def _after(case: Case, parts: Parts, rules: Mapping[int, BrokerRule]) -> Iterator[BrokerForecast]:
+    proposed = case.proposal.proposed
+    assert proposed is not None
+    if parts.alone is not None:
+        yield from forecast_by_broker(parts.alone, proposed, rules)
+    if parts.others is not None:
+        yield from forecast_by_broker(parts.others, case.current, rules)
+
+
+def write_files(recommendations: pa.Table, folder: Path) -> tuple[Path, ...]:
+    """Write recommendations.csv, apply.sh and rollback.sh into ``folder``; return their paths.
+
+    The scripts are executable and do nothing without BOOTSTRAP. In the CSV an empty field is null,
+    and a text that a spreadsheet would take for a formula begins with an apostrophe.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    table, apply, rollback = (folder / n for n in (CSV_FILE, APPLY_FILE, ROLLBACK_FILE))
+    with table.open("wb") as file:
+        csv.write_csv(_without_formulas(recommendations), file)
+    # One call of the tool sets one value: what else is in force does not matter.
+    scripts = render("kafka-configs", proposed_alterations(recommendations.to_pylist()), ())
+    _write_script(apply, scripts.text)
+    _write_script(rollback, scripts.rollback)
+    return table, apply, rollback
+
+
+def _without_formulas(rows: pa.Table) -> pa.Table:
+    # Users and client ids are chosen by strangers; quoting does not keep a formula from running.
+    for i, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type):
+            text = pc.replace_substring_regex(rows[field.name], r"\A([=+\-@\t\r])", r"'\1")
+            rows = rows.set_column(i, field, text)
+    return rows
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)

@@ -1,20 +1,79 @@
-"""The numbers behind a recommendation, and how far to rely on them."""
+"""A row of ``recommendations``: the value, the numbers behind it, and how far to rely on them."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.forecast import Forecast, Trial
-from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, Case, Rules, trade_off_curve
+from spark_jobs.recommend.closed_loop import Replayed, waiting_evidence
+from spark_jobs.recommend.configured_values import ConfiguredValues
+from spark_jobs.recommend.days import SeenDay
+from spark_jobs.recommend.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of
+from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED, Case, Rules, trade_off_curve
+from spark_jobs.recommend.rolling_origin import CaseKey
+from spark_jobs.recommend.withheld import withhold_failed
 from spark_jobs.settings import RecommendSettings
 
 # With more amounts than this missing from the log, a peak says little.
 UNKNOWN_SHARE_MAX = 0.05
 # So many times the least traffic make a peak one to rely on.
 AMPLE_TIMES_LEAST = 10
+RECLAIM = "reclaim"
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What every row is made from besides its case."""
+
+    forecasts: Forecasts
+    replayed: Replayed | None
+    trials: Mapping[CaseKey, Sequence[Trial]]
+    today: SeenDay
+    rules: Rules
+
+
+def row_of(proposed: Case, basis: Basis) -> dict[str, Any]:
+    """Return the row of ``tables.RECOMMENDATIONS`` for a case."""
+    settings = basis.rules.settings
+    own = basis.trials.get((proposed.quota_type, proposed.entity), ())
+    kept = kept_of(own, settings)
+    waiting = basis.replayed.waiting(proposed, settings) if basis.replayed else None
+    case = withhold_failed(proposed, kept, waiting, settings)
+    proposal = case.proposal
+    latest = [basis.today.observations.get(o.sensor.key) for o in case.changing]
+    forecast = None
+    if proposal.status == PROPOSED:
+        forecast = forecast_of((o.sensor.key for o in case.observations), basis.forecasts)
+    return {
+        "quota_type": case.quota_type,
+        "quota_user": case.entity.user,
+        "quota_client_id": case.entity.client_id,
+        "status": proposal.status,
+        "kind": proposal.kind,
+        "current": case.current,
+        "previous": case.previous,
+        "proposed": proposal.proposed,
+        "lower": proposal.lower,
+        "upper": proposal.upper,
+        "reason": proposal.reason,
+        "confidence": confidence(case, basis.rules),
+        "clamped_by": proposal.clamped_by,
+        "hottest_broker_id": case.hottest.hottest.broker_id,
+        "throttle_time_ms_before": sum(o.throttle_time_ms for o in latest if o is not None),
+        "throttle_time_ms_after": None if forecast is None else forecast.throttle_time_ms,
+        "days_seen": max(o.days for o in case.observations),
+        "backtest_trials": kept.trials,
+        "backtest_kept": kept.kept,
+        "evidence": json.dumps(
+            evidence(case, forecast, own, settings) | waiting_evidence(waiting), ensure_ascii=False
+        ),
+    }
 
 
 def confidence(case: Case, rules: Rules) -> str:
@@ -145,3 +204,54 @@ def _brokers(case: Case, forecast: Forecast | None) -> list[dict[str, object]]:
         }
         for broker_id, own in sorted(loads.items())
     ]
+
+
+def unused_rows(
+    cases: Sequence[Case], values: ConfiguredValues, days: int, settings: RecommendSettings
+) -> list[dict[str, Any]]:
+    """Return a row of ``recommendations`` for each override that no case is about.
+
+    It is proposed to be removed once ``reclaim_min_days`` days have shown no traffic; a default is
+    never: it is there for who comes.
+    """
+    used = {(case.quota_type, case.entity) for case in cases}
+    rows = []
+    for (quota_type, entity), bound in values.explicit().items():
+        if (quota_type, entity) in used or entity.is_default or settings.raise_only:
+            continue
+        is_proposed = days >= settings.reclaim_min_days and entity.can_be_named
+        seen = f"Set to {amount(bound, quota_type)}, and without traffic on {_no_traffic_on(days)}."
+        reason = seen if is_proposed else f"{seen} {_not_yet(settings)}"
+        rows.append(
+            {
+                "quota_type": quota_type,
+                "quota_user": entity.user,
+                "quota_client_id": entity.client_id,
+                "status": PROPOSED if is_proposed else NOT_ENOUGH_DATA,
+                "kind": RECLAIM if is_proposed else None,
+                "current": bound,
+                "previous": bound,
+                "proposed": None,
+                "lower": None,
+                "upper": None,
+                "reason": reason,
+                "confidence": "medium" if is_proposed else "low",
+                "clamped_by": None,
+                "hottest_broker_id": None,
+                "throttle_time_ms_before": 0,
+                "throttle_time_ms_after": 0 if is_proposed else None,
+                "days_seen": 0,
+                "backtest_trials": 0,
+                "backtest_kept": 0,
+                "evidence": json.dumps({"days_at_hand": days}),
+            }
+        )
+    return rows
+
+
+def _no_traffic_on(days: int) -> str:
+    return "the day at hand" if days == 1 else f"all {days} days at hand"
+
+
+def _not_yet(settings: RecommendSettings) -> str:
+    return f"Not reclaimed before {settings.reclaim_min_days} days without any."

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.recommend import read_traffic as sensors
-from spark_jobs.recommend.recommend import observed, recommend
+from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT, RECOMMENDATIONS
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, table_of, write_rows
