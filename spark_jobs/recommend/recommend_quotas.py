@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,15 +20,16 @@ from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
 from spark_jobs.recommend.closed_loop import ClosedLoop
 from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.days import seen_day
-from spark_jobs.recommend.demand_table import demand_table, observations_of
+from spark_jobs.recommend.observation import BrokerLoad, Demand, Observation, RateShape
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
+from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import day_number
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
-from spark_jobs.warehouse.tables import CHANGE_RESULTS
+from spark_jobs.warehouse.tables import CHANGE_RESULTS, DEMAND
 from spark_jobs.warehouse.write import write_local
 
 
@@ -119,3 +122,77 @@ def _earlier(scope: RunScope, settings: RecommendSettings) -> list[EarlierDay]:
 def _closed_loop(scope: RunScope, requests_max: int) -> ClosedLoop:
     """Return the replay of one day's clients."""
     return partial(closed_loop_forecast, scope, requests_max=requests_max)
+
+
+def demand_table(observations: Iterable[Observation]) -> pa.Table:
+    """Return a day's observations, a row for each sensor and broker, of schema DEMAND."""
+    rows = []
+    for seen in observations:
+        sensor = seen.sensor
+        key = dict(zip(SENSOR, sensor.key, strict=True))
+        for load in seen.brokers:
+            rows.append(
+                key
+                | {
+                    "broker_id": load.broker_id,
+                    "quota_level": sensor.level,
+                    "bound": sensor.bound,
+                    "last_ms": sensor.last_ms,
+                    "requests": load.requests,
+                    "seconds": load.seconds,
+                    "unknown_amounts": load.unknown_amounts,
+                    "rate_p50": load.rates.p50,
+                    "rate_p95": load.rates.p95,
+                    "rate_p99": load.rates.p99,
+                    "rate_max": load.rates.largest,
+                    "rate_max_ms": load.peak_at_ms,
+                    "demand": load.demand.rate,
+                    "demand_basis": load.demand.basis,
+                    "throttled_requests": load.throttled_requests,
+                    "throttle_time_ms": load.throttle_time_ms,
+                    "logged_throttle_time_ms": load.logged_throttle_time_ms,
+                    "muted_ms": load.muted_ms,
+                    "near_bound_share": load.rates.near_bound_share,
+                    "largest_amount": load.largest_amount,
+                }
+            )
+    return pa.Table.from_pylist(rows, schema=DEMAND)
+
+
+def observations_of(demand: pa.Table) -> list[Observation]:
+    """Return the observations that rows of DEMAND of one day stand for, sorted by key."""
+    loads: dict[SensorKey, list[tuple[BoundSensor, BrokerLoad]]] = defaultdict(list)
+    for row in demand.to_pylist():
+        key = tuple(row[name] for name in SENSOR)
+        shape = RateShape(
+            row["rate_p50"],
+            row["rate_p95"],
+            row["rate_p99"],
+            row["rate_max"],
+            row["near_bound_share"],
+        )
+        load = BrokerLoad(
+            broker_id=row["broker_id"],
+            demand=Demand(row["demand"], row["demand_basis"]),
+            requests=row["requests"],
+            seconds=row["seconds"],
+            unknown_amounts=row["unknown_amounts"],
+            rates=shape,
+            peak_at_ms=row["rate_max_ms"],
+            throttled_requests=row["throttled_requests"],
+            throttle_time_ms=row["throttle_time_ms"],
+            logged_throttle_time_ms=row["logged_throttle_time_ms"],
+            muted_ms=row["muted_ms"],
+            largest_amount=row["largest_amount"],
+        )
+        sensor = BoundSensor(key, row["requests"], row["last_ms"], row["quota_level"], row["bound"])
+        loads[key].append((sensor, load))
+    return [_observed([*of]) for _, of in sorted(loads.items())]
+
+
+def _observed(loads: list[tuple[BoundSensor, BrokerLoad]]) -> Observation:
+    loads.sort(key=lambda one: one[1].broker_id)
+    # The sensor is the same on every broker.
+    sensor = loads[0][0]
+    brokers = tuple(load for _, load in loads)
+    return Observation(sensor, max(load.seconds for load in brokers), brokers)

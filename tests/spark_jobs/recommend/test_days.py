@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.recommend.days import over_days, seen_day
-from spark_jobs.recommend.demand_table import demand_table, observations_of
 from spark_jobs.recommend.observation import Observation
+from spark_jobs.recommend.recommend_quotas import demand_table, observations_of
 from spark_jobs.recommend.recommendations import observed
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEMAND
