@@ -25,12 +25,12 @@ from spark_jobs.recommend.days import SeenDay
 from spark_jobs.recommend.observation import seen_alone
 from spark_jobs.recommend.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case, Rules
 from spark_jobs.recommend.read_traffic import SHARED_TYPES, grouped, traffic_of
+from spark_jobs.recommend.rows import BLANK_ROW, Row
 from spark_jobs.recommend.traffic import Amounts, SensorKey, SensorTraffic
 from spark_jobs.recommend.withheld import refusal
 from spark_jobs.warehouse.tables import DEFAULT
 
 MERGE = "merge"
-Row = dict[str, Any]
 _NAMED = ("quota_type", "quota_user", "quota_client_id")
 UserKey = tuple[str, str]
 """Quota type and user."""
@@ -194,11 +194,10 @@ def _users_value(
         f"{_seen(merge, days)} It bounds nobody as long as each has its own; once it is set, the "
         "single values are proposed to be removed."
     )
-    users = _row(merge, None, reason, days) | {
+    users = _row(merge, None, reason, days, rows) | {
         "proposed": merge.value,
         "lower": merge.together.peak_rate,
         "upper": merge.value,
-        "confidence": _confidence(merge, rows),
     }
     found: dict[tuple[Any, ...], Row] = {(merge.quota_type, merge.user, None): users}
     for case in merge.cases:
@@ -216,11 +215,9 @@ def _removals(
     found: dict[tuple[Any, ...], Row] = {}
     for case in merge.cases:
         client_id = case.entity.client_id
-        row = _row(merge, client_id, reason, days)
+        row = _row(merge, client_id, reason, days, rows)
         row |= {"current": case.current, "previous": case.previous}
-        found[merge.quota_type, merge.user, client_id] = row | {
-            "confidence": _confidence(merge, rows)
-        }
+        found[merge.quota_type, merge.user, client_id] = row
     users = rows.get((merge.quota_type, merge.user, None))
     if users is not None:
         kept = (
@@ -252,7 +249,13 @@ def _seen(merge: Merge, days: Sequence[SeenDay]) -> str:
     )
 
 
-def _row(merge: Merge, client_id: str | None, reason: str, days: Sequence[SeenDay]) -> Row:
+def _row(
+    merge: Merge,
+    client_id: str | None,
+    reason: str,
+    days: Sequence[SeenDay],
+    rows: Mapping[tuple[Any, ...], Row],
+) -> Row:
     together = merge.together
     evidence = {
         "merged": [
@@ -263,26 +266,17 @@ def _row(merge: Merge, client_id: str | None, reason: str, days: Sequence[SeenDa
         "throttled_requests_after": 0,
         "days_at_hand": len(days),
     }
-    return {
+    return BLANK_ROW | {
         "quota_type": merge.quota_type,
         "quota_user": merge.user,
         "quota_client_id": client_id,
         "status": PROPOSED,
         "kind": MERGE,
-        "current": None,
-        "previous": None,
-        "proposed": None,
-        "lower": None,
-        "upper": None,
         "reason": reason,
-        "confidence": "medium",
-        "clamped_by": None,
+        "confidence": _confidence(merge, rows),
         "hottest_broker_id": together.hottest_broker_id,
-        "throttle_time_ms_before": 0,
         "throttle_time_ms_after": together.throttle_time_ms,
         "days_seen": max(seen.days for case in merge.cases for seen in case.observations),
-        "backtest_trials": 0,
-        "backtest_kept": 0,
         "evidence": json.dumps(evidence, ensure_ascii=False),
     }
 

@@ -19,12 +19,19 @@ from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED, Case, Rules
 from spark_jobs.recommend.rolling_origin import CaseKey
 from spark_jobs.recommend.withheld import withhold_failed
 from spark_jobs.settings import RecommendSettings
+from spark_jobs.warehouse.tables import RECOMMENDATIONS
 
 # With more amounts than this missing from the log, a peak says little.
 UNKNOWN_SHARE_MAX = 0.05
 # So many times the least traffic make a peak one to rely on.
 AMPLE_TIMES_LEAST = 10
 RECLAIM = "reclaim"
+
+Row = dict[str, Any]
+BLANK_ROW: Row = dict.fromkeys(RECOMMENDATIONS.names) | dict.fromkeys(
+    ("throttle_time_ms_before", "days_seen", "backtest_trials", "backtest_kept"), 0
+)
+"""A row of RECOMMENDATIONS that nothing was replayed or tried for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ class Basis:
     rules: Rules
 
 
-def row_of(proposed: Case, basis: Basis) -> dict[str, Any]:
+def row_of(proposed: Case, basis: Basis) -> Row:
     """Return the row of ``tables.RECOMMENDATIONS`` for a case."""
     settings = basis.rules.settings
     own = basis.trials.get((proposed.quota_type, proposed.entity), ())
@@ -208,7 +215,7 @@ def _brokers(case: Case, forecast: Forecast | None) -> list[dict[str, object]]:
 
 def unused_rows(
     cases: Sequence[Case], values: ConfiguredValues, days: int, settings: RecommendSettings
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return a row of ``recommendations`` for each override that no case is about.
 
     It is proposed to be removed once ``reclaim_min_days`` days have shown no traffic; a default is
@@ -223,7 +230,8 @@ def unused_rows(
         seen = f"Set to {amount(bound, quota_type)}, and without traffic on {_no_traffic_on(days)}."
         reason = seen if is_proposed else f"{seen} {_not_yet(settings)}"
         rows.append(
-            {
+            BLANK_ROW
+            | {
                 "quota_type": quota_type,
                 "quota_user": entity.user,
                 "quota_client_id": entity.client_id,
@@ -231,18 +239,9 @@ def unused_rows(
                 "kind": RECLAIM if is_proposed else None,
                 "current": bound,
                 "previous": bound,
-                "proposed": None,
-                "lower": None,
-                "upper": None,
                 "reason": reason,
                 "confidence": "medium" if is_proposed else "low",
-                "clamped_by": None,
-                "hottest_broker_id": None,
-                "throttle_time_ms_before": 0,
                 "throttle_time_ms_after": 0 if is_proposed else None,
-                "days_seen": 0,
-                "backtest_trials": 0,
-                "backtest_kept": 0,
                 "evidence": json.dumps({"days_at_hand": days}),
             }
         )
