@@ -12,7 +12,7 @@ from spark_jobs.apply.changes.quota_alteration import proposed_alterations
 from spark_jobs.apply.changes.render import render
 from spark_jobs.apply.changes.wording import one_line, subject
 from spark_jobs.errors import BadInputError
-from spark_jobs.recommend.configured_values import end_of_day_ms, values_in_cluster
+from spark_jobs.recommend.weigh.configured_values import end_of_day_ms, values_in_cluster
 from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, recommended_day

@@ -16,7 +16,7 @@ import typer
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
-from spark_jobs.recommend.configured_values import configured_entity
+from spark_jobs.recommend.weigh.configured_values import configured_entity
 from spark_jobs.warehouse.days import moment_of, since_epoch_ms
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of

@@ -13,10 +13,10 @@ import pyarrow.dataset as ds
 
 from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.forecast import BrokerForecast, broker_forecast
 from spark_jobs.recommend.read_traffic import Aggregate, grouped
-from spark_jobs.recommend.traffic import SENSOR, SensorKey
+from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
+from spark_jobs.recommend.weigh.forecast import BrokerForecast, broker_forecast
+from spark_jobs.recommend.weigh.traffic import SENSOR, SensorKey
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.days import DAY_MS, day_number

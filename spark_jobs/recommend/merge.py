@@ -19,15 +19,15 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.recommend.backtest import BrokerRule, throttle_with
-from spark_jobs.recommend.configured_values import UNLIMITED, ConfiguredValues, QuotaEntity
-from spark_jobs.recommend.days import SeenDay
-from spark_jobs.recommend.observation import seen_alone
-from spark_jobs.recommend.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case, Rules
 from spark_jobs.recommend.read_traffic import SHARED_TYPES, grouped, traffic_of
-from spark_jobs.recommend.rows import BLANK_ROW, Row
-from spark_jobs.recommend.traffic import Amounts, SensorKey, SensorTraffic
-from spark_jobs.recommend.withheld import refusal
+from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
+from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ConfiguredValues, QuotaEntity
+from spark_jobs.recommend.weigh.days import SeenDay
+from spark_jobs.recommend.weigh.observation import seen_alone
+from spark_jobs.recommend.weigh.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case, Rules
+from spark_jobs.recommend.weigh.rows import BLANK_ROW, Row
+from spark_jobs.recommend.weigh.traffic import Amounts, SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.withheld import refusal
 from spark_jobs.warehouse.tables import DEFAULT
 
 MERGE = "merge"

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from pyarrow import acero
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.traffic import (
+from spark_jobs.recommend.weigh.traffic import (
     SENSOR,
     TRAFFIC_COLUMNS,
     BoundSensor,

@@ -16,14 +16,14 @@ from pydantic import ValidationError
 from spark_jobs.apply.applied_changes import applied_rows
 from spark_jobs.errors import BadInputError
 from spark_jobs.judge.log_span import brokers_of, span_of
-from spark_jobs.recommend.change_results import NOT_AS_PREDICTED, change_results
-from spark_jobs.recommend.closed_loop import ClosedLoop
 from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
-from spark_jobs.recommend.days import seen_day
-from spark_jobs.recommend.observation import BrokerLoad, Demand, Observation, RateShape
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
-from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
+from spark_jobs.recommend.weigh.change_results import NOT_AS_PREDICTED, change_results
+from spark_jobs.recommend.weigh.closed_loop import ClosedLoop
+from spark_jobs.recommend.weigh.days import seen_day
+from spark_jobs.recommend.weigh.observation import BrokerLoad, Demand, Observation, RateShape
+from spark_jobs.recommend.weigh.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import day_number
 from spark_jobs.warehouse.read import open_table, read_table

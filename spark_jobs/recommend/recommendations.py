@@ -16,20 +16,20 @@ from spark_jobs.apply.changes.quota_alteration import proposed_alterations
 from spark_jobs.apply.changes.render import render
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.backtest import BrokerRule, broker_rules
-from spark_jobs.recommend.cases import cases_of
-from spark_jobs.recommend.closed_loop import ClosedLoop, replay_waiting
-from spark_jobs.recommend.configured_values import ConfiguredValues, end_of_day_ms
-from spark_jobs.recommend.days import SeenDay, over_days, seen_day
-from spark_jobs.recommend.forecast import BrokerForecast, forecast_by_broker, throttle_time_of
 from spark_jobs.recommend.merge import with_merges
-from spark_jobs.recommend.observation import Observation, observe
-from spark_jobs.recommend.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.read_traffic import Parts, bound_sensors, parts_of, traffic_of
 from spark_jobs.recommend.rolling_origin import EarlierDay, origins_of, trials_of
-from spark_jobs.recommend.rows import Basis, row_of, unused_rows
 from spark_jobs.recommend.split import splits_of, with_splits, without_departed
-from spark_jobs.recommend.traffic import SENSOR, BoundSensor, SensorKey
+from spark_jobs.recommend.weigh.backtest import BrokerRule, broker_rules
+from spark_jobs.recommend.weigh.cases import cases_of
+from spark_jobs.recommend.weigh.closed_loop import ClosedLoop, replay_waiting
+from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, end_of_day_ms
+from spark_jobs.recommend.weigh.days import SeenDay, over_days, seen_day
+from spark_jobs.recommend.weigh.forecast import BrokerForecast, forecast_by_broker, throttle_time_of
+from spark_jobs.recommend.weigh.observation import Observation, observe
+from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
+from spark_jobs.recommend.weigh.rows import Basis, row_of, unused_rows
+from spark_jobs.recommend.weigh.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import FINDING_KINDS, RECOMMENDATIONS

@@ -14,16 +14,20 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as ds
 
-from spark_jobs.recommend.backtest import throttle_with
-from spark_jobs.recommend.cases import cases_of
-from spark_jobs.recommend.closed_loop import ClosedLoop, replay_waiting
-from spark_jobs.recommend.configured_values import ConfiguredValues, QuotaEntity, end_of_day_ms
-from spark_jobs.recommend.days import SeenDay, over_days
-from spark_jobs.recommend.forecast import Trial
-from spark_jobs.recommend.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.read_traffic import traffic_of
-from spark_jobs.recommend.traffic import SensorKey
-from spark_jobs.recommend.withheld import within_capacity
+from spark_jobs.recommend.weigh.backtest import throttle_with
+from spark_jobs.recommend.weigh.cases import cases_of
+from spark_jobs.recommend.weigh.closed_loop import ClosedLoop, replay_waiting
+from spark_jobs.recommend.weigh.configured_values import (
+    ConfiguredValues,
+    QuotaEntity,
+    end_of_day_ms,
+)
+from spark_jobs.recommend.weigh.days import SeenDay, over_days
+from spark_jobs.recommend.weigh.forecast import Trial
+from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
+from spark_jobs.recommend.weigh.traffic import SensorKey
+from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.warehouse.days import DAY_MS
 
 CaseKey = tuple[str, QuotaEntity]

@@ -18,27 +18,6 @@ import numpy as np
 import pyarrow.dataset as ds
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.recommend.backtest import throttle_with
-from spark_jobs.recommend.cases import with_proposal
-from spark_jobs.recommend.configured_values import (
-    ConfiguredValues,
-    QuotaEntity,
-    configured_entity,
-    end_of_day_ms,
-)
-from spark_jobs.recommend.days import SeenDay, over_days
-from spark_jobs.recommend.forecast import Trial, kept_of
-from spark_jobs.recommend.observation import FREE_RUN, Observation, seen_alone
-from spark_jobs.recommend.proposal import (
-    KEEP,
-    LOWER,
-    PROPOSED,
-    RAISE,
-    Case,
-    Proposal,
-    Rules,
-    SharedBucket,
-)
 from spark_jobs.recommend.read_traffic import (
     SHARED_LEVELS,
     SHARED_TYPES,
@@ -49,8 +28,29 @@ from spark_jobs.recommend.read_traffic import (
     summed,
 )
 from spark_jobs.recommend.rolling_origin import CaseKey
-from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
-from spark_jobs.recommend.withheld import within_capacity
+from spark_jobs.recommend.weigh.backtest import throttle_with
+from spark_jobs.recommend.weigh.cases import with_proposal
+from spark_jobs.recommend.weigh.configured_values import (
+    ConfiguredValues,
+    QuotaEntity,
+    configured_entity,
+    end_of_day_ms,
+)
+from spark_jobs.recommend.weigh.days import SeenDay, over_days
+from spark_jobs.recommend.weigh.forecast import Trial, kept_of
+from spark_jobs.recommend.weigh.observation import FREE_RUN, Observation, seen_alone
+from spark_jobs.recommend.weigh.proposal import (
+    KEEP,
+    LOWER,
+    PROPOSED,
+    RAISE,
+    Case,
+    Proposal,
+    Rules,
+    SharedBucket,
+)
+from spark_jobs.recommend.weigh.traffic import SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import DEFAULT

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
-from spark_jobs.recommend.backtest import broker_rules, throttle_with
 from spark_jobs.recommend.merge import merged
-from spark_jobs.recommend.traffic import split_by_sensor
+from spark_jobs.recommend.weigh.backtest import broker_rules, throttle_with
+from spark_jobs.recommend.weigh.traffic import split_by_sensor
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import Row, row, table_of

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.recommend.closed_loop import ClosedLoop, ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.forecast import BrokerForecast
+from spark_jobs.recommend.weigh.closed_loop import (
+    ClosedLoop,
+    ClosedLoopForecasts,
+    ClosedLoopRequest,
+)
+from spark_jobs.recommend.weigh.forecast import BrokerForecast
 from tests.builders.tables_builder import Row
 from tests.spark_jobs.recommend.day import produces, steady
 from tests.spark_jobs.recommend.recommended_days import recommended_days, value

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.recommend.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.forecast import BrokerForecast
 from spark_jobs.recommend.read_traffic import amounts_by_client, parts_of
+from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
+from spark_jobs.recommend.weigh.forecast import BrokerForecast
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import DEFAULT

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.backtest import BrokerRule, first_attempts, windowed_rates
-from spark_jobs.recommend.traffic import Amounts, BoundSensor, SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.backtest import BrokerRule, first_attempts, windowed_rates
+from spark_jobs.recommend.weigh.traffic import Amounts, BoundSensor, SensorKey, SensorTraffic
 
 PEAK_RATE = "peak_rate"
 FREE_RUN = "free_run"

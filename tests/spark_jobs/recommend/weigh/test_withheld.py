@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.recommend.backtest import broker_rules
-from spark_jobs.recommend.proposal import Rules
 from spark_jobs.recommend.recommendations import observed
-from spark_jobs.recommend.withheld import IGNORES_THROTTLE, why_not_the_quota
+from spark_jobs.recommend.weigh.backtest import broker_rules
+from spark_jobs.recommend.weigh.proposal import Rules
+from spark_jobs.recommend.weigh.withheld import IGNORES_THROTTLE, why_not_the_quota
 from spark_jobs.settings import RecommendSettings
 from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import fetches, produces, rates_of, steady

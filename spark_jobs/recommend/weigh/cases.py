@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.recommend.configured_values import (
+from spark_jobs.recommend.weigh.configured_values import (
     ConfiguredValues,
     QuotaEntity,
     configured_entity,
     own_entity,
     takes_over,
 )
-from spark_jobs.recommend.observation import Observation
-from spark_jobs.recommend.proposal import (
+from spark_jobs.recommend.weigh.observation import Observation
+from spark_jobs.recommend.weigh.proposal import (
     KEEP,
     PROPOSED,
     RAISE,
@@ -27,7 +27,7 @@ from spark_jobs.recommend.proposal import (
     propose,
     step_down,
 )
-from spark_jobs.recommend.withheld import refusal, why_not_the_quota
+from spark_jobs.recommend.weigh.withheld import refusal, why_not_the_quota
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEFAULT
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.recommend.configured_values import (
+from spark_jobs.recommend.weigh.configured_values import (
     QuotaEntity,
     configured_entity,
     own_entity,

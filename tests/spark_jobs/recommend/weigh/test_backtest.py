@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.recommend.backtest import BrokerRule, broker_rules, throttle_with
-from spark_jobs.recommend.observation import observe
-from spark_jobs.recommend.traffic import BoundSensor, SensorTraffic, split_by_sensor
+from spark_jobs.recommend.weigh.backtest import BrokerRule, broker_rules, throttle_with
+from spark_jobs.recommend.weigh.observation import observe
+from spark_jobs.recommend.weigh.traffic import BoundSensor, SensorTraffic, split_by_sensor
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_jobs.recommend.configured_values import (
+from spark_jobs.recommend.weigh.configured_values import (
     ConfiguredValue,
     ConfiguredValues,
     QuotaEntity,

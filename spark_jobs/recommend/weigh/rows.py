@@ -11,13 +11,19 @@ from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.closed_loop import Replayed, waiting_evidence
-from spark_jobs.recommend.configured_values import ConfiguredValues
-from spark_jobs.recommend.days import SeenDay
-from spark_jobs.recommend.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of
-from spark_jobs.recommend.proposal import NOT_ENOUGH_DATA, PROPOSED, Case, Rules, trade_off_curve
 from spark_jobs.recommend.rolling_origin import CaseKey
-from spark_jobs.recommend.withheld import withhold_failed
+from spark_jobs.recommend.weigh.closed_loop import Replayed, waiting_evidence
+from spark_jobs.recommend.weigh.configured_values import ConfiguredValues
+from spark_jobs.recommend.weigh.days import SeenDay
+from spark_jobs.recommend.weigh.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of
+from spark_jobs.recommend.weigh.proposal import (
+    NOT_ENOUGH_DATA,
+    PROPOSED,
+    Case,
+    Rules,
+    trade_off_curve,
+)
+from spark_jobs.recommend.weigh.withheld import withhold_failed
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import RECOMMENDATIONS
 

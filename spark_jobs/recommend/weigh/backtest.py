@@ -23,7 +23,7 @@ from spark_jobs.quota.rate_decision import RECORD, decide
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.token_bucket import TokenBucket
-from spark_jobs.recommend.traffic import Amounts, SensorTraffic
+from spark_jobs.recommend.weigh.traffic import Amounts, SensorTraffic
 
 # What current brokers follow: for a broker whose profile nobody knows.
 NEWEST_PROFILE = RateProfile.RATE_3_8

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.recommend.proposal import step_down, step_up
+from spark_jobs.recommend.weigh.proposal import step_down, step_up
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 types = st.sampled_from(QUOTA_TYPES)

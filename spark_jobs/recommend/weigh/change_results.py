@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.recommend.configured_values import QuotaEntity, configured_entity, own_entity
+from spark_jobs.recommend.weigh.configured_values import QuotaEntity, configured_entity, own_entity
 from spark_jobs.settings import RecommendSettings
 
 AS_PREDICTED, NOT_AS_PREDICTED, NO_TRAFFIC = "as_predicted", "not_as_predicted", "no_traffic"

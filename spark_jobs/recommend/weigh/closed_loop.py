@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.days import SeenDay
-from spark_jobs.recommend.forecast import (
+from spark_jobs.recommend.weigh.days import SeenDay
+from spark_jobs.recommend.weigh.forecast import (
     BrokerForecast,
     Forecasts,
     Harm,
     is_more_harm,
     throttle_time_of,
 )
-from spark_jobs.recommend.proposal import PROPOSED, Case
-from spark_jobs.recommend.traffic import SENSOR, SensorKey
+from spark_jobs.recommend.weigh.proposal import PROPOSED, Case
+from spark_jobs.recommend.weigh.traffic import SENSOR, SensorKey
 from spark_jobs.settings import RecommendSettings
 
 

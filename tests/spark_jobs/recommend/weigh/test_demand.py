@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.recommend.observation import (
+from spark_jobs.recommend.weigh.observation import (
     FREE_RUN,
     PEAK_RATE,
     AskedAmounts,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.recommend.backtest import BrokerRule, throttle_with
-from spark_jobs.recommend.observation import muted_ms
-from spark_jobs.recommend.traffic import SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
+from spark_jobs.recommend.weigh.observation import muted_ms
+from spark_jobs.recommend.weigh.traffic import SensorKey, SensorTraffic
 from spark_jobs.settings import RecommendSettings
 
 

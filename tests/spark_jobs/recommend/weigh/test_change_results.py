@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.recommend.change_results import change_results
+from spark_jobs.recommend.weigh.change_results import change_results
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import CHANGE_RESULTS
 from tests.builders.tables_builder import NOON_MS, Row, row

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spark_jobs.recommend.observation import PEAK_RATE, Demand
-from spark_jobs.recommend.proposal import KEEP, NOT_ENOUGH_DATA, PROPOSED, Need, Proposal, propose
+from spark_jobs.recommend.weigh.observation import PEAK_RATE, Demand
+from spark_jobs.recommend.weigh.proposal import (
+    KEEP,
+    NOT_ENOUGH_DATA,
+    PROPOSED,
+    Need,
+    Proposal,
+    propose,
+)
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import QUOTA_TYPES
 

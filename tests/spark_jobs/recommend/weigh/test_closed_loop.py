@@ -7,16 +7,16 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.recommend.closed_loop import (
+from spark_jobs.recommend.closed_loop_forecast import sharing_clients
+from spark_jobs.recommend.recommendations import observed, recommend
+from spark_jobs.recommend.weigh.closed_loop import (
     ClosedLoop,
     ClosedLoopForecasts,
     ClosedLoopRequest,
     Waiting,
 )
-from spark_jobs.recommend.closed_loop_forecast import sharing_clients
-from spark_jobs.recommend.forecast import BrokerForecast, Forecasts, Harm
-from spark_jobs.recommend.recommendations import observed, recommend
-from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.recommend.weigh.forecast import BrokerForecast, Forecasts, Harm
+from spark_jobs.recommend.weigh.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, rates_of, steady

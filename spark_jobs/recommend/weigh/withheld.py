@@ -18,11 +18,19 @@ from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.closed_loop import Waiting, harm_text
-from spark_jobs.recommend.configured_values import UNLIMITED, QuotaEntity
-from spark_jobs.recommend.forecast import Kept
-from spark_jobs.recommend.observation import Observation
-from spark_jobs.recommend.proposal import KEEP, PROPOSED, WITHHELD, Case, Proposal, Rules, step_down
+from spark_jobs.recommend.weigh.closed_loop import Waiting, harm_text
+from spark_jobs.recommend.weigh.configured_values import UNLIMITED, QuotaEntity
+from spark_jobs.recommend.weigh.forecast import Kept
+from spark_jobs.recommend.weigh.observation import Observation
+from spark_jobs.recommend.weigh.proposal import (
+    KEEP,
+    PROPOSED,
+    WITHHELD,
+    Case,
+    Proposal,
+    Rules,
+    step_down,
+)
 from spark_jobs.settings import RecommendSettings
 
 NOT_ENFORCED = "not_enforced"

@@ -16,10 +16,10 @@ from spark_jobs.apply.changes.kafka_rules import WHOLE_NUMBERS
 from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.backtest import BrokerRule
-from spark_jobs.recommend.configured_values import UNLIMITED, QuotaEntity
-from spark_jobs.recommend.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation
-from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.recommend.weigh.backtest import BrokerRule
+from spark_jobs.recommend.weigh.configured_values import UNLIMITED, QuotaEntity
+from spark_jobs.recommend.weigh.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation
+from spark_jobs.recommend.weigh.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
-from spark_jobs.recommend.observation import SEVERAL_DAYS, BrokerLoad, Demand, Observation
-from spark_jobs.recommend.traffic import SensorKey
+from spark_jobs.recommend.weigh.observation import SEVERAL_DAYS, BrokerLoad, Demand, Observation
+from spark_jobs.recommend.weigh.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
 TREND_DAYS = 14
