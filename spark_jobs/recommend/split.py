@@ -27,7 +27,6 @@ from spark_jobs.recommend.read_traffic import (
     parts_of,
     summed,
 )
-from spark_jobs.recommend.rolling_origin import CaseKey
 from spark_jobs.recommend.weigh.backtest import throttle_with
 from spark_jobs.recommend.weigh.cases import with_proposal
 from spark_jobs.recommend.weigh.configured_values import (
@@ -45,6 +44,7 @@ from spark_jobs.recommend.weigh.proposal import (
     PROPOSED,
     RAISE,
     Case,
+    CaseKey,
     Proposal,
     Rules,
     SharedBucket,

@@ -22,14 +22,25 @@ from spark_jobs.recommend.weigh.observation import FREE_RUN, SEVERAL_DAYS, Deman
 from spark_jobs.recommend.weigh.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
+CaseKey = tuple[str, QuotaEntity]
+
+
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
+
+
 WITHHELD = "withheld"
+
+
 RAISE, LOWER = "raise", "lower"
+
+
 MAX_RAISE = "max_raise"
 """What ``clamped_by`` says of a raise that is one step of several."""
 
+
 MANTISSAS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Ten steps a decade; each is at most a third above the one before."""
+
 
 CURVE_POINTS_MAX = 20
 

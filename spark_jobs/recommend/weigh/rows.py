@@ -11,7 +11,6 @@ from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.rolling_origin import CaseKey
 from spark_jobs.recommend.weigh.closed_loop import Replayed, waiting_evidence
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues
 from spark_jobs.recommend.weigh.days import SeenDay
@@ -20,6 +19,7 @@ from spark_jobs.recommend.weigh.proposal import (
     NOT_ENOUGH_DATA,
     PROPOSED,
     Case,
+    CaseKey,
     Rules,
     trade_off_curve,
 )
