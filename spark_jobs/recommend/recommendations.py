@@ -84,7 +84,7 @@ def recommend(
     throttles = {key: throttle_time_of(logged, key) for key in logged}
     replayed = replay_waiting(closed_loop, cases, throttles, days[-1])
     trials = trials_of(
-        [(case.quota_type, case.entity) for case in cases if case.proposal.status == PROPOSED],
+        [case.key for case in cases if case.proposal.status == PROPOSED],
         origins_of([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules),
         rules,
     ) | {split.key: list(split.trials) for split in splits}

@@ -18,13 +18,10 @@ from spark_jobs.recommend.read_traffic import traffic_of
 from spark_jobs.recommend.weigh.backtest import throttle_with
 from spark_jobs.recommend.weigh.cases import cases_of
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoop, replay_waiting
-from spark_jobs.recommend.weigh.configured_values import (
-    ConfiguredValues,
-    end_of_day_ms,
-)
+from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey, end_of_day_ms
 from spark_jobs.recommend.weigh.days import SeenDay, over_days
 from spark_jobs.recommend.weigh.forecast import Trial
-from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, CaseKey, Rules, bounding_cases
+from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.weigh.traffic import SensorKey
 from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.warehouse.days import DAY_MS
@@ -68,22 +65,22 @@ def origins_of(
 
 
 def trials_of(
-    wanted: Iterable[CaseKey],
+    wanted: Iterable[ValueKey],
     origins: Iterable[Origin],
     rules: Rules,
-) -> dict[CaseKey, list[Trial]]:
+) -> dict[ValueKey, list[Trial]]:
     """Return the trials of each wanted entity, a clamped proposal's among them, oldest first."""
-    found: dict[CaseKey, list[Trial]] = {key: [] for key in wanted}
+    found: dict[ValueKey, list[Trial]] = {key: [] for key in wanted}
     for origin in origins if found else ():
         cases = [
             case
             for case in origin.cases
-            if (case.quota_type, case.entity) in found
+            if case.key in found
             and case.proposal.status == PROPOSED
             and case.proposal.proposed is not None
         ]
         for case, trial in _trials(cases, origin, rules):
-            found[case.quota_type, case.entity].append(trial)
+            found[case.key].append(trial)
     return found
 
 

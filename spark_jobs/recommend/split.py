@@ -32,6 +32,7 @@ from spark_jobs.recommend.weigh.cases import with_proposal
 from spark_jobs.recommend.weigh.configured_values import (
     ConfiguredValues,
     QuotaEntity,
+    ValueKey,
     configured_entity,
     end_of_day_ms,
 )
@@ -44,7 +45,6 @@ from spark_jobs.recommend.weigh.proposal import (
     PROPOSED,
     RAISE,
     Case,
-    CaseKey,
     Proposal,
     Rules,
     SharedBucket,
@@ -64,11 +64,11 @@ class Split:
     """A client-id's own case, the bucket it leaves, and how the like did on earlier days."""
 
     case: Case
-    shared: CaseKey
+    shared: ValueKey
     trials: tuple[Trial, ...]
 
     @property
-    def key(self) -> CaseKey:
+    def key(self) -> ValueKey:
         """Return quota type and entity of the value that is proposed."""
         return self.case.quota_type, self.case.entity
 
@@ -102,7 +102,7 @@ def splits_of(
     if not days:
         return []
     values = _at_end_of(changes, days[-1])
-    taken = {(case.quota_type, case.entity) for case in cases} | set(values.explicit())
+    taken = {case.key for case in cases} | set(values.explicit())
     shared = {c.observations[0].sensor.key: c for c in cases if is_shared_raise(c)}
     amounts = [
         amounts_by_client(data, [key for key in shared if key in day.observations])
@@ -316,7 +316,7 @@ def with_splits(
         kept = [_kept(case, of_shared) for case in cases]
         explicit = values.explicit()
         found = within_capacity([*kept, *(s.case for s in fitting)], explicit, settings)
-        refused = {(c.quota_type, c.entity) for c in found if c.proposal.status != PROPOSED}
+        refused = {c.key for c in found if c.proposal.status != PROPOSED}
         still = [split for split in fitting if split.key not in refused]
         if len(still) == len(fitting):
             return sorted(
@@ -325,8 +325,8 @@ def with_splits(
         fitting = still
 
 
-def _kept(case: Case, of_shared: Mapping[CaseKey, Split]) -> Case:
-    split = of_shared.get((case.quota_type, case.entity))
+def _kept(case: Case, of_shared: Mapping[ValueKey, Split]) -> Case:
+    split = of_shared.get(case.key)
     if split is None:
         return case
     bucket = split.case.leaves

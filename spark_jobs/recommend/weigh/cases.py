@@ -9,7 +9,7 @@ from dataclasses import replace
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.recommend.weigh.configured_values import (
     ConfiguredValues,
-    QuotaEntity,
+    ValueKey,
     configured_entity,
     own_entity,
     takes_over,
@@ -44,7 +44,7 @@ def cases_of(
     An entity whose value was removed is left out.
     """
     listed = list(observations)
-    followers: dict[tuple[str, QuotaEntity], list[Observation]] = defaultdict(list)
+    followers: dict[ValueKey, list[Observation]] = defaultdict(list)
     for seen in listed:
         quota_type, user, client_id = seen.sensor.key
         entity = configured_entity(seen.sensor.level, user, client_id)

@@ -10,7 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.recommend.weigh.configured_values import QuotaEntity, configured_entity, own_entity
+from spark_jobs.recommend.weigh.configured_values import (
+    QuotaEntity,
+    ValueKey,
+    configured_entity,
+    own_entity,
+)
 from spark_jobs.settings import RecommendSettings
 
 AS_PREDICTED, NOT_AS_PREDICTED, NO_TRAFFIC = "as_predicted", "not_as_predicted", "no_traffic"
@@ -27,7 +32,7 @@ def change_results(
     ``applied`` are rows of APPLIED_CHANGES of all days, ``demand`` rows of DEMAND of the day, whose
     log begins at ``from_ms``.
     """
-    standing: dict[tuple[str, QuotaEntity], Row] = {}
+    standing: dict[ValueKey, Row] = {}
     for row in sorted(applied, key=lambda r: (r["started_ms"], r["position"])):
         made_ms = row["ended_ms"]
         if row["outcome"] not in _MADE or made_ms is None or made_ms > from_ms:

@@ -37,6 +37,10 @@ class QuotaEntity:
         return DEFAULT in (self.user, self.client_id)
 
 
+ValueKey = tuple[str, QuotaEntity]
+"""Quota type and entity: whose value of what."""
+
+
 def configured_entity(level: str, quota_user: str, quota_client_id: str) -> QuotaEntity:
     """Return the entity whose quota a sensor follows, from the level that matched.
 
@@ -93,8 +97,8 @@ class ConfiguredValues:
 
     def __init__(self, quota_changes: Iterable[Mapping[str, Any]], at_ms: int) -> None:
         """Take the rows of ``quota_changes`` that hold at ``at_ms``; the newest one wins."""
-        self._known: set[tuple[str, QuotaEntity]] = set()
-        self._values: dict[tuple[str, QuotaEntity], ConfiguredValue] = {}
+        self._known: set[ValueKey] = set()
+        self._values: dict[ValueKey, ConfiguredValue] = {}
         rows = sorted(quota_changes, key=lambda r: (r["valid_from_ms"], r["bound"], r["source"]))
         for row in rows:
             key = (row["quota_type"], QuotaEntity(row["quota_user"], row["quota_client_id"]))
@@ -115,7 +119,7 @@ class ConfiguredValues:
             return ConfiguredValue(last_seen_bound, is_dynamic=True)
         return self._values.get(key)
 
-    def explicit(self) -> dict[tuple[str, QuotaEntity], float]:
+    def explicit(self) -> dict[ValueKey, float]:
         """Return the values in force that are set in the cluster, by quota type and entity."""
         return {key: value.bound for key, value in self._values.items() if value.is_dynamic}
 

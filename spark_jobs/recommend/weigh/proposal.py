@@ -17,30 +17,19 @@ from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.backtest import BrokerRule
-from spark_jobs.recommend.weigh.configured_values import UNLIMITED, QuotaEntity
+from spark_jobs.recommend.weigh.configured_values import UNLIMITED, QuotaEntity, ValueKey
 from spark_jobs.recommend.weigh.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation
 from spark_jobs.recommend.weigh.traffic import SensorKey
 from spark_jobs.settings import RecommendSettings
 
-CaseKey = tuple[str, QuotaEntity]
-
-
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
-
-
 WITHHELD = "withheld"
-
-
 RAISE, LOWER = "raise", "lower"
-
-
 MAX_RAISE = "max_raise"
 """What ``clamped_by`` says of a raise that is one step of several."""
 
-
 MANTISSAS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 """Ten steps a decade; each is at most a third above the one before."""
-
 
 CURVE_POINTS_MAX = 20
 
@@ -100,6 +89,11 @@ class Case:
     proposal: Proposal
     # Where its value would take a client-id out of a bucket.
     leaves: SharedBucket | None = None
+
+    @property
+    def key(self) -> ValueKey:
+        """Return the quota type and entity whose value it is about."""
+        return self.quota_type, self.entity
 
     @property
     def quota(self) -> QuotaKey:

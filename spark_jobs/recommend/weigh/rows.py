@@ -12,14 +12,13 @@ from typing import Any
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.closed_loop import Replayed, waiting_evidence
-from spark_jobs.recommend.weigh.configured_values import ConfiguredValues
+from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey
 from spark_jobs.recommend.weigh.days import SeenDay
 from spark_jobs.recommend.weigh.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of
 from spark_jobs.recommend.weigh.proposal import (
     NOT_ENOUGH_DATA,
     PROPOSED,
     Case,
-    CaseKey,
     Rules,
     trade_off_curve,
 )
@@ -46,7 +45,7 @@ class Basis:
 
     forecasts: Forecasts
     replayed: Replayed | None
-    trials: Mapping[CaseKey, Sequence[Trial]]
+    trials: Mapping[ValueKey, Sequence[Trial]]
     today: SeenDay
     rules: Rules
 
@@ -227,7 +226,7 @@ def unused_rows(
     It is proposed to be removed once ``reclaim_min_days`` days have shown no traffic; a default is
     never: it is there for who comes.
     """
-    used = {(case.quota_type, case.entity) for case in cases}
+    used = {case.key for case in cases}
     rows = []
     for (quota_type, entity), bound in values.explicit().items():
         if (quota_type, entity) in used or entity.is_default or settings.raise_only:

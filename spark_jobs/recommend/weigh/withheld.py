@@ -19,7 +19,7 @@ from dataclasses import replace
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.closed_loop import Waiting, harm_text
-from spark_jobs.recommend.weigh.configured_values import UNLIMITED, QuotaEntity
+from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ValueKey
 from spark_jobs.recommend.weigh.forecast import Kept
 from spark_jobs.recommend.weigh.observation import Observation
 from spark_jobs.recommend.weigh.proposal import (
@@ -123,7 +123,7 @@ def _skew(
 
 def within_capacity(
     cases: Sequence[Case],
-    explicit: Mapping[tuple[str, QuotaEntity], float],
+    explicit: Mapping[ValueKey, float],
     settings: RecommendSettings,
 ) -> list[Case]:
     """Return the cases with raises cut to what the capacity leaves, the smallest raise first.
@@ -132,21 +132,19 @@ def within_capacity(
     ``broker_capacity``, as the thresholds of topics may not in "Broker side quota (V1)"; lowered
     ones make room.
     """
-    found = {(case.quota_type, case.entity): case for case in cases}
+    found = {case.key: case for case in cases}
     for quota_type, capacity in settings.broker_capacity.items():
         own = [c for c in cases if c.quota_type == quota_type and c.proposal.status == PROPOSED]
         left = capacity - _sum(quota_type, explicit, own)
         raised = [case for case in own if _more(case, explicit) > 0 and not case.entity.is_default]
         for case in sorted(raised, key=lambda c: _more(c, explicit)):
             cut = _cut(case, explicit, max(left, 0.0), capacity, settings)
-            found[case.quota_type, case.entity] = cut
+            found[case.key] = cut
             left -= _more(cut, explicit)
     return list(found.values())
 
 
-def _sum(
-    quota_type: str, explicit: Mapping[tuple[str, QuotaEntity], float], cases: Iterable[Case]
-) -> float:
+def _sum(quota_type: str, explicit: Mapping[ValueKey, float], cases: Iterable[Case]) -> float:
     values = {e: v for (t, e), v in explicit.items() if t == quota_type and v < UNLIMITED}
     for case in cases:
         proposed = case.proposal.proposed
@@ -155,23 +153,23 @@ def _sum(
     return sum(value for entity, value in values.items() if not entity.is_default)
 
 
-def _more(case: Case, explicit: Mapping[tuple[str, QuotaEntity], float]) -> float:
+def _more(case: Case, explicit: Mapping[ValueKey, float]) -> float:
     """Return by how much a proposal adds to the explicit values; a new override adds all of it."""
     if case.proposal.proposed is None:
         return 0.0
-    return case.proposal.proposed - explicit.get((case.quota_type, case.entity), 0.0)
+    return case.proposal.proposed - explicit.get(case.key, 0.0)
 
 
 def _cut(
     case: Case,
-    explicit: Mapping[tuple[str, QuotaEntity], float],
+    explicit: Mapping[ValueKey, float],
     left: float,
     capacity: float,
     settings: RecommendSettings,
 ) -> Case:
     if _more(case, explicit) <= left:
         return case
-    room = explicit.get((case.quota_type, case.entity), 0.0) + left
+    room = explicit.get(case.key, 0.0) + left
     value = step_down(room, case.quota_type) if room > 0 else 0.0
     proposal = case.proposal
     if value - case.current <= settings.min_change * case.current:
