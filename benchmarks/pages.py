@@ -26,7 +26,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from quota_pages.addresses import Addresses
-from quota_pages.explain_answer import answer
+from quota_pages.explain_page import answer
 from quota_pages.router import page_router
 from spark_jobs.judge.roll_up_rates import write_rollups
 from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text

@@ -41,7 +41,7 @@ def refuse_cross_site(request: Request) -> None:
 def explained(warehouse: Path, form: Mapping[str, str], to: Addresses) -> tuple[str, int]:
     """Return the page that explains a request, and its status."""
     # Imported here: what it imports takes seconds, and most processes never need it.
-    from quota_pages.explain_answer import answer
+    from quota_pages.explain_page import answer
 
     return answer(warehouse, form, to)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from quota_pages.audits import PublishedAudit
-from quota_pages.entities import entities_of
+from quota_pages.entities_page import entities_of, team_of
 from quota_pages.page import Place, render
-from quota_pages.whose import team_of
-from spark_jobs.publish.facts.change_words import changes_in_words, gone_in_words
 from spark_jobs.publish.facts.findings import findings_of
 from spark_jobs.publish.facts.news import news_of
-from spark_jobs.publish.facts.news_text import news_in_a_line, problem_name
+from spark_jobs.publish.facts.news_words import (
+    changes_in_words,
+    gone_in_words,
+    news_in_a_line,
+    problem_name,
+)
 from spark_jobs.publish.follow.changes import Status
-from spark_jobs.publish.page.owner_pages import is_owner_page
+from spark_jobs.publish.page.report_page import is_owner_page
 
 FINDINGS_MAX = 200
 CLIENTS_MAX = 10

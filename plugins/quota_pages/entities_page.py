@@ -1,16 +1,31 @@
-"""The clients of a day as a list that can be searched."""
+"""The clients of a day, and the page that lists them: by which quota, how much throttled, whose."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
-from quota_pages.entities import EntityUse, entities_of
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from quota_pages.addresses import entity_id
+from quota_pages.kept_tables import stamp_of
 from quota_pages.page import Place, render
-from quota_pages.whose import team_of
-from spark_jobs.publish.facts.owner_facts import TeamOf
+from spark_jobs.errors import BadInputError
+from spark_jobs.publish.facts.followed import owners_of
+from spark_jobs.publish.facts.owner_facts import TeamOf, teams_on
+from spark_jobs.warehouse.read import read_rows
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import QUOTA_TYPES
+from spark_jobs.warehouse.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
+from spark_jobs.wording.names import entity_name
 
+DAYS_KEPT_MAX = 40
+"""A list has a row per client and quota type, not per broker: a thousand clients are 1 MB."""
+_DAY_MS = ROLLUP_SPANS_MS[-1]
+_KEYS = ("quota_type", "quota_user", "quota_client_id")
+_USE = "use"
 ROWS_MAX = 100
 
 
@@ -21,6 +36,80 @@ class EntitiesQuery:
     text: str = ""
     quota_type: str = ""
     page: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EntityUse:
+    """One client's day under one quota type, over all brokers."""
+
+    entity_id: str
+    quota_type: str
+    quota_user: str
+    quota_client_id: str
+    brokers: int
+    bound_min: float | None
+    bound_max: float | None
+    use: float | None  # the highest rate, as a share of its broker's bound
+    throttled_requests: int
+    throttle_time_ms: int
+
+    @property
+    def entity(self) -> str:
+        """Return whose use it is, as people say it."""
+        return entity_name(self.quota_user, self.quota_client_id)
+
+
+def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:
+    """Return the clients of a day, the longest throttled first, then the closest to their bound.
+
+    Kept for DAYS_KEPT_MAX days, until the day is audited again.
+    """
+    stamp = stamp_of(scope.partition_dir("rate_rollups"))
+    return () if stamp is None else _entities(scope, stamp)
+
+
+@lru_cache(maxsize=DAYS_KEPT_MAX)
+def _entities(scope: RunScope, _stamp: tuple[int, int]) -> tuple[EntityUse, ...]:
+    columns = [*_KEYS, "rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]
+    rows = read_rows(scope, "rate_rollups", columns, ds.field("span_ms") == _DAY_MS)
+    rows = rows.append_column(_USE, pc.divide(rows["rate"], rows["bound_max"]))
+    summed = rows.group_by(list(_KEYS)).aggregate(
+        [
+            ([], "count_all"),
+            ("bound_min", "min"),
+            ("bound_max", "max"),
+            (_USE, "max"),
+            ("throttled_requests", "sum"),
+            ("throttle_time_ms", "sum"),
+        ]
+    )
+    found = [_entity(row) for row in summed.to_pylist()]
+    found.sort(key=_rank)
+    return tuple(found)
+
+
+def _entity(row: Mapping[str, Any]) -> EntityUse:
+    is_rate = row["quota_type"] != "controller_mutation_rate"
+    return EntityUse(
+        entity_id=entity_id(row["quota_user"], row["quota_client_id"]),
+        quota_type=row["quota_type"],
+        quota_user=row["quota_user"],
+        quota_client_id=row["quota_client_id"],
+        brokers=row["count_all"],
+        bound_min=row["bound_min_min"],
+        bound_max=row["bound_max_max"],
+        use=row["use_max"] if is_rate else None,
+        throttled_requests=row["throttled_requests_sum"],
+        throttle_time_ms=row["throttle_time_ms_sum"],
+    )
+
+
+def _rank(one: EntityUse) -> tuple[Any, ...]:
+    kind = QUOTA_TYPES.index(one.quota_type) if one.quota_type in QUOTA_TYPES else len(QUOTA_TYPES)
+    return (
+        -one.throttle_time_ms, one.bound_max is None, -(one.use or 0.0), one.quota_user,
+        one.quota_client_id, kind,
+    )  # fmt: skip
 
 
 def entities_page(place: Place, scope: RunScope, query: EntitiesQuery) -> str:
@@ -48,3 +137,14 @@ def _is_asked_for(one: EntityUse, query: EntitiesQuery, teams: TeamOf) -> bool:
     text = query.text.casefold()
     team = teams(one.quota_user, one.quota_client_id) or ""
     return any(text in name.casefold() for name in (one.quota_user, one.quota_client_id, team))
+
+
+def team_of(scope: RunScope) -> TeamOf:
+    """Return who owns clients on a day.
+
+    Nobody where the owners' file cannot be read: the day's own page says why.
+    """
+    try:
+        return teams_on(owners_of(scope.warehouse), scope.day)
+    except BadInputError:
+        return teams_on(None, scope.day)

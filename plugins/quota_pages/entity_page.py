@@ -8,35 +8,42 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow.dataset as ds
 
-from quota_pages.entities import EntityUse, entities_of
+from quota_pages.entities_page import EntityUse, entities_of, team_of
 from quota_pages.history import (
     DAY_MS,
+    SAMPLES_RANGE_MAX_MS,
     Floats,
     History,
+    QuotaMark,
     Series,
     Wanted,
     day_begin_ms,
+    quota_marks,
     read_history,
+    sample_starts_of,
 )
-from quota_pages.kept_tables import read_kept
+from quota_pages.kept_tables import kept_table, read_kept
 from quota_pages.page import Place, render
-from quota_pages.quota_marks import QuotaMark, quota_marks
-from quota_pages.sample_windows import RANGE_MAX_MS, sample_starts_of
-from quota_pages.throttled_requests import throttled_requests
-from quota_pages.whose import team_of
 from spark_jobs.publish.facts.findings import Finding, findings_of
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEMAND
 from spark_jobs.wording.names import VERDICTS
 from spark_jobs.wording.numbers import unit_of
-from spark_jobs.wording.visible_text import shortened
+from spark_jobs.wording.visible_text import shortened, visible
 
 PANELS_MAX = 6
 TABLE_ROWS_MAX = 200
 DAYS_MAX = 31
 RANGE_MIN_MS = 1000
+REQUESTS_MAX = 20
+_BATCH_ROWS = 8192  # few are wanted: reading stops early
+_REQUEST_COLUMNS = [
+    "recorded_at_ms", "broker_id", "api_name", "user", "client_id", "logged_throttle_time_ms",
+    "replayed_throttle_time_ms", "logged_admitted", "verdict", "source_file", "source_line",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +226,7 @@ def _stretches(series: Series, step_ms: int) -> list[list[int]]:
 
 def _sample_starts(scope: RunScope, view: EntityView) -> dict[int, list[int]]:
     wanted = view.wanted
-    if wanted.is_tokens or wanted.until_ms - wanted.from_ms > RANGE_MAX_MS:
+    if wanted.is_tokens or wanted.until_ms - wanted.from_ms > SAMPLES_RANGE_MAX_MS:
         return {}
     rows = read_table(scope, "brokers", ["broker_id", "window_ms"]).to_pylist()
     shown = {series.broker_id for series in view.shown}
@@ -247,3 +254,41 @@ def _numbers(values: Floats) -> list[float | None]:
 
 def _number(value: float) -> float | None:
     return float(f"{value:.6g}") if np.isfinite(value) else None
+
+
+def throttled_requests(
+    scope: RunScope, wanted: Wanted, broker_ids: tuple[int, ...]
+) -> list[dict[str, Any]]:
+    """Return up to REQUESTS_MAX requests of the day in the range; reading stops with the last.
+
+    Rows of ``decisions``, in order of time, the topics of a mutation as one; ``line`` names the
+    line of the log as ``explain`` takes it.
+    """
+    held_back = (ds.field("logged_throttle_time_ms") > 0) | ~ds.field("logged_admitted")
+    where = replace(wanted, broker_ids=broker_ids).is_row("recorded_at_ms") & held_back
+    found = kept_table(scope, "decisions").scanner(
+        columns=_REQUEST_COLUMNS,
+        filter=where,
+        batch_size=_BATCH_ROWS,
+        batch_readahead=1,
+        fragment_readahead=1,
+    )
+    requests: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in found.head(REQUESTS_MAX).to_pylist():
+        line = (row["source_file"], row["source_line"])
+        requests[line] = _together(requests[line], row) if line in requests else row
+    for (file, number), row in requests.items():
+        row["line"] = f"{file}:{number}"
+        row["client"] = shortened(visible(row["client_id"] or ""))
+    return sorted(requests.values(), key=lambda row: (row["recorded_at_ms"], row["source_line"]))
+
+
+def _together(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return two topics of a mutation as the request that they came in."""
+    replayed = [r["replayed_throttle_time_ms"] for r in (one, other)]
+    worse = other if one["verdict"] == "agree" else one
+    return one | {
+        "logged_admitted": one["logged_admitted"] and other["logged_admitted"],
+        "replayed_throttle_time_ms": max((ms for ms in replayed if ms is not None), default=None),
+        "verdict": worse["verdict"],
+    }

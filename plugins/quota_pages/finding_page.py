@@ -7,20 +7,22 @@ import datetime as dt
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow.dataset as ds
 
 from quota_pages import finding_words as words
+from quota_pages.history import Wanted
 from quota_pages.page import Place, render
-from quota_pages.wrong_decisions import wrong_decisions
-from spark_jobs.publish.facts.change_words import changes_in_words
 from spark_jobs.publish.facts.findings import Finding, finding_of
 from spark_jobs.publish.facts.news import news_of
-from spark_jobs.warehouse.read import read_rows
+from spark_jobs.publish.facts.news_words import changes_in_words
+from spark_jobs.warehouse.read import open_table, read_rows
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import FINDINGS
-from spark_jobs.wording.names import VERDICTS
-from spark_jobs.wording.visible_text import shortened
+from spark_jobs.warehouse.tables import FINDINGS, WRONG_VERDICTS
+from spark_jobs.wording.names import VERDICTS, plural
+from spark_jobs.wording.numbers import NONE, count, duration, moment, significant, size
+from spark_jobs.wording.visible_text import shortened, visible
 
 _CONFIGURED = "configured_quota"
 # What happened just before and after an interval is a part of its picture.
@@ -28,6 +30,29 @@ _MARGIN_MIN_MS = 60_000
 _MARGIN_SHARE = 0.1
 KNOWN_DAYS = 14
 """For so long a finding is acknowledged where a person does not choose another day."""
+SHOWN_MAX = 50
+EXPLAINED_WITHIN_MS = 2
+"""What docs/tables.md calls explained: rounding, and an event on a sample's very edge."""
+_BYTES = ("producer_byte_rate", "consumer_byte_rate")
+_MUTATION = "controller_mutation_rate"
+_DECISION_COLUMNS = [
+    "recorded_at_ms",
+    "api_name",
+    "client_id",
+    "resource",
+    "amount",
+    "bound",
+    "rate",
+    "tokens",
+    "logged_throttle_time_ms",
+    "replayed_throttle_time_ms",
+    "logged_admitted",
+    "replayed_admitted",
+    "verdict",
+    "reason",
+    "source_file",
+    "source_line",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +64,27 @@ class Candidate:
     meaning: str
     share: float
     rank: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One decision in words; ``line`` is its line as the page of an explanation takes it."""
+
+    at_ms: int
+    clock: str
+    api_name: str
+    client: str
+    resource: str
+    amount: str
+    amount_exact: str
+    bound: float | None
+    rate: float | None
+    tokens: float | None
+    logged: str
+    replayed: str
+    verdict: str
+    reason: str
+    line: str
 
 
 def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
@@ -90,3 +136,91 @@ def _configured_share(evidence: str) -> float | None:
         return None
     share = document.get("configured_share") if isinstance(document, dict) else None
     return float(share) if isinstance(share, (int, float)) else None
+
+
+def wrong_decisions(scope: RunScope, finding: Finding) -> tuple[tuple[Decision, ...], int]:
+    """Return the first decisions that ``finding`` is about, in order of time, and their number.
+
+    Decisions of a sensor are stored in their order: reading stops after the first ones.
+    """
+    where = _where(finding)
+    table = open_table(scope, "decisions")
+    rows = table.head(SHOWN_MAX, columns=_DECISION_COLUMNS, filter=where).to_pylist()
+    rows.sort(key=lambda row: (row["recorded_at_ms"], row["source_file"], row["source_line"]))
+    # Another look at the files tells how many there are, and only where there can be more.
+    total = table.count_rows(filter=where) if len(rows) == SHOWN_MAX else len(rows)
+    return tuple(_decision(row, finding.quota_type) for row in rows), total
+
+
+def _where(finding: Finding) -> ds.Expression:
+    wanted = Wanted(
+        finding.quota_type,
+        finding.quota_user,
+        finding.quota_client_id,
+        finding.from_ms,
+        finding.until_ms,
+        None if finding.broker_id is None else (finding.broker_id,),
+    )
+    where = wanted.is_row("recorded_at_ms")
+    is_wrong = _is_wrong(finding.kind)
+    # One cause for all of them: also those that differ by what timing could explain one by one.
+    return where & (is_wrong if finding.hypothesis is None else is_wrong | _differs())
+
+
+def _differs() -> ds.Expression:
+    logged, replayed = ds.field("logged_throttle_time_ms"), ds.field("replayed_throttle_time_ms")
+    return (logged > replayed + EXPLAINED_WITHIN_MS) | (logged < replayed - EXPLAINED_WITHIN_MS)
+
+
+def _is_wrong(kind: str) -> ds.Expression:
+    """Return which verdicts a finding of ``kind`` counts, as the judge does."""
+    verdict, reason = ds.field("verdict"), ds.field("reason")
+    unbound = (verdict == "no_quota") & (reason == "throttled_without_quota")
+    if kind == "over_throttled":
+        return (verdict == kind) | unbound
+    if kind in WRONG_VERDICTS:
+        return verdict == kind
+    wrong = verdict.isin(WRONG_VERDICTS) | unbound
+    if kind == "lines_missing":
+        return wrong | ((verdict == "indeterminate") & (reason == kind))
+    return wrong
+
+
+def _decision(row: dict[str, Any], quota_type: str) -> Decision:
+    return Decision(
+        at_ms=row["recorded_at_ms"],
+        clock=moment(row["recorded_at_ms"])[11:23],
+        api_name=visible(row["api_name"]),
+        client=_name(row["client_id"]),
+        resource=_name(row["resource"]),
+        amount=_amount(row["amount"], quota_type),
+        amount_exact=NONE if row["amount"] is None else f"{row['amount']:,}",
+        bound=row["bound"],
+        rate=row["rate"],
+        tokens=row["tokens"],
+        logged=_answer(row["logged_throttle_time_ms"], row["logged_admitted"]),
+        replayed=_answer(row["replayed_throttle_time_ms"], row["replayed_admitted"]),
+        verdict=row["verdict"],
+        reason=visible(row["reason"] or "").replace("_", " "),
+        line=f"{row['source_file']}:{row['source_line']}",
+    )
+
+
+def _name(text: str | None) -> str:
+    return shortened(visible(text)) if text else ""
+
+
+def _amount(amount: float | None, quota_type: str) -> str:
+    if amount is None:
+        return NONE
+    if quota_type in _BYTES:
+        return size(amount)
+    if quota_type == _MUTATION:
+        return f"{count(amount)} {plural(round(amount), 'partition')}"
+    return f"{significant(amount)} % of a second"
+
+
+def _answer(throttle_time_ms: int | None, is_admitted: bool | None) -> str:
+    """Return what was answered: a refused mutation is told its throttle too."""
+    waits = duration(throttle_time_ms)
+    return f"refused, {waits}" if is_admitted is False else waits

@@ -1,19 +1,25 @@
-"""What one client did with one quota: its rate or tokens, by broker, for a chart of any length."""
+"""What one client did with one quota, for a chart of any length.
+
+Its rate or tokens by broker, when the samples of a rate began, and when its quota changed.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from quota_pages.kept_tables import read_kept_days
+from quota_pages.kept_tables import read_kept, read_kept_days
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
+from spark_jobs.warehouse.tables import DEFAULT, ROLLUP_SPANS_MS
+from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.numbers import rate
 
 POINTS_MAX = 1500
 """Of one broker: more than a screen has pixels for helps nobody."""
@@ -23,6 +29,13 @@ _MINUTE_MS, _HOUR_MS, DAY_MS = ROLLUP_SPANS_MS
 _STEPS_MS = tuple(
     1000 * s for s in (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 )
+SAMPLES_RANGE_MAX_MS = 120_000
+"""A longer stretch has more samples than can be told apart."""
+_LOOK_BACK_MS = 600_000
+_SAMPLE_ROWS_MAX = 200_000
+MARKS_MAX = 200
+_CHANGE_COLUMNS = ["quota_user", "quota_client_id", "bound", "broker_id", "valid_from_ms",
+                   "valid_until_ms"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -183,3 +196,92 @@ def _ints(rows: pa.Table, name: str) -> Int64s:
 
 def _floats(rows: pa.Table, name: str) -> Floats:
     return np.asarray(rows[name].to_numpy(), dtype=np.float64)
+
+
+def sample_starts_of(
+    scope: RunScope, wanted: Wanted, window_ms: Mapping[int, int]
+) -> dict[int, list[int]]:
+    """Return, by broker, the sample begins in the range of ``wanted``; none where not known.
+
+    ``window_ms`` has the length of a sample of each broker that is asked about.
+    """
+    earlier = replace(wanted, from_ms=wanted.from_ms - _LOOK_BACK_MS, broker_ids=tuple(window_ms))
+    columns = ["broker_id", "sensor_epoch", "sensor_seq", "recorded_at_ms"]
+    rows = read_kept(scope, "decisions", columns, earlier.is_row("recorded_at_ms"))
+    if rows.num_rows > _SAMPLE_ROWS_MAX:
+        return {}
+    rows = rows.sort_by([(name, "ascending") for name in columns[:3]])
+    broker_ids, epochs, seqs, times = (rows[name].to_numpy() for name in columns)
+    found: dict[int, list[int]] = {broker_id: [] for broker_id in window_ms}
+    for broker_id, epoch in sorted(set(zip(broker_ids.tolist(), epochs.tolist(), strict=True))):
+        own = np.flatnonzero((broker_ids == broker_id) & (epochs == epoch))
+        is_begin = bool(seqs[own[0]] == 0)
+        starts = sample_starts(times[own], window_ms[broker_id], is_begin)
+        known = [] if starts is None else starts[starts >= wanted.from_ms].tolist()
+        found[broker_id] += known
+    return found
+
+
+def sample_starts(recorded_at_ms: Int64s, window_ms: int, is_epoch_begin: bool) -> Int64s | None:
+    """Return when samples began, epoch ms in order; None where that cannot be known.
+
+    The first amount that is recorded a window's length or more after a sample began begins the
+    next one (Kafka: ``SampledStat.record``, ``Sample.isComplete``), so what began depends on what
+    began before it. It is known from the sensor's first record on (``is_epoch_begin``), or from
+    after a pause as long as a window: whatever came before, a sample began then.
+    """
+    if not len(recorded_at_ms):
+        return None
+    first = 0
+    if not is_epoch_begin:
+        pauses = np.flatnonzero(np.diff(recorded_at_ms) >= window_ms)
+        if not len(pauses):
+            return None
+        first = int(pauses[0]) + 1
+    starts = []
+    while first < len(recorded_at_ms):
+        starts.append(int(recorded_at_ms[first]))
+        first = int(np.searchsorted(recorded_at_ms, starts[-1] + window_ms, side="left"))
+    return np.array(starts, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaMark:
+    """One moment at which a value was set or removed; ``broker_id`` None: on every broker."""
+
+    at_ms: int
+    broker_id: int | None
+    text: str
+
+
+def quota_marks(scope: RunScope, wanted: Wanted) -> list[QuotaMark]:
+    """Return the changes in the range, in order, of every entity that may limit the sensor.
+
+    Those are the client's own and the defaults at its levels (Kafka:
+    ``ClientQuotaManager.quotaEntity``).
+    """
+    where = (
+        (ds.field("quota_type") == wanted.quota_type)
+        & _is_own_or_default("quota_user", wanted.quota_user)
+        & _is_own_or_default("quota_client_id", wanted.quota_client_id)
+    )
+    rows = read_kept(scope, "quota_changes", _CHANGE_COLUMNS, where).to_pylist()
+    key = itemgetter("quota_user", "quota_client_id", "broker_id")
+    begun = {(key(row), row["valid_from_ms"]) for row in rows}
+    marks = []
+    for row in rows:
+        user, client_id, broker_id = key(row)
+        name, until_ms = entity_name(user, client_id), row["valid_until_ms"]
+        value = rate(row["bound"], wanted.quota_type)
+        marks.append(QuotaMark(row["valid_from_ms"], broker_id, f"{name}: {value}"))
+        if until_ms is not None and (key(row), until_ms) not in begun:
+            marks.append(QuotaMark(until_ms, broker_id, f"{name}: removed"))
+    inside = [mark for mark in marks if wanted.from_ms <= mark.at_ms < wanted.until_ms]
+    return sorted(inside, key=lambda mark: (mark.at_ms, mark.text))[:MARKS_MAX]
+
+
+def _is_own_or_default(column: str, name: str) -> ds.Expression:
+    field = ds.field(column)
+    if not name:
+        return field.is_null()
+    return field.isin([name, DEFAULT])

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from quota_pages.addresses import Addresses
+from quota_pages.entities_page import team_of
 from quota_pages.page import Place, render
-from quota_pages.whose import team_of
-from spark_jobs.publish.facts.change_results import change_results_of
-from spark_jobs.publish.facts.proposals import Proposal, proposals_of, written_files
+from spark_jobs.publish.facts.proposals import (
+    Proposal,
+    change_results_of,
+    proposals_of,
+    written_files,
+)
 from spark_jobs.warehouse.read import read_rows
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEFAULT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.news import News, news_of
-from spark_jobs.publish.facts.news_text import LISTED_MAX, news_text, owner_text
+from spark_jobs.publish.facts.news_words import LISTED_MAX, news_text, owner_text
 from spark_jobs.publish.follow.owners import Owner
 from spark_jobs.publish.news_record import news_json
 from spark_jobs.warehouse.scope import RunScope, days_of

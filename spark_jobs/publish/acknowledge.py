@@ -13,7 +13,7 @@ from spark_jobs.publish.facts.followed import (
     changes_on,
     followed_days,
 )
-from spark_jobs.publish.facts.news_text import problem_name
+from spark_jobs.publish.facts.news_words import problem_name
 from spark_jobs.publish.follow.acknowledgements import Acknowledgement, with_acknowledgement
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.settings import FollowSettings

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from spark_jobs.publish.diff import ChangedDecision, Diff, Side
-from spark_jobs.publish.facts.change_words import decisions_in_words
-from spark_jobs.publish.facts.news_text import problem_name
+from spark_jobs.publish.facts.news_words import decisions_in_words, problem_name
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.wording.names import VERDICTS, entity_name, in_words

@@ -10,7 +10,7 @@ import msgspec
 
 from spark_jobs.publish.alert_message import NewsRecord, ProblemRecord, SeverityName
 from spark_jobs.publish.facts.news import News
-from spark_jobs.publish.facts.news_text import LISTED_MAX, news_subject, news_text
+from spark_jobs.publish.facts.news_words import LISTED_MAX, news_subject, news_text
 from spark_jobs.publish.follow.changes import Change, Status
 
 

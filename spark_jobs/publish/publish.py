@@ -9,8 +9,7 @@ from spark_jobs.publish.audit_outcome import outcome_of, outcome_path, outcome_t
 from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.finding_records import FINDINGS_NAME, finding_lines
 from spark_jobs.publish.metrics import METRICS_NAME, metrics_text
-from spark_jobs.publish.page.owner_pages import owner_pages, stale_pages
-from spark_jobs.publish.page.page import render
+from spark_jobs.publish.page.report_page import owner_pages, render, stale_pages
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole

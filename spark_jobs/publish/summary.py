@@ -9,7 +9,7 @@ from pathlib import Path
 from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts, gather
 from spark_jobs.publish.facts.headline import headline
-from spark_jobs.publish.facts.news_text import news_in_a_line
+from spark_jobs.publish.facts.news_words import news_in_a_line
 from spark_jobs.publish.facts.proposals import proposal_in_words
 from spark_jobs.publish.publish import report_path
 from spark_jobs.warehouse.scope import RunScope

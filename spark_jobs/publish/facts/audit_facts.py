@@ -1,7 +1,8 @@
-"""What one run found, read from its published tables: what the page and the terminal both say."""
+"""What one run found, read from its published tables: what page and terminal both say."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,14 +17,67 @@ from spark_jobs.judge.decision_counts import (
 )
 from spark_jobs.judge.log_span import Broker, brokers_of, span_of
 from spark_jobs.judge.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
-from spark_jobs.publish.facts.change_results import ChangeResult, change_results_of
 from spark_jobs.publish.facts.findings import Finding, findings_of
 from spark_jobs.publish.facts.news import News, news_of
-from spark_jobs.publish.facts.proposals import Proposal, proposals_of
+from spark_jobs.publish.facts.proposals import (
+    ChangeResult,
+    Proposal,
+    change_results_of,
+    proposals_of,
+)
 from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
-from spark_jobs.publish.facts.sensor_agreement import Agreement, agreement_of
+from spark_jobs.warehouse.read import read_rows
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
+
+_COLUMNS = [
+    "decisions", "same_decision", "throttles", "within_1ms", "residual_max_ms", "proven",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SensorAgreement:
+    """One sensor's row of ``tables.AGREEMENT``; counts of decisions."""
+
+    sensor: Sensor
+    decisions: int
+    same_decision: int
+    throttles: int
+    within_1ms: int
+    residual_max_ms: int
+    proven: int
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The sensors that throttled or should have, the least explained first."""
+
+    sensors: tuple[SensorAgreement, ...]
+
+    @property
+    def throttles(self) -> int:
+        """Return how many throttles were compared."""
+        return sum(each.throttles for each in self.sensors)
+
+    @property
+    def within_1ms(self) -> int:
+        """Return how many of them the replay gives to the millisecond."""
+        return sum(each.within_1ms for each in self.sensors)
+
+
+def agreement_of(scope: RunScope) -> Agreement:
+    """Return how the replay of a day agrees, by sensor."""
+    rows = read_rows(scope, "agreement", [*SENSOR_COLUMNS, *_COLUMNS]).to_pylist()
+    found = (
+        SensorAgreement(Sensor.of(row), **{name: row[name] for name in _COLUMNS})
+        for row in rows
+        if row["throttles"]
+    )
+    return Agreement(_worst_first(list(found)))
+
+
+def _worst_first(sensors: Sequence[SensorAgreement]) -> tuple[SensorAgreement, ...]:
+    return tuple(sorted(sensors, key=lambda s: (s.within_1ms - s.throttles, s.sensor)))
 
 
 @dataclass(frozen=True, slots=True)

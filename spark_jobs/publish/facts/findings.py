@@ -1,19 +1,81 @@
-"""Findings in the order in which a person should read them."""
+"""Findings in the order in which a person should read them, their evidence as names and values."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.publish.facts.evidence import Evidence, evidence_items
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.wording.names import entity_name
-from spark_jobs.wording.visible_text import visible
+from spark_jobs.wording.numbers import NONE, duration, significant
+from spark_jobs.wording.visible_text import shortened, visible
+
+_LENGTH_MAX = 400
+_LIST_MAX = 10
+
+Evidence = tuple[tuple[str, str], ...]
+
+
+def evidence_items(text: str) -> Evidence:
+    """Return names and values in words, in the order of the JSON object ``text``.
+
+    Text that is no JSON object is shown as it is: a person can still read it.
+
+    >>> evidence_items('{"wrong_decisions": 1200, "difference_max_ms": 8122, "known_fault": null}')
+    (('wrong decisions', '1,200'), ('difference max', '8.1 s'), ('known fault', '–'))
+    """
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        return _as_it_is(text) if text else ()
+    if not isinstance(document, dict):
+        return _as_it_is(text)
+    return tuple(item for name, value in document.items() for item in _items(name, value))
+
+
+def _items(name: str, value: Any) -> Evidence:
+    if not value or not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
+        return (_item(name, value),)
+    # One object of a list a line: a broker, a client.
+    lines = [", ".join(" ".join(_item(*pair)) for pair in v.items()) for v in value[:_LIST_MAX]]
+    more = len(value) - len(lines)
+    shown = tuple((f"{_name(name)} {n}", text) for n, text in enumerate(lines, start=1))
+    return (*shown, (_name(name), f"and {more:,} more")) if more else shown
+
+
+def _as_it_is(text: str) -> Evidence:
+    return (("evidence", shortened(visible(text), _LENGTH_MAX)),)
+
+
+def _item(name: str, value: Any) -> tuple[str, str]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # A moment is in ms too, but no length of time in a log is three years.
+    if "_ms" in name and (value is None or (is_number and abs(value) < 1e11)):
+        return _name(name.replace("_ms", "", 1)), duration(value)
+    return _name(name), _value(value)
+
+
+def _name(name: str) -> str:
+    return shortened(visible(name.replace("_", " ")))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else significant(value, 6)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return shortened(visible(text), _LENGTH_MAX)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from spark_jobs.judge.decision_counts import verdict_counts
-from spark_jobs.publish.facts.audit_facts import AuditFacts
-from spark_jobs.publish.facts.sensor_agreement import Agreement
+from spark_jobs.publish.facts.audit_facts import Agreement, AuditFacts
 from spark_jobs.publish.follow.owners import Owners
 from spark_jobs.warehouse.tables import DEFAULT
 

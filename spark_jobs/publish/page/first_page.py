@@ -14,7 +14,7 @@ from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import Finding, by_severity
 from spark_jobs.publish.facts.proposals import Proposal, proposal_in_words
 from spark_jobs.publish.facts.quality import total_lines
-from spark_jobs.publish.page.page_pictures import bound_in_words
+from spark_jobs.publish.page.pictures import bound_in_words
 from spark_jobs.wording.names import FINDING_KINDS, REASONS, entity_name, in_words, plural
 from spark_jobs.wording.numbers import count, duration, rate, share
 from spark_jobs.wording.visible_text import shortened

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
-from quota_pages.entities import entities_of
-from quota_pages.explain_answer import answer
+from quota_pages.entities_page import entities_of
+from quota_pages.explain_page import answer
 from quota_pages.router import page_router
 from spark_jobs.publish.facts.findings import findings_of
 from spark_jobs.warehouse.scope import RunScope

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quota_pages import explain_answer as explain_page
+from quota_pages import explain_page
 from quota_pages.addresses import Addresses
 from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.spark_jobs.recommend.day import produces, steady

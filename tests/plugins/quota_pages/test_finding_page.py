@@ -8,9 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from quota_pages.addresses import entity_id
-from quota_pages.finding_page import finding_page
+from quota_pages.finding_page import SHOWN_MAX, finding_page
 from quota_pages.finding_words import HYPOTHESES, WHAT_TO_DO
-from quota_pages.wrong_decisions import SHOWN_MAX
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDING_KINDS
 from spark_jobs.warehouse.tables import HYPOTHESES as TRIED

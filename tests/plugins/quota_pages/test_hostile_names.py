@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from quota_pages.addresses import Addresses
-from quota_pages.entities import entities_of
+from quota_pages.entities_page import entities_of
 from spark_jobs.publish.facts.findings import findings_of
 from spark_jobs.warehouse.scope import RunScope
 from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app

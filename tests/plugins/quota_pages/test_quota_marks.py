@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from quota_pages.history import Wanted
-from quota_pages.quota_marks import quota_marks
+from quota_pages.history import Wanted, quota_marks
 from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 MINUTE_MS = 60_000

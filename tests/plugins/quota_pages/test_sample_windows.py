@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quota_pages.history import Wanted
-from quota_pages.sample_windows import sample_starts, sample_starts_of
+from quota_pages.history import Wanted, sample_starts, sample_starts_of
 from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 TIMES = st.lists(st.integers(0, 20_000), min_size=1, max_size=60).map(sorted)
@@ -27,7 +26,7 @@ def of_broker(times: list[int], window_ms: int) -> list[int]:
 def test_from_a_life_s_first_record_on_they_are_the_broker_s(
     times: list[int], window_ms: int
 ) -> None:
-    found = sample_starts(np.array(times), window_ms, is_life_begin=True)
+    found = sample_starts(np.array(times), window_ms, is_epoch_begin=True)
     assert found is not None
     assert found.tolist() == of_broker(times, window_ms)
 
@@ -37,15 +36,15 @@ def test_after_a_pause_they_are_known_whatever_came_before(
     before: list[int], times: list[int]
 ) -> None:
     log = [*before, *(before[-1] + 1000 + t for t in times)]
-    found = sample_starts(np.array(log), 1000, is_life_begin=False)
+    found = sample_starts(np.array(log), 1000, is_epoch_begin=False)
     assert found is not None
     whole = of_broker(log, 1000)
     assert found.tolist() == whole[len(whole) - len(found) :]
 
 
 def test_without_begin_and_pause_they_are_not_known() -> None:
-    assert sample_starts(np.arange(0, 5000, 100), 1000, is_life_begin=False) is None
-    assert sample_starts(np.array([], np.int64), 1000, is_life_begin=True) is None
+    assert sample_starts(np.arange(0, 5000, 100), 1000, is_epoch_begin=False) is None
+    assert sample_starts(np.array([], np.int64), 1000, is_epoch_begin=True) is None
 
 
 @pytest.mark.parametrize(("first_seq", "known"), [(0, True), (7, False)])

@@ -3,8 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from quota_pages.entity_page import REQUESTS_MAX, throttled_requests
 from quota_pages.history import Wanted
-from quota_pages.throttled_requests import REQUESTS_MAX, throttled_requests
 from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 MUTATION = {"quota_type": "controller_mutation_rate", "api_name": "CREATE_TOPICS"}

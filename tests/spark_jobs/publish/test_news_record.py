@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.publish.alert_message import NewsRecord
 from spark_jobs.publish.facts.news import news_of
-from spark_jobs.publish.facts.news_text import news_text
+from spark_jobs.publish.facts.news_words import news_text
 from spark_jobs.publish.news_record import news_json, news_record
 from tests.builders.followed_days import write_days
 from tests.builders.tables_builder import row, scope_in, write_rows

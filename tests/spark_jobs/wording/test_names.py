@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_jobs import wording as room
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.read_logs import UNREADABLE_FILE
-from spark_jobs.publish.facts.evidence import evidence_items
+from spark_jobs.publish.facts.findings import evidence_items
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.verdicts import verdicts
 from spark_jobs.warehouse.tables import FINDING_KINDS as KINDS

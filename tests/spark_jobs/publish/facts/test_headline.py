@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.facts.headline import Headline, headline
-from spark_jobs.publish.page.page import render
+from spark_jobs.publish.page.report_page import render
 from spark_jobs.settings import ReportSettings
 from tests.builders.day_builder import busy_day, decision, empty_day, quiet_day, throttled
 from tests.builders.tables_builder import Row, row, write_rows

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from spark_jobs.publish.facts.news import News, news_of
-from spark_jobs.publish.facts.news_text import news_subject, news_text, owner_text
+from spark_jobs.publish.facts.news_words import news_subject, news_text, owner_text
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.settings import FollowSettings
 from tests.builders.followed_days import (

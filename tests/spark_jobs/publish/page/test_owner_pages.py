@@ -4,7 +4,7 @@ from pathlib import Path
 
 from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.facts.owner_facts import team_summaries
-from spark_jobs.publish.page.owner_pages import page_name
+from spark_jobs.publish.page.report_page import page_name
 from spark_jobs.publish.publish import publish_report
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import HOSTILE, busy_day

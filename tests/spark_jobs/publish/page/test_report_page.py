@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.publish.facts.audit_facts import gather
-from spark_jobs.publish.page.page import render
+from spark_jobs.publish.page.report_page import render
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import (
