@@ -27,7 +27,7 @@ from spark_jobs.ingest.part_writer import ROW_GROUP_ROWS, SEARCHED_BY
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import BROKERS, DEFAULT, FILES, QUOTA_EVENTS, REQUESTS
 from spark_jobs.warehouse.worker_files import layout
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 
 CLUSTER = "made"
 REQUESTS_OF_ONE_PROCESS = 500_000
@@ -45,11 +45,11 @@ def make_warehouse(folder: Path, traffic: Traffic) -> RunScope:
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             list(pool.map(write, range(traffic.brokers)))
     brokers = [_broker(broker_id) for broker_id in range(traffic.brokers)]
-    write_local(pa.Table.from_pylist(brokers, BROKERS), "brokers", scope)
+    write_table(pa.Table.from_pylist(brokers, BROKERS), "brokers", scope)
     files = [_file(broker_id, rows) for broker_id, rows in enumerate(traffic.rows_of_brokers)]
-    write_local(pa.Table.from_pylist(files, FILES), "files", scope)
+    write_table(pa.Table.from_pylist(files, FILES), "files", scope)
     events = list(_quotas(traffic))
-    write_local(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
+    write_table(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
     return scope
 
 

@@ -32,7 +32,7 @@ from spark_jobs.judge.roll_up_rates import write_rollups
 from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS
-from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_local, write_local_parts
+from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_table
 from tests.builders.tables_builder import row
 
 CLUSTER = "east"
@@ -74,7 +74,7 @@ def write_day(scope: RunScope, seed: int, *, is_recent: bool) -> int:
                             for c in range(CLIENTS)],
     }  # fmt: skip
     for table, found in small.items():
-        write_local(pa.Table.from_pylist(found), table, scope)
+        write_table(pa.Table.from_pylist(found), table, scope)
         written += len(found)
     if is_recent:
         written += _write_seconds(scope, active, chance) + _write_decisions(scope, active, chance)
@@ -163,7 +163,7 @@ def _write_decisions(scope: RunScope, active: list[int], chance: np.random.Gener
         "source_line": pa.array(np.arange(n)),
     }  # fmt: skip
     table = pa.table([columns[name] for name in DECISIONS.names], schema=DECISIONS)
-    write_local_parts([(table, ROWS_IN_GROUP)], "decisions", scope)
+    write_table([(table, ROWS_IN_GROUP)], "decisions", scope)
     return n
 
 

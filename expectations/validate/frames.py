@@ -13,13 +13,12 @@ from pathlib import Path
 import pandas as pd  # noqa: TID251 - this room is where pandas belongs
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.errors import CheckBrokenError
-from spark_jobs.warehouse.parquet import on_arrow
+from spark_jobs.warehouse.parquet import parquet_dataset
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import spark_path
 from spark_jobs.warehouse.tables import TABLES
@@ -53,10 +52,7 @@ def stored_table(scope: RunScope, table: str) -> StoredTable:
     if not folder.is_dir():
         return StoredTable(table, folder, 0, contract)
     try:
-        source, filesystem = on_arrow(folder)
-        stored = ds.dataset(
-            source, format="parquet", filesystem=filesystem, exclude_invalid_files=False
-        )
+        stored = parquet_dataset(folder)
         in_files = [set(f.physical_schema.names) for f in stored.get_fragments()]
         rows = stored.count_rows()
     except (OSError, pa.ArrowException) as error:
@@ -119,9 +115,7 @@ def _read(stored: StoredTable, columns: list[str]) -> pa.Table:
     if stored.rows == 0:
         return pa.schema([schema.field(name) for name in columns]).empty_table()
     try:
-        source, filesystem = on_arrow(stored.folder)
-        rows = ds.dataset(source, schema=schema, format="parquet", filesystem=filesystem)
-        return rows.to_table(columns=columns)
+        return parquet_dataset(stored.folder, schema).to_table(columns=columns)
     except (OSError, pa.ArrowException) as error:
         raise CheckBrokenError(
             f"The checks of {stored.table} are broken: a column has another type than the "

@@ -16,7 +16,7 @@ from quota_pages.page import Place, render
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.followed import owners_of
 from spark_jobs.publish.facts.owner_facts import TeamOf, teams_on
-from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
 from spark_jobs.wording.names import entity_name
@@ -71,7 +71,7 @@ def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:
 @lru_cache(maxsize=DAYS_KEPT_MAX)
 def _entities(scope: RunScope, _stamp: tuple[int, int]) -> tuple[EntityUse, ...]:
     columns = [*_KEYS, "rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]
-    rows = read_rows(scope, "rate_rollups", columns, ds.field("span_ms") == _DAY_MS)
+    rows = read_table(scope, "rate_rollups", columns, ds.field("span_ms") == _DAY_MS)
     rows = rows.append_column(_USE, pc.divide(rows["rate"], rows["bound_max"]))
     summed = rows.group_by(list(_KEYS)).aggregate(
         [

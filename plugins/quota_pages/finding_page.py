@@ -17,7 +17,7 @@ from quota_pages.page import Place, render
 from spark_jobs.publish.facts.findings import Finding, finding_of
 from spark_jobs.publish.facts.news import news_of
 from spark_jobs.publish.facts.news_words import changes_in_words
-from spark_jobs.warehouse.read import open_table, read_rows
+from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS, WRONG_VERDICTS
 from spark_jobs.wording.names import VERDICTS, plural
@@ -90,7 +90,7 @@ class Decision:
 def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
     """Return the page of a finding of the day; None where no finding has this id."""
     is_it = ds.field("finding_id") == finding_id
-    rows = read_rows(scope, "findings", FINDINGS.names, is_it).to_pylist()
+    rows = read_table(scope, "findings", FINDINGS.names, is_it).to_pylist()
     if not rows:
         return None
     finding = finding_of(rows[0])

@@ -17,7 +17,7 @@ from spark_jobs.publish.facts.proposals import (
     proposals_of,
     written_files,
 )
-from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.wording.visible_text import shortened
@@ -163,7 +163,7 @@ def _parts(
 
 def _sensors_seen(scope: RunScope) -> frozenset[SensorName]:
     """Return the sensors that had traffic on the day: the clients that have a page."""
-    columns = read_rows(scope, "demand", _SENSOR).to_pydict()
+    columns = read_table(scope, "demand", _SENSOR).to_pydict()
     return frozenset(zip(*(columns[name] for name in _SENSOR), strict=True))
 
 

@@ -39,7 +39,7 @@ from spark_jobs.ingest.read_quota_sources import known_quotas
 from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.days import AHEAD_MS, DAY_MS, day_number
-from spark_jobs.warehouse.read import read_partition
+from spark_jobs.warehouse.read import read_frame
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 from spark_jobs.warehouse.tables import (
@@ -49,7 +49,7 @@ from spark_jobs.warehouse.tables import (
     QUOTA_EVENTS,
     THROTTLE_RECORDS,
 )
-from spark_jobs.warehouse.write import begin_draft, write_local
+from spark_jobs.warehouse.write import begin_draft, write_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def ingest_requests(
         end_ms = (day_number(scope.day) + 1) * DAY_MS + AHEAD_MS
         events = [e for e in known.rows if e["earliest_ms"] < end_ms]
         of_day = [f for f in files if f["date"] == scope.day]
-        write_local(pa.Table.from_pylist(of_day, FILES), "files", scope)
-        write_local(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
-        write_local(pa.Table.from_pylist(facts, BROKERS), "brokers", scope)
+        write_table(pa.Table.from_pylist(of_day, FILES), "files", scope)
+        write_table(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
+        write_table(pa.Table.from_pylist(facts, BROKERS), "brokers", scope)
     write_server_log_tables(spark, scopes, known.server_logs)
     return IngestReport(
         scopes=tuple(scopes),
@@ -212,9 +212,9 @@ def write_server_log_tables(
     throttles.sort(key=lambda r: (r["at_ms"], r["source_file"], r["source_line"]))
     for scope in scopes:
         of_day = _of_day(starts, "started_ms", scope)
-        write_local(pa.Table.from_pylist(of_day, BROKER_STARTS), "broker_starts", scope)
+        write_table(pa.Table.from_pylist(of_day, BROKER_STARTS), "broker_starts", scope)
         of_day = _of_day(throttles, "at_ms", scope)
-        write_local(pa.Table.from_pylist(of_day, THROTTLE_RECORDS), "throttle_records", scope)
+        write_table(pa.Table.from_pylist(of_day, THROTTLE_RECORDS), "throttle_records", scope)
 
 
 def _of_day(
@@ -230,7 +230,7 @@ def _connection_spans(spark: SparkSession, scopes: Sequence[RunScope]) -> list[C
     spans: dict[tuple[int, str], ConnectionSpan] = {}
     for scope in scopes:
         found = (
-            read_partition(spark, "requests", scope)
+            read_frame(spark, "requests", scope)
             .groupBy("broker_id", "connection")
             .agg(F.min(arrived_ms).alias("first_ms"), F.max("log_time_ms").alias("last_ms"))
             .toArrow()

@@ -21,10 +21,10 @@ from spark_jobs.ingest.lost_lines.client_lines import (
 )
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER, Gap, gaps_of
 from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
-from spark_jobs.warehouse.read import read_partition
+from spark_jobs.warehouse.read import read_frame
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import LOG_GAPS
-from spark_jobs.warehouse.write import write_partition
+from spark_jobs.warehouse.write import write_table
 
 LINES_AT_ONCE_MAX = 4_000_000
 """A client with more lines is looked at by address, as one group is in memory as a whole.
@@ -56,7 +56,7 @@ class ClientLoss:
 
 def write_log_gaps(spark: SparkSession, scope: RunScope) -> list[ClientLoss]:
     """Write the table log_gaps of a day from its requests; return the losses, largest first."""
-    requests = read_partition(spark, "requests", scope)
+    requests = read_frame(spark, "requests", scope)
     lines = _client_lines(requests)
     found = lines.groupBy(*_CLIENT, "portion").applyInArrow(
         _gaps_of_group, from_arrow_schema(_GROUP)
@@ -64,7 +64,7 @@ def write_log_gaps(spark: SparkSession, scope: RunScope) -> list[ClientLoss]:
     gaps = found.persist()
     try:
         sums = gaps.groupBy(*_CLIENT, "cause").agg(F.sum("missing").alias("missing")).collect()
-        write_partition(_named(gaps, requests), "log_gaps", scope, filled=bool(sums))
+        write_table(_named(gaps, requests) if sums else None, "log_gaps", scope)
     finally:
         gaps.unpersist()
     losses = [ClientLoss(s["user"], s["client_id"], s["cause"], s["missing"]) for s in sums]

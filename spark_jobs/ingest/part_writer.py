@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.ingest.file_report import Part
-from spark_jobs.warehouse.parquet import file_keys, parquet_writer
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.worker_files import layout
+from spark_jobs.warehouse.worker_files import worker_file
 
 ROW_GROUP_ROWS = 65_536
 # Damaged stamps may be of any day: what is open and what waits is bounded whatever they say.
@@ -77,12 +76,8 @@ class PartWriter:
             return
         schema = TABLES[key[0]]
         if key not in self._writers:
-            folder = part_folder(self._folder, *key)
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / f"part-{uuid.uuid4().hex}.parquet"
-            writer = parquet_writer(path, schema, **layout(schema, SEARCHED_BY))
-            writer.add_key_value_metadata(file_keys(key[0]))
-            self._writers[key] = _OpenPart(path, writer)
+            path = part_folder(self._folder, *key) / f"part-{uuid.uuid4().hex}.parquet"
+            self._writers[key] = _OpenPart(path, worker_file(path, key[0], schema, SEARCHED_BY))
         rows = pa.Table.from_batches(batches, schema)
         self._writers[key].writer.write_table(rows)
         self._writers[key].rows += len(rows)

@@ -27,7 +27,7 @@ from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse.read import count_rows, read_batches, read_rows, read_table
+from spark_jobs.warehouse.read import count_rows, read_batches, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 
@@ -207,7 +207,7 @@ def _read_together(
     scope: RunScope, sensors: Sequence[SensorKey]
 ) -> Iterator[tuple[SensorKey, pa.Table]]:
     where = reduce(operator.or_, map(_is_sensor, sensors))
-    rows = read_rows(scope, "decisions", [*SENSOR_COLUMNS, *_COLUMNS], where)
+    rows = read_table(scope, "decisions", [*SENSOR_COLUMNS, *_COLUMNS], where)
     for key in sensors:
         yield key, rows.filter(_is_sensor(key))
 
@@ -233,7 +233,7 @@ def _logs_of(scope: RunScope, brokers: Iterable[Broker]) -> dict[int, BrokerLog]
 def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedState | None:
     """Return the sensor as the day before left it."""
     where = _is_sensor(key) & (pc.field("sensor_epoch") == epoch)
-    rows = read_rows(scope.day_before, "quota_state", ["sample_index", "samples"], where)
+    rows = read_table(scope.day_before, "quota_state", ["sample_index", "samples"], where)
     for row in rows.to_pylist():
         held = [(s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"]]
         return CarriedState(row["sample_index"], held)

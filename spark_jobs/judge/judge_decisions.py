@@ -17,10 +17,10 @@ from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.sensor_seconds import SENSOR, seconds_of_suspects
 from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import CrosscheckSettings, JudgeSettings
-from spark_jobs.warehouse.read import open_table, read_partition, read_table
+from spark_jobs.warehouse.read import open_table, read_frame, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS, WRONG_VERDICTS
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 
 
 def judge_decisions(
@@ -51,7 +51,7 @@ def judge_decisions(
         agreeing = checked.compared - checked.disagreeing
         compared = f", {agreeing:,} of {checked.compared:,} samples of metrics agree"
     rows = pa.Table.from_pylist(findings, schema=FINDINGS)
-    write_local(rows, "findings", scope)
+    write_table(rows, "findings", scope)
     roll_up_rates(scope)
     by_severity = {
         s: sum(f["severity"] == s for f in findings) for s in ("critical", "warning", "info")
@@ -67,7 +67,7 @@ def _has_suspects(scope: RunScope) -> bool:
 
 
 def _suspect_seconds(spark: SparkSession, scope: RunScope) -> list[SensorSecond]:
-    decisions = read_partition(spark, "decisions", scope)
+    decisions = read_frame(spark, "decisions", scope)
     seconds = []
     for row in seconds_of_suspects(decisions).collect():
         fields = row.asDict()

@@ -12,7 +12,7 @@ from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 from spark_jobs.warehouse.tables import RATE_ROLLUPS, ROLLUP_SPANS_MS
-from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_local_parts
+from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_table
 
 _KEYS = (*SENSOR_COLUMNS, "from_ms")
 _RATES = (*SENSOR_COLUMNS, "second_ms", "amount", "rate", "tokens", "bound")
@@ -54,7 +54,7 @@ def write_rollups(spans: Sequence[pa.Table], scope: RunScope) -> None:
     ]
     # A client has few hours: groups as small as theirs cost little, for there are few in all.
     in_group = [ROWS_IN_GROUP, *[ROWS_IN_GROUP // 16] * (len(ordered) - 1)]
-    write_local_parts(list(zip(ordered, in_group, strict=True)), "rate_rollups", scope)
+    write_table(list(zip(ordered, in_group, strict=True)), "rate_rollups", scope)
 
 
 def _minutes(scope: RunScope) -> pa.Table:

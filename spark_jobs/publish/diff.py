@@ -17,7 +17,7 @@ from spark_jobs.publish.facts.followed import changes_on
 from spark_jobs.publish.follow.changes import Change, DayFindings
 from spark_jobs.publish.follow.problem import problems_of
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse.read import program_of, read_rows, read_table
+from spark_jobs.warehouse.read import program_of, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
 
@@ -185,7 +185,7 @@ def _said(row: Mapping[str, Any], side: str) -> dict[str, Any] | None:
 
 def _decisions(scope: RunScope, broker_id: int) -> pa.Table:
     """Return what is said of a broker's decisions; ``place``: of several of one line, which."""
-    rows = read_rows(scope, "decisions", _COMPARED, ds.field("broker_id") == broker_id)
+    rows = read_table(scope, "decisions", _COMPARED, ds.field("broker_id") == broker_id)
     order = [(name, "ascending") for name in (*_KEY, "sensor_seq")]
     rows = rows.sort_by(order).combine_chunks()
     is_first = np.ones(len(rows), bool)

@@ -30,7 +30,7 @@ from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.warehouse.tables import CHANGE_RESULTS, DEMAND
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 
 
 def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None) -> str:
@@ -39,9 +39,9 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
     decisions, brokers = open_table(scope, "decisions"), read_table(scope, "brokers")
     today = observed(decisions, read_table(scope, "rates"), brokers)
     demand = demand_table(today)
-    write_local(demand, "demand", scope)
+    write_table(demand, "demand", scope)
     results = _results(scope, demand, settings)
-    write_local(results, "change_results", scope)
+    write_table(results, "change_results", scope)
     rows = recommend(
         today,
         decisions,
@@ -53,7 +53,7 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
         day_number(scope.day),
         _closed_loop(scope, settings.closed_loop_requests_max),
     )
-    write_local(rows, "recommendations", scope)
+    write_table(rows, "recommendations", scope)
     _echo(settings, scope)
     status = rows["status"].to_pylist()
     withheld = f", {status.count('withheld')} withheld" if "withheld" in status else ""

@@ -12,7 +12,7 @@ from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import BROKERS
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 
 # What current brokers follow: used where a log has no throttle that could tell.
 NEWEST_PROFILE = RateProfile.RATE_3_8
@@ -96,4 +96,4 @@ def _record(scope: RunScope, assumed: Mapping[int, RateProfile], detected: set[i
         if row["broker_id"] in assumed:
             row["rate_profile"] = str(assumed[row["broker_id"]])
             row["version_source"] = "detected" if row["broker_id"] in detected else "unknown"
-    write_local(pa.Table.from_pylist(rows, schema=BROKERS), "brokers", scope)
+    write_table(pa.Table.from_pylist(rows, schema=BROKERS), "brokers", scope)

@@ -43,7 +43,7 @@ from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import move_files, place, remove_folder
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.warehouse.worker_files import TableFiles
-from spark_jobs.warehouse.write import put_carried, put_table, write_local
+from spark_jobs.warehouse.write import put_carried, put_table, write_table
 
 TABLES_OF_REPLAY = ("decisions", "quota_state", "rates", "agreement")
 
@@ -63,7 +63,7 @@ def replay_quotas(
     survey = survey_requests(spark, brokers)
     answered = resolutions_of(scope, survey, as_answered=True)
     rules = profiled_brokers(scope, lambda: profile_scores(spark, scope, brokers, survey, answered))
-    write_local(
+    write_table(
         locate_changes(spark, scope, brokers, survey, answered.timeline, rules),
         "located_changes",
         scope,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -33,10 +32,10 @@ from spark_jobs.replay.sensors.sensor_replay import (
 from spark_jobs.replay.sensors.sensor_seconds import rates_per_second
 from spark_jobs.replay.shared_throttles import with_shared_throttles
 from spark_jobs.replay.verdicts.verdicts import Tolerances
-from spark_jobs.warehouse.read import read_partition
+from spark_jobs.warehouse.read import read_frame
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import spark_path
-from spark_jobs.warehouse.write import ROWS_IN_GROUP, columns_of
+from spark_jobs.warehouse.write import write_frame
 
 
 def replay_request_quotas(
@@ -65,16 +64,11 @@ def replay_request_quotas(
     try:
         decided = settled.where(F.col("row_kind") == DECISION)
         counts = {r["verdict"]: r["count"] for r in decided.groupBy("verdict").count().collect()}
-        _append(columns_of(decided, "decisions"), folder / "decisions")
+        write_frame(decided, "decisions", folder / "decisions")
         states = settled.where(F.col("row_kind") == STATE)
-        _append(columns_of(states, "quota_state"), folder / "quota_state")
-        _append(
-            columns_of(
-                rates_per_second(decided.where(F.col("quota_type") == "request_percentage")),
-                "rates",
-            ),
-            folder / "rates",
-        )
+        write_frame(states, "quota_state", folder / "quota_state")
+        of_requests = decided.where(F.col("quota_type") == "request_percentage")
+        write_frame(rates_per_second(of_requests), "rates", folder / "rates")
     finally:
         settled.unpersist()
     return counts
@@ -82,7 +76,7 @@ def replay_request_quotas(
 
 def _request_times(spark: SparkSession, scope: RunScope, task: ReplayTask) -> DataFrame:
     # Nested columns would cost the square of a batch's rows on their way to the workers.
-    requests = read_partition(spark, "requests", scope).select(*REQUEST_COLUMNS)
+    requests = read_frame(spark, "requests", scope).select(*REQUEST_COLUMNS)
     expand = expand_request_times(
         task.resolutions, task.controller_listeners, task.broker_log, task.lost, _read_us(requests)
     )
@@ -113,8 +107,3 @@ def _read_us(requests: DataFrame) -> dict[int, float]:
         F.percentile("send_time_us", READ_PERCENTILE / 100.0).alias("read_us")
     )
     return {row["broker_id"]: row["read_us"] for row in rows.collect()}
-
-
-def _append(rows: DataFrame, folder: Path) -> None:
-    writer = rows.write.mode("append").option("parquet.block.row.count.limit", ROWS_IN_GROUP)
-    writer.parquet(spark_path(folder))

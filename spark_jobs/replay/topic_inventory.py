@@ -8,7 +8,7 @@ from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TOPIC_INVENTORY
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 
 _AT_THE_END, _HANDED_ON = "partitions", "partitions_handed_on"
 
@@ -40,4 +40,4 @@ def write_inventory(
         }
         for topic in sorted(at_the_end.partitions | handed_on.partitions)
     ]
-    write_local(pa.Table.from_pylist(rows, schema=TOPIC_INVENTORY), "topic_inventory", scope)
+    write_table(pa.Table.from_pylist(rows, schema=TOPIC_INVENTORY), "topic_inventory", scope)

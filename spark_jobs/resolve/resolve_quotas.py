@@ -16,7 +16,7 @@ from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, scopes_of_days
 from spark_jobs.warehouse.tables import QUOTA_CHANGES
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 
 
 def resolve_quotas(scope: RunScope) -> str:
@@ -33,7 +33,7 @@ def resolve_quotas(scope: RunScope) -> str:
         }
         brokers |= set(read_table(scope_of_day, "brokers")["broker_id"].to_pylist())
     rows = quota_intervals(events, brokers)
-    write_local(pa.Table.from_pylist(rows, QUOTA_CHANGES), "quota_changes", scope)
+    write_table(pa.Table.from_pylist(rows, QUOTA_CHANGES), "quota_changes", scope)
     entities = {(r["quota_type"], r["quota_user"], r["quota_client_id"]) for r in rows}
     return (
         f"resolved {len(events):,} quota events into {len(rows):,} intervals "

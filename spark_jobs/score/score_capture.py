@@ -31,7 +31,7 @@ from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 
 BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
 
@@ -143,7 +143,7 @@ def _multiply_bounds(scope: RunScope, factor: float) -> None:
     is_bandwidth = pc.is_in(changes["quota_type"], pa.array(BANDWIDTH_TYPES))
     bounds = pc.if_else(is_bandwidth, pc.multiply(changes["bound"], factor), changes["bound"])
     column = changes.schema.get_field_index("bound")
-    write_local(
+    write_table(
         changes.set_column(column, changes.schema.field(column), bounds), "quota_changes", scope
     )
 

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.migrations import migrated
-from spark_jobs.warehouse.parquet import MadeBy, on_arrow, parquet_file, stamped
+from spark_jobs.warehouse.parquet import MadeBy, parquet_file, write_parquet
 from spark_jobs.warehouse.read import older_tables
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
@@ -82,5 +80,4 @@ def _migrate_file(file: Path, target: Path, table: str, version: int, scope: Run
         rows = migrated(rows, table, version)
     except BadInputError as error:
         raise BadInputError(f"{table} of {scope.cluster} {scope.day}: {error}") from error
-    source, filesystem = on_arrow(target)
-    pq.write_table(stamped(rows, table), source, compression="zstd", filesystem=filesystem)
+    write_parquet(rows, table, target)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -47,6 +48,26 @@ def parquet_file(path: str | Path, **options: Any) -> pq.ParquetFile:
         return pq.ParquetFile(source, **of_bucket, **options)
     except pa.ArrowInvalid as error:
         raise BadInputError(f"{path} is damaged: {error} {WHAT_OF_DAMAGE}") from error
+
+
+def parquet_dataset(folder: Path, schema: pa.Schema | None = None) -> ds.Dataset:
+    """Return the rows of a folder's files, of all of them; None: with the first file's schema."""
+    source, filesystem = on_arrow(folder)
+    return ds.dataset(
+        source, schema=schema, format="parquet", filesystem=filesystem, exclude_invalid_files=False
+    )
+
+
+def write_parquet(rows: pa.Table, table: str, path: Path, rows_in_group: int | None = None) -> None:
+    """Write a file of ``table`` with row groups of ``rows_in_group`` (None: Arrow's default)."""
+    file, filesystem = on_arrow(path)
+    pq.write_table(
+        stamped(rows, table),
+        file,
+        compression="zstd",
+        row_group_size=rows_in_group,
+        filesystem=filesystem,
+    )
 
 
 def parquet_writer(path: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:

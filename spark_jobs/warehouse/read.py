@@ -12,8 +12,8 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import (
     MadeBy,
     made_by_of_file,
-    on_arrow,
     other_version,
+    parquet_dataset,
     parquet_file,
 )
 from spark_jobs.warehouse.scope import APPENDED, RunScope
@@ -45,35 +45,27 @@ def open_table(scope: RunScope, table: str, *, of_any_version: bool = False) -> 
         return ds.dataset(schema.empty_table())
     if not of_any_version:
         check_version(scope, table)
-    source, filesystem = on_arrow(folder)
-    return ds.dataset(
-        source, schema=schema, format="parquet", filesystem=filesystem, exclude_invalid_files=False
-    )
+    return parquet_dataset(folder, schema)
 
 
 def read_table(
-    scope: RunScope, table: str, columns: list[str] | None = None, *, of_any_version: bool = False
+    scope: RunScope,
+    table: str,
+    columns: Sequence[str] | None = None,
+    where: ds.Expression | None = None,
+    *,
+    of_any_version: bool = False,
 ) -> pa.Table:
-    """Return this scope's rows of ``table`` with the contract's schema; no rows if none exist.
+    """Return ``columns`` (None: all) of this scope's rows of ``table`` that ``where`` keeps.
 
-    See :func:`open_table` for what it raises.
+    They have the contract's schema. The choice happens while the files are read: a day's ``rates``
+    or ``decisions`` may be larger than memory, what a report needs of them is not. See
+    :func:`open_table` for what it raises.
     """
     schema = TABLES[table]
     wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     rows = open_table(scope, table, of_any_version=of_any_version)
-    return rows.to_table(columns=wanted.names).cast(wanted)
-
-
-def read_rows(
-    scope: RunScope, table: str, columns: list[str], where: ds.Expression | None = None
-) -> pa.Table:
-    """Return ``columns`` of this scope's rows of ``table`` that ``where`` keeps.
-
-    The choice happens while the files are read: a day's ``rates`` or ``decisions`` may be larger
-    than memory, what a report needs of them is not.
-    """
-    schema = pa.schema([TABLES[table].field(c) for c in columns])
-    return open_table(scope, table).to_table(columns=columns, filter=where).cast(schema)
+    return rows.to_table(columns=wanted.names, filter=where).cast(wanted)
 
 
 def read_batches(
@@ -117,7 +109,7 @@ def _together(
     return counted.rename_columns(names)
 
 
-def read_partition(spark: SparkSession, table: str, scope: RunScope) -> DataFrame:
+def read_frame(spark: SparkSession, table: str, scope: RunScope) -> DataFrame:
     """Return this scope's rows of ``table``; no rows where the partition does not exist."""
     # Pages and commands that only read with Arrow do not wait for this import.
     from pyspark.sql.pandas.types import from_arrow_schema

@@ -72,6 +72,17 @@ SEARCHED_BY = (
 )  # fmt: skip
 
 
+def worker_file(
+    path: Path, table: str, schema: pa.Schema, searched_by: Iterable[str]
+) -> pq.ParquetWriter:
+    """Return an opened file of ``table`` with columns of ``schema``; see :func:`layout`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = parquet_writer(path, schema, **layout(schema, searched_by))
+    if table in TABLES:  # else an intermediate result
+        writer.add_key_value_metadata(file_keys(table))
+    return writer
+
+
 class TableFiles:
     """Files of one worker; their names are no other attempt's."""
 
@@ -86,11 +97,7 @@ class TableFiles:
             return
         if (table, kind) not in self._writers:
             path = self._folder / table / f"part-{uuid.uuid4().hex}.parquet"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            writer = parquet_writer(path, rows.schema, **layout(rows.schema, SEARCHED_BY))
-            if table in TABLES:  # else an intermediate result
-                writer.add_key_value_metadata(file_keys(table))
-            self._writers[table, kind] = path, writer
+            self._writers[table, kind] = path, worker_file(path, table, rows.schema, SEARCHED_BY)
         self._writers[table, kind][1].write_table(rows, row_group_size=ROWS_IN_GROUP)
 
     def close(self) -> list[str]:

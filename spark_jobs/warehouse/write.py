@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.warehouse.parquet import file_keys, made_by_now, on_arrow, parquet_file, stamped
+from spark_jobs.warehouse.parquet import file_keys, made_by_now, parquet_file, write_parquet
 from spark_jobs.warehouse.runs import (
     close_draft,
     draft_of,
@@ -44,6 +43,9 @@ ROWS_IN_GROUP = 65_536
 """The least that a reader of one sensor has to read of a file that is in order of sensors."""
 UPKEEP_OWNERS = frozenset({f"quota-audit {name}" for name in ("migrate", "prune", "compact")})
 """Whose drafts are no audits."""
+Part = tuple[pa.Table, int | None]
+"""Rows of a file and the most of them that a row group has (None: Arrow's default), which is the
+least that a reader of few has to read."""
 VERSIONED = tuple(table for table in TABLES if table not in APPENDED)
 
 
@@ -130,65 +132,49 @@ def forget_previous(scope: RunScope) -> None:
     _tidy(scope, VERSIONED)
 
 
-def write_local(rows: pa.Table, table: str, scope: RunScope) -> None:
-    """Replace this scope's partition of ``table`` by ``rows``; no rows leave an empty partition.
-
-    The new files are complete beside the old ones before they take their place, so a reader sees
-    the old partition or the new one.
-    """
-    write_local_parts([(rows, None)], table, scope)
-
-
-def write_local_parts(
-    parts: Sequence[tuple[pa.Table, int | None]], table: str, scope: RunScope
+def write_table(
+    rows: pa.Table | DataFrame | Sequence[Part] | None, table: str, scope: RunScope
 ) -> None:
-    """Replace this scope's partition of ``table`` by a file for each of ``parts``.
+    """Replace this scope's partition of ``table`` by ``rows``; None leaves no partition.
 
-    A part is rows and the most of them that a row group has (None: Arrow's default), which is the
-    least that a reader of few has to read.
+    They are Arrow's or Spark's, or parts for a file each. No rows leave an empty partition. The
+    new files are complete beside the old ones before they take their place, so a reader sees the
+    old partition or the new one.
     """
-    contracts = [(rows.cast(TABLES[table]), in_group) for rows, in_group in parts]
+    if rows is None:
+        take_version(None, table, scope)
+        return
     folder = new_version(table, scope)
-    folder.mkdir(parents=True)
     try:
-        for number, (rows, in_group) in enumerate(contracts):
-            file, filesystem = on_arrow(folder / f"part-{number}.parquet")
-            pq.write_table(
-                stamped(rows, table),
-                file,
-                compression="zstd",
-                row_group_size=in_group,
-                filesystem=filesystem,
-            )
+        if isinstance(rows, pa.Table):
+            _write_parts([(rows, None)], table, folder)
+        elif isinstance(rows, Sequence):
+            _write_parts(rows, table, folder)
+        else:
+            write_frame(rows, table, folder)
         take_version(folder, table, scope)
     except BaseException:
         remove_folder(folder)
         raise
 
 
-def write_partition(rows: DataFrame, table: str, scope: RunScope, *, filled: bool) -> None:
-    """Replace this scope's partition of ``table`` by ``rows``, which has the contract's columns.
+def write_frame(rows: DataFrame, table: str, folder: Path) -> None:
+    """Add Spark's ``rows``, which have the contract's columns, to the files in ``folder``.
 
-    A file's row groups have ROWS_IN_GROUP rows at most. ``filled`` says that there are rows;
-    else the partition is removed.
+    A file's row groups have ROWS_IN_GROUP rows at most.
     """
-    if not filled:
-        take_version(None, table, scope)
-        return
-    folder = new_version(table, scope)
-    (
-        columns_of(rows, table)
-        .write.option("parquet.block.row.count.limit", ROWS_IN_GROUP)
-        .parquet(spark_path(folder))
-    )
-    take_version(folder, table, scope)
-
-
-def columns_of(rows: DataFrame, table: str) -> DataFrame:
-    """Return the columns of ``table``, the first saying with which version they are written."""
     first, *others = TABLES[table].names
+    # Spark writes what the first column carries: with which version the file was written.
     said = rows[first].alias(first, metadata=file_keys(table))
-    return rows.select(said, *others)
+    writer = rows.select(said, *others).write.mode("append")
+    writer.option("parquet.block.row.count.limit", ROWS_IN_GROUP).parquet(spark_path(folder))
+
+
+def _write_parts(parts: Sequence[Part], table: str, folder: Path) -> None:
+    contracts = [(rows.cast(TABLES[table]), in_group) for rows, in_group in parts]
+    folder.mkdir(parents=True)
+    for number, (rows, in_group) in enumerate(contracts):
+        write_parquet(rows, table, folder / f"part-{number}.parquet", in_group)
 
 
 def put_table(staged: Path | None, table: str, scope: RunScope) -> None:

@@ -15,7 +15,7 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.days import DAY_MS, day_number
-from spark_jobs.warehouse.read import read_partition, read_table
+from spark_jobs.warehouse.read import read_frame, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.clients.client_log import FETCHES
 from spark_jobs.whatif.clients.logged_brokers import broker_config, config_of_all
@@ -54,7 +54,7 @@ def logged_day(spark: SparkSession, requests: DataFrame, scope: RunScope) -> Log
 
     ``requests`` are those of :func:`logged_requests`.
     """
-    ingested = read_partition(spark, "requests", scope)
+    ingested = read_frame(spark, "requests", scope)
     brokers = read_table(scope, "brokers").to_pylist()
     quotas = read_changes(scope, [row["broker_id"] for row in brokers])
     changes: list[Change] = [
@@ -74,14 +74,14 @@ def logged_requests(spark: SparkSession, scope: RunScope) -> DataFrame:
     A throttled fetch was answered with nothing: what it had tried to read is known from the audit
     alone, and else is null. Raises BadInputError where the day was not ingested.
     """
-    requests = read_partition(spark, "requests", scope)
+    requests = read_frame(spark, "requests", scope)
     if not scope.partition_dir("requests").is_dir():
         raise BadInputError(
             f"{scope.warehouse} holds no requests of the cluster {scope.cluster!r} on {scope.day}. "
             "Run 'quota-audit run' on its archive first, or name the archive."
         )
     audited = (
-        read_partition(spark, "decisions", scope)
+        read_frame(spark, "decisions", scope)
         .where(F.col("quota_type").isin(*_BYTE_RATES))
         .select(
             "source_file",

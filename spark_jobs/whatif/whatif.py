@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 from spark_jobs.whatif.clients.mode import Mode
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.logged_day import LoggedDay, logged_day, logged_requests
@@ -45,7 +45,7 @@ def whatif(
     # The sort is stable, and each policy's rows come in their order.
     rows.sort(key=lambda row: (modes.index(row["mode"]), place[row["label"]], row["broker_id"]))
     table = pa.Table.from_pylist(rows, schema=WHATIF)
-    write_local(table, "whatif", scope)
+    write_table(table, "whatif", scope)
     return table
 
 

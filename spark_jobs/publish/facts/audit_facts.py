@@ -26,7 +26,7 @@ from spark_jobs.publish.facts.proposals import (
     proposals_of,
 )
 from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
-from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
 
@@ -67,7 +67,7 @@ class Agreement:
 
 def agreement_of(scope: RunScope) -> Agreement:
     """Return how the replay of a day agrees, by sensor."""
-    rows = read_rows(scope, "agreement", [*SENSOR_COLUMNS, *_COLUMNS]).to_pylist()
+    rows = read_table(scope, "agreement", [*SENSOR_COLUMNS, *_COLUMNS]).to_pylist()
     found = (
         SensorAgreement(Sensor.of(row), **{name: row[name] for name in _COLUMNS})
         for row in rows

@@ -16,7 +16,7 @@ from spark_jobs.publish.follow.owners import Owners, read_owners
 from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse.read import read_rows, read_table
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
 
@@ -99,7 +99,7 @@ def _seen(
     if not missing:
         return frozenset(ever)
     of_day = (ds.field("span_ms") == _DAY_MS) & _is_any_of(missing)
-    rows = read_rows(scope, "rate_rollups", _SENSOR, of_day).to_pylist()
+    rows = read_table(scope, "rate_rollups", _SENSOR, of_day).to_pylist()
     return frozenset(SensorKey(**row) for row in rows) | (set(ever) - missing)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.wording.names import entity_name
@@ -47,7 +47,7 @@ def quota_timelines(scope: RunScope, span_ms: tuple[int, int]) -> tuple[EntityTi
     first, last = span_ms
     begun = ds.field("valid_from_ms") <= last
     not_over = ds.field("valid_until_ms").is_null() | (ds.field("valid_until_ms") > first)
-    rows = read_rows(scope, "quota_changes", TABLES["quota_changes"].names, begun & not_over)
+    rows = read_table(scope, "quota_changes", TABLES["quota_changes"].names, begun & not_over)
     ordered = sorted(rows.to_pylist(), key=_order)
     return tuple(
         EntityTimeline(

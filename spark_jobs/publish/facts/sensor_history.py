@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.warehouse.read import read_rows
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor, sensor_filter
 
@@ -43,7 +43,7 @@ def sensor_histories(
     ``throttled`` holds the seconds in which each sensor throttled.
     """
     chosen = list(sensors)
-    rows = read_rows(scope, "rates", _COLUMNS, sensor_filter(chosen))
+    rows = read_table(scope, "rates", _COLUMNS, sensor_filter(chosen))
     histories = {}
     for sensor in chosen:
         own = rows.filter(sensor_filter([sensor])).sort_by("second_ms")

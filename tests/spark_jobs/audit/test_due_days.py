@@ -22,7 +22,7 @@ from spark_jobs.ingest.read_logs import ReadTask, read_log_file, with_changes
 from spark_jobs.replay.state_digest import state_digest
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FILES
-from spark_jobs.warehouse.write import put_carried, write_local
+from spark_jobs.warehouse.write import put_carried, write_table
 from tests.builders.log_lines import log_line, message
 from tests.builders.tables_builder import row, write_rows
 
@@ -69,7 +69,7 @@ def audit(archive: Path, warehouse: Path, day: dt.date | None = None) -> None:
     rows = file_rows(reports, days)
     for one in days:
         of_day = pa.Table.from_pylist([r for r in rows if r["date"] == one], FILES)
-        write_local(of_day, "files", RunScope(warehouse, "default", one))
+        write_table(of_day, "files", RunScope(warehouse, "default", one))
 
 
 def test_every_day_of_an_archive_nobody_audited_is_due(tmp_path: Path) -> None:

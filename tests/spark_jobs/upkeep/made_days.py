@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.warehouse.scope import APPENDED, RunScope
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.write import begin_draft, new_run, publish_draft, put_carried, write_local
+from spark_jobs.warehouse.write import begin_draft, new_run, publish_draft, put_carried, write_table
 from tests.builders.tables_builder import row
 
 FIRST = dt.date(2026, 11, 9)
@@ -23,7 +23,7 @@ def audit(scope: RunScope, before: str | None, tables: tuple[str, ...] = ALL) ->
     """Publish a row of each of the tables; the states are called as the day."""
     made = begin_draft(scope, new_run())
     for table in tables:
-        write_local(pa.Table.from_pylist([row(table)], TABLES[table]), table, made)
+        write_table(pa.Table.from_pylist([row(table)], TABLES[table]), table, made)
     put_carried(before, str(scope.day), made)
     return publish_draft(made)
 

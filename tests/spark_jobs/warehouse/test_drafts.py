@@ -27,7 +27,7 @@ from spark_jobs.warehouse.write import (
     new_run,
     publish_draft,
     put_table,
-    write_local,
+    write_table,
 )
 from tests.builders.tables_builder import row, write_rows
 
@@ -42,7 +42,7 @@ def day_in(warehouse: Path, day: dt.date = MONDAY) -> RunScope:
 def write(scope: RunScope, rows: int, tables: tuple[str, ...] = WRITTEN) -> None:
     for table in tables:
         made = [row(table) for _ in range(rows)]
-        write_local(pa.Table.from_pylist(made, TABLES[table]), table, scope)
+        write_table(pa.Table.from_pylist(made, TABLES[table]), table, scope)
 
 
 def rows_in(scope: RunScope, tables: tuple[str, ...] = WRITTEN) -> list[int]:

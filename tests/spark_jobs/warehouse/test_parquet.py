@@ -16,7 +16,7 @@ from spark_jobs.warehouse.parquet import MadeBy, check_file, made_by_now, made_b
 from spark_jobs.warehouse.read import made_by, program_of, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
-from spark_jobs.warehouse.write import write_local, write_partition
+from spark_jobs.warehouse.write import write_table
 from tests.builders.tables_builder import row, scope_in, table_of
 
 
@@ -32,7 +32,7 @@ def test_every_table_has_a_version_and_every_older_one_a_migration() -> None:
 
 def test_a_file_written_by_arrow_and_its_run_say_it(tmp_path: Path) -> None:
     scope = scope_in(tmp_path)
-    write_local(pa.Table.from_pylist([row("files")], TABLES["files"]), "files", scope)
+    write_table(pa.Table.from_pylist([row("files")], TABLES["files"]), "files", scope)
     assert [made_by_of_file(one) for one in footers(scope, "files")] == [made_by_now("files")]
     assert scope.made() == {"files": MadeBy(2, VERSION)}
 
@@ -41,7 +41,7 @@ def test_a_file_written_by_arrow_and_its_run_say_it(tmp_path: Path) -> None:
 def test_a_file_written_by_spark_says_it(spark: SparkSession, tmp_path: Path) -> None:
     scope = scope_in(tmp_path)
     rows = spark.createDataFrame(table_of("decisions", [row("decisions")]))
-    write_partition(rows, "decisions", scope, filled=True)
+    write_table(rows, "decisions", scope)
     assert {made_by_of_file(one) for one in footers(scope, "decisions")} == {MadeBy(1, VERSION)}
     assert program_of(scope) == VERSION
 

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.warehouse import write
-from spark_jobs.warehouse.read import open_table, read_partition, read_table
+from spark_jobs.warehouse.read import open_table, read_frame, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import QUARANTINE, TABLES
-from spark_jobs.warehouse.write import write_local, write_partition
+from spark_jobs.warehouse.write import write_table
 from tests.builders.tables_builder import row
 
 MONDAY, TUESDAY = dt.date(2026, 11, 9), dt.date(2026, 11, 10)
@@ -30,9 +30,9 @@ def brokers(*ids: int) -> pa.Table:
 
 
 def test_a_small_table_replaces_its_own_partition_only(tmp_path: Path) -> None:
-    write_local(brokers(1, 2), "brokers", scope(tmp_path))
-    write_local(brokers(3), "brokers", scope(tmp_path, TUESDAY))
-    write_local(brokers(4), "brokers", scope(tmp_path))
+    write_table(brokers(1, 2), "brokers", scope(tmp_path))
+    write_table(brokers(3), "brokers", scope(tmp_path, TUESDAY))
+    write_table(brokers(4), "brokers", scope(tmp_path))
     assert read_table(scope(tmp_path), "brokers")["broker_id"].to_pylist() == [4]
     assert read_table(scope(tmp_path, TUESDAY), "brokers")["broker_id"].to_pylist() == [3]
     assert days_of(tmp_path, "default", "brokers") == [MONDAY, TUESDAY]
@@ -42,9 +42,9 @@ def test_a_small_table_replaces_its_own_partition_only(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_not_the_contracts_are_not_written(tmp_path: Path) -> None:
-    write_local(brokers(1), "brokers", scope(tmp_path))
+    write_table(brokers(1), "brokers", scope(tmp_path))
     with pytest.raises((pa.ArrowInvalid, ValueError)):
-        write_local(pa.table({"broker_id": [2]}), "brokers", scope(tmp_path))
+        write_table(pa.table({"broker_id": [2]}), "brokers", scope(tmp_path))
     assert read_table(scope(tmp_path), "brokers")["broker_id"].to_pylist() == [1]
     leftovers = [p.name for p in (tmp_path / "brokers" / "cluster=default").iterdir()]
     assert leftovers == ["date=2026-11-09"]
@@ -70,7 +70,7 @@ def test_rows_keep_their_order_in_groups_that_a_reader_of_few_can_pass_over(
 ) -> None:
     monkeypatch.setattr(write, "ROWS_IN_GROUP", 100)
     ordered = quarantine(spark, 250).coalesce(1).sortWithinPartitions("source_line")
-    write_partition(ordered, "quarantine", scope(tmp_path), filled=True)
+    write_table(ordered, "quarantine", scope(tmp_path))
     (file,) = scope(tmp_path).partition_dir("quarantine").glob("*.parquet")
     groups = [pq.ParquetFile(file).metadata.row_group(i).num_rows for i in range(3)]
     assert groups == [100, 100, 50]
@@ -87,8 +87,8 @@ def test_tables_are_on_the_machine_s_own_file_system_whatever_hadoop_s_default_i
     hadoop.set("fs.defaultFS", "hdfs://127.0.0.1:1")
     try:
         here = scope(tmp_path / name)
-        write_partition(quarantine(spark, 2), "quarantine", here, filled=True)
-        assert read_partition(spark, "quarantine", here).count() == 2
+        write_table(quarantine(spark, 2), "quarantine", here)
+        assert read_frame(spark, "quarantine", here).count() == 2
     finally:
         hadoop.set("fs.defaultFS", before)
     assert read_table(here, "quarantine").num_rows == 2
@@ -96,7 +96,7 @@ def test_tables_are_on_the_machine_s_own_file_system_whatever_hadoop_s_default_i
 
 def counts(spark: SparkSession, warehouse: Path, cluster: str = "default") -> tuple[int, int]:
     monday, tuesday = (
-        read_partition(spark, "quarantine", scope(warehouse, day, cluster)).count()
+        read_frame(spark, "quarantine", scope(warehouse, day, cluster)).count()
         for day in (MONDAY, TUESDAY)
     )
     return monday, tuesday
@@ -108,7 +108,7 @@ def test_a_large_table_replaces_its_day_and_empties_it_where_there_are_no_rows(
 ) -> None:
     def write(lines: int, day: dt.date, cluster: str = "default") -> None:
         where = scope(tmp_path, day, cluster)
-        write_partition(quarantine(spark, lines), "quarantine", where, filled=lines > 0)
+        write_table(quarantine(spark, lines) if lines else None, "quarantine", where)
 
     for cluster in ("default", "other"):
         write(2, MONDAY, cluster)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DECISIONS, REQUESTS
-from spark_jobs.warehouse.write import write_local
+from spark_jobs.warehouse.write import write_table
 from spark_jobs.whatif.logged_day import logged_requests
 from tests.builders.tables_builder import NOON_MS, row
 
@@ -32,7 +32,7 @@ def scope(tmp_path: Path) -> RunScope:
             (3, {"throttle_time_ms": 90}),
         )
     ]
-    write_local(pa.Table.from_pylist(rows, schema=REQUESTS), "requests", scope)
+    write_table(pa.Table.from_pylist(rows, schema=REQUESTS), "requests", scope)
     return scope
 
 
@@ -57,7 +57,7 @@ def test_an_audited_fetch_has_the_size_that_it_tried_to_read_and_the_time_it_was
         row("decisions", source_line=2, amount=99.0, is_unrecorded=False, **fetched),
         row("decisions", source_line=3, quota_type="request_percentage", amount=5.0),
     ]
-    write_local(pa.Table.from_pylist(decisions, schema=DECISIONS), "decisions", scope)
+    write_table(pa.Table.from_pylist(decisions, schema=DECISIONS), "decisions", scope)
     found = logged_requests(spark, scope).orderBy("source_line").collect()
     assert [r["response_bytes"] for r in found] == [70_000, 16, 16]
     ingested_us = row("requests")["recorded_estimate_us"]
