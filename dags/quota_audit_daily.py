@@ -23,24 +23,16 @@ from airflow.sdk import Asset, CronDataIntervalTimetable, Param, chain, dag, tas
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
-from quota_dags.alerts import ALERTS, AlertTerms, alert
+from quota_dags.alerts import ALERTS, alert
 from quota_dags.forms import PLACE_PATTERN, shared_fields
-from quota_dags.process import asset_uri
-from quota_dags.steps import (
-    ASSETS,
-    FAILURE_KEY,
-    PUBLISHES,
-    audit_of_context,
-    report_lineage,
-    run_step,
-)
+from quota_dags.process import TaskTerms
+from quota_dags.steps import ASSETS, FAILURE_KEY, PUBLISHES, asset_uri, audit_of_context, run_step
 from spark_jobs.settings import AlertSettings, DailyAuditSettings
 from spark_jobs.warehouse.pipeline import STEPS
 
-SETTINGS = DailyAuditSettings()
+SETTINGS, ALERTING = DailyAuditSettings(), AlertSettings()
 LOG = logging.getLogger("quota_audit").info
-TERMS = AlertTerms(LOG, AirflowFailException, AirflowSkipException, AlertSettings(),
-                   SETTINGS.launcher)  # fmt: skip
+TERMS = TaskTerms(LOG, AirflowFailException, AirflowSkipException, SETTINGS.launcher)
 OUTLETS = {PUBLISHES: [Asset(name, asset_uri(folder)) for name, folder in ASSETS.items()]}
 SHARED = shared_fields(SETTINGS)
 PARAMS = {
@@ -62,15 +54,14 @@ def step(task_id, **context) -> str:
     audit = audit_of_context(context)
     for asset in OUTLETS.get(task_id, []):
         context["outlet_events"][asset].extra = audit.scope()
-    report_lineage(task_id, audit, get_hook_lineage_collector())
     failed = partial(context["ti"].xcom_push, FAILURE_KEY)
-    return run_step(task_id, audit, LOG, AirflowFailException, SETTINGS.launcher, failed)
+    return run_step(task_id, audit, TERMS, get_hook_lineage_collector(), failed)
 
 
 @task(retries=3, retry_delay=timedelta(minutes=1), execution_timeout=timedelta(minutes=15))
 def tell(task_id, **context) -> str:
     """Send the run's message, if there is something to tell."""
-    return alert(task_id, audit_of_context(context), context, TERMS)
+    return alert(task_id, audit_of_context(context), context, TERMS, ALERTING)
 
 
 @dag(schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"), catchup=False,
@@ -80,7 +71,7 @@ def quota_audit_daily() -> None:
     """Chain the steps in their order."""
     steps = [step.override(task_id=name, outlets=OUTLETS.get(name, []))(name) for name in STEPS]
     chain(*steps)
-    if TERMS.settings.channels:
+    if ALERTING.channels:
         steps[-1] >> [tell.override(task_id=n, trigger_rule=r)(n) for n, r in ALERTS.items()]
 
 

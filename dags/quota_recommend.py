@@ -20,10 +20,10 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from quota_dags.approval import TaskTerms, apply_answer, ask, recommend_run
+from quota_dags.approval import apply_answer, ask, recommend_run
 from quota_dags.forms import NOTE_FIELD, approval_fields
-from quota_dags.process import asset_uri
-from quota_dags.steps import ASSETS
+from quota_dags.process import TaskTerms
+from quota_dags.steps import ASSETS, asset_uri
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 
 SETTINGS, APPROVAL = DailyAuditSettings(), ApprovalSettings()

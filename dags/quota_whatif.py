@@ -26,15 +26,18 @@ import logging
 from datetime import timedelta
 
 from airflow.sdk import Asset, Param, dag, task
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from quota_dags.forms import PLACE_PATTERN, shared_fields
-from quota_dags.process import asset_uri
+from quota_dags.process import TaskTerms
+from quota_dags.steps import asset_uri
 from quota_dags.whatif import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.whatif.policies.catalogue import POLICIES
 
 SETTINGS = DailyAuditSettings()
+TERMS = TaskTerms(logging.getLogger("quota_audit").info, AirflowFailException,
+                  AirflowSkipException, SETTINGS.launcher)  # fmt: skip
 OUTLET = Asset(ASSET[0], asset_uri(ASSET[1]))
 PARAMS = {
     "policies": Param(None, type=["null", "array"], examples=list(POLICIES), uniqueItems=True,
@@ -60,8 +63,7 @@ def replay_policies(params=None, run_id=None, outlet_events=None) -> str:
     """Replay what the form asks for; Airflow fills in what defaults to None."""
     asked = whatif_of_run(params, run_id)
     outlet_events[OUTLET].extra = asked.scope()
-    log = logging.getLogger("quota_audit").info
-    return run_whatif(asked, log, AirflowFailException, SETTINGS.launcher)
+    return run_whatif(asked, TERMS)
 
 
 # One run at a time: another would be a second Spark, and would overwrite the same days.

@@ -7,8 +7,7 @@ objects that Slack does not parse, to a web server they are JSON. None of it is 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from html import escape
 from importlib import import_module
@@ -18,7 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from quota_dags.process import default_launcher, run_submitted
+from quota_dags.process import TaskTerms
 from quota_dags.steps import FAILURE_KEY, DailyAudit
 from spark_jobs.publish.alert_message import AlertMessage, FailureRecord, NewsRecord, SeverityName
 from spark_jobs.settings import AlertSettings
@@ -66,20 +65,6 @@ NOTIFIERS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 """Channel → provider, module and class of its notifier."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlertTerms:
-    """How a task says what it does and how it ends; ``launcher`` runs ``quota-audit``.
-
-    ``final_error`` is raised where another attempt cannot help, ``skipped`` where nothing is sent.
-    """
-
-    log: Callable[[str], None]
-    final_error: type[Exception]
-    skipped: type[Exception]
-    settings: AlertSettings
-    launcher: Sequence[str] = ()
-
-
 class NotSentError(RuntimeError):
     """A message did not go out by every channel; another attempt sends only what is missing."""
 
@@ -94,29 +79,36 @@ class Sent(Protocol):
         """Keep a value."""
 
 
-def alert(task_id: str, audit: DailyAudit, context: Mapping[str, Any], terms: AlertTerms) -> str:
+def alert(
+    task_id: str,
+    audit: DailyAudit,
+    context: Mapping[str, Any],
+    terms: TaskTerms,
+    settings: AlertSettings,
+) -> str:
     """Send the run's one message and return its subject; ``context`` is the task's, of Airflow.
 
     Raises ``terms.skipped`` where there is nothing to tell, or it was told before in this run;
     NotSentError where it did not go out by every channel.
     """
     if task_id == NEWS:
-        message = news_message(audit, context["run_id"], terms)
+        message = news_message(audit, context["run_id"], terms, settings)
     else:
-        message = failed_run_message(audit, context["ti"], context["run_id"], terms)
-    sent = send(message, terms.settings, context["task_state_store"], terms.log)
+        message = failed_run_message(audit, context["ti"], context["run_id"], terms, settings)
+    sent = send(message, settings, context["task_state_store"], terms.log)
     if not sent:
         raise terms.skipped(f"this run has told it before: {message.subject}")
     return message.subject
 
 
-def news_message(audit: DailyAudit, run_id: str, terms: AlertTerms) -> AlertMessage:
+def news_message(
+    audit: DailyAudit, run_id: str, terms: TaskTerms, settings: AlertSettings
+) -> AlertMessage:
     """Return the message of a published audit; raises ``terms.skipped`` where nothing is urgent."""
-    launcher = terms.launcher or default_launcher()
-    command = [*launcher, "news", *audit.scope_arguments(), "--json"]
-    line = run_submitted(NEWS, audit.day.isoformat(), command, terms.log, terms.final_error)
+    arguments = ["news", *audit.scope_arguments(), "--json"]
+    line = terms.run(NEWS, audit.day.isoformat(), arguments)
     news = msgspec.json.decode(line, type=NewsRecord)
-    level = terms.settings.level
+    level = settings.level
     if news.urgency is None or _RANKS.index(news.urgency) > _RANKS.index(level):
         raise terms.skipped(f"nothing to tell: nothing new or worse is {level}: {news.subject}")
     page = f"quota-audit/clusters/{quote(audit.cluster)}/{audit.day}"
@@ -127,12 +119,14 @@ def news_message(audit: DailyAudit, run_id: str, terms: AlertTerms) -> AlertMess
         run_id=run_id,
         subject=news.subject,
         text=news.text,
-        url=_address(page, terms.settings),
+        url=_address(page, settings),
         news=news,
     )
 
 
-def failed_run_message(audit: DailyAudit, ti: Any, run_id: str, terms: AlertTerms) -> AlertMessage:
+def failed_run_message(
+    audit: DailyAudit, ti: Any, run_id: str, terms: TaskTerms, settings: AlertSettings
+) -> AlertMessage:
     """Return the message of a run that failed at a step; ``ti`` is Airflow's task instance."""
     states = ti.get_task_states(dag_id=ti.dag_id, run_ids=[run_id]).get(run_id, {})
     step = next((name for name in STEPS if states.get(name) == "failed"), None)
@@ -140,7 +134,7 @@ def failed_run_message(audit: DailyAudit, ti: Any, run_id: str, terms: AlertTerm
         raise terms.skipped("nothing to tell: no step of this run is failed any more")
     ended = ti.xcom_pull(task_ids=step, key=FAILURE_KEY)
     page = f"dags/{ti.dag_id}/runs/{quote(run_id, safe='')}/tasks/{step}"
-    url = _address(page, terms.settings)
+    url = _address(page, settings)
     return failure_message(audit.cluster, audit.day, run_id, step, ended, url)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from quota_dags.forms import text_of
-from quota_dags.process import default_launcher, run_submitted
+from quota_dags.process import TaskTerms
 from spark_jobs.wording.numbers import change, duration, exact_rate
 from spark_jobs.wording.visible_text import visible
 
@@ -106,25 +106,6 @@ class Decision:
     changes: tuple[str, ...]
     approved_by: str
     note: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskTerms:
-    """How a task says what it does and how it ends; ``launcher`` runs ``quota-audit``.
-
-    ``final_error`` is raised where another attempt cannot help, ``skipped`` where there is
-    nothing to do.
-    """
-
-    log: Callable[[str], None]
-    final_error: type[Exception]
-    skipped: type[Exception]
-    launcher: Sequence[str] = ()
-
-    def run(self, task_id: str, day: str, arguments: Sequence[str]) -> str:
-        """Run ``quota-audit`` as ``run_submitted`` does, and return its last line."""
-        command = [*(self.launcher or default_launcher()), *arguments]
-        return run_submitted(task_id, day, command, self.log, self.final_error)
 
 
 def recommend_run(

@@ -24,6 +24,17 @@ from typing import Any
 
 import psutil
 
+from spark_jobs.wording.progress import (
+    EVENTS_FILE,
+    Event,
+    EventFile,
+    Failed,
+    Finished,
+    Said,
+    Started,
+    log_line,
+)
+
 # Exit codes of the command line that another attempt cannot change: the audit or the data
 # failed (1), the input is wrong (2). Everything else (out of memory, killed) is worth a retry.
 FINAL_EXIT_CODES = frozenset({1, 2})
@@ -64,52 +75,60 @@ def ingest_arguments(timezone: str, broker_version: str | None) -> list[str]:
     return ["--timezone", timezone, *version]
 
 
-def asset_uri(table: str) -> str:
-    """Return the address under which Airflow knows a table or folder of any warehouse.
+@dataclass(frozen=True, slots=True)
+class TaskTerms:
+    """How a task says what it does and how it ends; ``launcher`` runs ``quota-audit``.
 
-    An event's ``extra`` says which. Airflow takes two addresses of one name for a conflict and
-    fails the task, so the address cannot be the folder's: warehouses change with a setting.
-
-    >>> asset_uri("findings")
-    'x-quota-audit://warehouse/findings'
+    ``final_error`` is raised where another attempt cannot help, ``skipped`` where there is
+    nothing to do.
     """
-    return f"x-quota-audit://warehouse/{table}"
 
+    log: Callable[[str], None]
+    final_error: type[Exception]
+    skipped: type[Exception]
+    launcher: Sequence[str] = ()
 
-def run_submitted(
-    task_id: str,
-    day: str,
-    command: Sequence[str],
-    log: Callable[[str], None],
-    final_error: type[Exception],
-    failed: Callable[[dict[str, Any]], None] | None = None,
-) -> str:
-    """Run a task's command as a process of its own and return its last line.
+    def run(
+        self,
+        task_id: str,
+        day: str,
+        arguments: Sequence[str],
+        failed: Callable[[dict[str, Any]], None] | None = None,
+    ) -> str:
+        """Run ``quota-audit`` as a process of its own and return its last line.
 
-    Raises ``final_error`` with the last line where another attempt cannot help (exit code 1 or
-    2), StepCrashedError for any other exit code, TerminatedError when told to end. ``failed`` is
-    told before of the ``exit_code``, and as ``reason`` all that the command ended with.
-    """
-    log(f"step {task_id} of {day} started: {shlex.join(command)}")
-    last: deque[str] = deque(maxlen=_LINES_OF_AN_END)
+        Raises ``final_error`` with the last line where another attempt cannot help (exit code 1 or
+        2), StepCrashedError for any other exit code, TerminatedError when told to end. ``failed``
+        is told before of the ``exit_code``, and as ``reason`` all that the command ended with.
+        """
+        command = [*(self.launcher or default_launcher()), *arguments]
+        last: deque[str] = deque(maxlen=_LINES_OF_AN_END)
 
-    def on_line(line: str) -> None:
-        last.append(line)
-        log(line)
+        def on_line(line: str) -> None:
+            last.append(line)
+            self._tell(Said(line))
 
-    result = run_process(command, on_line)
-    if result.exit_code == 0:
-        log(f"step {task_id} finished in {result.seconds:.1f} s")
-        return result.last_line
-    if failed is not None:
-        failed({"exit_code": result.exit_code, "reason": _reason(last) or result.last_line})
-    log(f"step {task_id} failed with exit code {result.exit_code} in {result.seconds:.1f} s")
-    if result.exit_code in FINAL_EXIT_CODES:
-        raise final_error(result.last_line or f"step {task_id} failed and said nothing")
-    raise StepCrashedError(
-        f"step {task_id} ended with {_ending(result.exit_code)}; its last line: "
-        f"{result.last_line or 'none'}. The task's log has the rest."
-    )
+        self._tell(Started(task_id, day, shlex.join(command)))
+        result = run_process(command, on_line)
+        exit_code = result.exit_code
+        if exit_code == 0:
+            self._tell(Finished(task_id, result.seconds))
+            return result.last_line
+        if failed is not None:
+            failed({"exit_code": exit_code, "reason": _reason(last) or result.last_line})
+        self._tell(Failed(task_id, exit_code, result.seconds))
+        if exit_code in FINAL_EXIT_CODES:
+            raise self.final_error(result.last_line or f"step {task_id} failed and said nothing")
+        raise StepCrashedError(
+            f"step {task_id} ended with {_ending(exit_code)}; its last line: "
+            f"{result.last_line or 'none'}. The task's log has the rest."
+        )
+
+    def _tell(self, event: Event) -> None:
+        # The log last: where a line of it arrives, the event is there.
+        if path := os.environ.get(EVENTS_FILE):
+            EventFile(Path(path)).tell(event)
+        self.log(log_line(event))
 
 
 def _reason(lines: Iterable[str]) -> str:

@@ -7,14 +7,14 @@ itself, and none of ours: an asset's (``asset_uri``) is that of any warehouse.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from quota_dags.forms import text_of
-from quota_dags.process import default_launcher, ingest_arguments, run_submitted
+from quota_dags.process import TaskTerms, ingest_arguments
 from spark_jobs.warehouse.pipeline import ARCHIVE, STEPS
 
 ASSETS: Mapping[str, str] = MappingProxyType(
@@ -102,32 +102,34 @@ def audit_of_context(context: Mapping[str, Any]) -> DailyAudit:
     return audit_of_run(context["params"], interval_start, context["dag_run"].run_after)
 
 
-def step_command(task_id: str, audit: DailyAudit, launcher: Sequence[str] = ()) -> list[str]:
-    """Return the command of a step as a list of arguments; no shell ever sees it.
+def run_step(
+    task_id: str,
+    audit: DailyAudit,
+    terms: TaskTerms,
+    lineage: Any,
+    failed: Callable[[dict[str, Any]], None] | None = None,
+) -> str:
+    """Run a step on its day as :meth:`TaskTerms.run` does, and return its last line.
+
+    ``lineage`` is Airflow's collector, which is told before what the step reads and writes.
+    """
+    report_lineage(task_id, audit, lineage)
+    return terms.run(task_id, audit.day.isoformat(), step_arguments(task_id, audit), failed)
+
+
+def step_arguments(task_id: str, audit: DailyAudit) -> list[str]:
+    """Return a step's arguments of ``quota-audit``; no shell ever sees them.
 
     >>> audit = DailyAudit("logs", "wh", "east", dt.date(2026, 11, 20), "UTC", None)
-    >>> step_command("validate_replayed", audit, ["quota-audit"])[:4]
-    ['quota-audit', 'validate', 'replayed', '--warehouse']
+    >>> step_arguments("validate_replayed", audit)[:4]
+    ['validate', 'replayed', '--warehouse', 'wh']
     """
-    command = [*(launcher or default_launcher()), *STEPS[task_id].command]
+    command = STEPS[task_id].command
     if task_id == "ingest_requests":
         return [*command, audit.archive, *audit.scope_arguments(), *audit.ingest_arguments()]
     if task_id == "judge_decisions":
         return [*command, "--archive", audit.archive, *audit.scope_arguments()]
     return [*command, *audit.scope_arguments()]
-
-
-def run_step(
-    task_id: str,
-    audit: DailyAudit,
-    log: Callable[[str], None],
-    final_error: type[Exception],
-    launcher: Sequence[str] = (),
-    failed: Callable[[dict[str, Any]], None] | None = None,
-) -> str:
-    """Run a step on its day, as ``run_submitted`` does, and return its last line."""
-    command = step_command(task_id, audit, launcher)
-    return run_submitted(task_id, audit.day.isoformat(), command, log, final_error, failed)
 
 
 def report_lineage(task_id: str, audit: DailyAudit, collector: Any) -> None:
@@ -146,3 +148,15 @@ def _addresses(tables: tuple[str, ...], audit: DailyAudit) -> Iterator[str]:
     for table in tables:
         folder = audit.archive if table == ARCHIVE else f"{audit.warehouse}/{table}"
         yield folder if "://" in folder else Path(folder).as_uri()
+
+
+def asset_uri(table: str) -> str:
+    """Return the address under which Airflow knows a table or folder of any warehouse.
+
+    An event's ``extra`` says which. Airflow takes two addresses of one name for a conflict and
+    fails the task, so the address cannot be the folder's: warehouses change with a setting.
+
+    >>> asset_uri("findings")
+    'x-quota-audit://warehouse/findings'
+    """
+    return f"x-quota-audit://warehouse/{table}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from quota_dags.forms import text_of
-from quota_dags.process import default_launcher, ingest_arguments, run_submitted
+from quota_dags.process import TaskTerms, ingest_arguments
 from spark_jobs.warehouse.storage import place, write_whole
 
 TASK_ID = "replay_policies"
@@ -96,9 +96,9 @@ def scenario_path(warehouse: Path, run_id: str, text: str) -> Path:
     return warehouse / _SCENARIOS / f"{name}-{digest}.toml"
 
 
-def whatif_command(asked: WhatifRun, launcher: Sequence[str] = ()) -> list[str]:
-    """Return the command of a what-if as a list of arguments; no shell ever sees it."""
-    command = [*(launcher or default_launcher()), "whatif"]
+def whatif_arguments(asked: WhatifRun) -> list[str]:
+    """Return a what-if's arguments of ``quota-audit``; no shell ever sees them."""
+    command = ["whatif"]
     if asked.archive:
         command += [asked.archive, *ingest_arguments(asked.timezone, asked.broker_version)]
     command += ["--warehouse", asked.warehouse, "--cluster", asked.cluster]
@@ -112,19 +112,13 @@ def whatif_command(asked: WhatifRun, launcher: Sequence[str] = ()) -> list[str]:
     return command if asked.mode == AS_LOGGED else [*command, "--mode", asked.mode]
 
 
-def run_whatif(
-    asked: WhatifRun,
-    log: Callable[[str], None],
-    final_error: type[Exception],
-    launcher: Sequence[str] = (),
-) -> str:
-    """Keep the scenario, run the what-if as ``run_submitted`` does, and return its last line.
+def run_whatif(asked: WhatifRun, terms: TaskTerms) -> str:
+    """Keep the scenario, run the what-if as ``terms`` say, and return its last line.
 
-    Raises ``final_error`` too where the form names nothing to replay.
+    Raises ``terms.final_error`` too where the form names nothing to replay.
     """
     if not asked.policies and asked.scenario is None:
-        raise final_error(NOTHING_TO_REPLAY)
+        raise terms.final_error(NOTHING_TO_REPLAY)
     if asked.scenario:
         write_whole(asked.scenario.path, asked.scenario.text)
-    command = whatif_command(asked, launcher)
-    return run_submitted(TASK_ID, str(asked.day or "all days"), command, log, final_error)
+    return terms.run(TASK_ID, str(asked.day or "all days"), whatif_arguments(asked))

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from spark_jobs.audit.due_days import due_days
 from spark_jobs.audit.print_due import read_with
@@ -26,6 +25,9 @@ from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.pipeline import STEPS
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.write import new_run
+from spark_jobs.wording.progress import StepProgress, telling
+
+_INGEST, *_LATER = STEPS.values()
 
 
 def run_audit(
@@ -47,8 +49,8 @@ def run_audit(
     clusters = (cluster,) if cluster else clusters_of(archive) or (choose_cluster(archive, None),)
     archives = [find_archive(archive, name) for name in clusters]
     scopes: list[RunScope] = []
-    progress = _progress()
-    with progress, spark_session("run") as spark:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    with StepProgress(console) as progress, spark_session("run") as spark:
         for found in archives:
             parts: Iterator[tuple[Archive, dt.date | None]]
             if only_due:
@@ -56,9 +58,11 @@ def run_audit(
             else:
                 parts = iter([(found, day)])
             for part, one_day in parts:
-                report = ingest_requests(spark, part, warehouse, one_day, options, new_run())
-                progress.console.print(report.sentence(), highlight=False, markup=False)
+                with telling(progress.tell, _INGEST.task_id, str(one_day or "")) as say:
+                    report = ingest_requests(spark, part, warehouse, one_day, options, new_run())
+                    say(report.sentence())
                 for scope in report.scopes:
+                    console.print(f"[bold]auditing {scope.day} of {scope.cluster}[/bold]")
                     _run_steps(_functions(spark, scope, part.metrics), scope, progress)
                     scopes.append(replace(scope, run=None))
     for scope in scopes:
@@ -77,7 +81,7 @@ def _due_one_by_one(
     warehouse: Path,
     day: dt.date | None,
     options: IngestOptions,
-    progress: Progress,
+    progress: StepProgress,
 ) -> Iterator[tuple[Archive, dt.date | None]]:
     """Yield each day that is due, and the archive with the logs of that day only.
 
@@ -96,7 +100,7 @@ def _due_one_by_one(
         first = due[0]
         done.add(first.day)
         said = f"{archive.cluster} {first.day} is due: {first.reason}"
-        progress.console.print(said, highlight=False, markup=False)
+        progress.console.print(said, markup=False)
         yield replace(archive, request_logs=first.logs), first.day
 
 
@@ -115,21 +119,9 @@ def _functions(
 
 
 def _run_steps(
-    functions: Mapping[str, Callable[..., str]], scope: RunScope, progress: Progress
+    functions: Mapping[str, Callable[..., str]], scope: RunScope, progress: StepProgress
 ) -> None:
-    for step in list(STEPS.values())[1:]:
+    for step in _LATER:
         command, *arguments = step.command
-        task = progress.add_task(f"{scope.day} {step.task_id}", total=None)
-        sentence = functions[command](*arguments)
-        progress.remove_task(task)
-        progress.console.print(sentence, highlight=False, markup=False)
-
-
-def _progress() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True, soft_wrap=True),
-        transient=True,
-    )
+        with telling(progress.tell, step.task_id, str(scope.day)) as say:
+            say(functions[command](*arguments))

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from quota_dags.steps import DailyAudit, step_command
+from quota_dags.process import default_launcher
+from quota_dags.steps import DailyAudit, step_arguments
 from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
@@ -109,7 +110,8 @@ class Driver:
             QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS=3,
             SPARK_CONF_DIR=self.conf_dir(f"spark.submit.pyFiles {self.package}"),
         )
-        return run(step_command(task_id, audit), environment, self.folder)
+        command = [*default_launcher(), *step_arguments(task_id, audit)]
+        return run(command, environment, self.folder)
 
     def tasks_by_executor(self, name: str) -> dict[str, int]:
         """Return how many tasks each executor ended well, in the application of that name."""

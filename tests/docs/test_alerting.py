@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from quota_dags.local.airflow_home import airflow_environment
-from quota_dags.process import asset_uri
-from quota_dags.steps import ASSETS
+from quota_dags.steps import ASSETS, asset_uri
 from spark_jobs.settings import AlertSettings
 from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.docs.pages import ROOT, blocks

@@ -6,9 +6,11 @@ import datetime as dt
 import json
 import re
 import sys
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -23,12 +25,12 @@ from quota_dags.local.airflow_home import (
     find_project,
     prepare_home,
 )
-from quota_dags.local.audit_progress import AuditProgress
 from quota_dags.process import default_launcher, run_process
 from quota_dags.steps import DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN, place
+from spark_jobs.wording.progress import EVENTS_FILE, EventFile, StepProgress
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _SMALL_ARCHIVE_BYTES = 16 << 20
@@ -38,6 +40,7 @@ _CONSOLE = Console(soft_wrap=True, highlight=False)
 _DAY = re.compile(r"^\d{4}-\d{2}-\d{2}$")
 # Longer than the grace of the step inside it, or Airflow is killed before it has ended the step.
 _DAG_RUN_GRACE_S = 10.0
+_AIRFLOW_LINES = 30
 
 
 @app.callback()
@@ -168,18 +171,31 @@ def audit_day(audit: DailyAudit, env: dict[str, str], home: Path) -> None:
     """Run the DAG for one day, showing its steps; raises AuditFailedError or BadInputError."""
     log = home / f"audit-{audit.cluster}-{audit.day}.log"
     _CONSOLE.print(f"[bold]auditing {audit.day} of {audit.cluster}[/bold] (log: {log})")
-    with log.open("w", encoding="utf-8") as out, AuditProgress(_CONSOLE) as progress:
+    said_by_airflow: deque[str] = deque(maxlen=_AIRFLOW_LINES)
+    with (
+        log.open("w", encoding="utf-8") as out,
+        TemporaryDirectory(prefix="quota-audit-events-") as folder,
+        StepProgress(_CONSOLE) as progress,
+    ):
+        path = Path(folder) / "events.jsonl"
+        events = EventFile(path)
+        progress.wait_for("starting Airflow")
 
         def on_line(line: str) -> None:
             print(line, file=out, flush=True)
-            progress.read(line)
+            said_by_airflow.append(line)
+            for event in events.news():
+                progress.tell(event)
 
+        env = {**env, EVENTS_FILE: str(path)}
         result = run_process(dags_test_command(audit), on_line, env, grace_s=_DAG_RUN_GRACE_S)
     if result.exit_code == 0:
         return
-    _CONSOLE.print("\n".join(progress.recent_lines()), markup=False, style="dim")
-    where = f"step {progress.failed_step}" if progress.failed_step else "the DAG run"
-    raise _error(progress.failed_exit_code)(
+    failed = progress.failed
+    last_lines = progress.recent_lines() if failed else said_by_airflow
+    _CONSOLE.print("\n".join(last_lines), markup=False, style="dim")
+    where = f"step {failed.step}" if failed else "the DAG run"
+    raise _error(failed.exit_code if failed else None)(
         f"{where} failed on {audit.day} of {audit.cluster}: {progress.last_sentence}. "
         f"The whole log is {log}."
     )

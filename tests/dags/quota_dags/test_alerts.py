@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ from quota_dags.alerts import (
     FAILURE,
     NEWS,
     UNSEEN,
-    AlertTerms,
     alert,
     failed_run_message,
     news_message,
 )
+from quota_dags.process import TaskTerms
 from quota_dags.steps import FAILURE_KEY, DailyAudit
 from spark_jobs.settings import AlertSettings
 from tests.builders.tables_builder import DAY, row, scope_in, write_rows
@@ -38,8 +39,8 @@ def audit_in(warehouse: Path, *severities: str) -> DailyAudit:
     return DailyAudit("/logs", str(warehouse), "default", DAY, "UTC", None)
 
 
-def terms(**settings: Any) -> AlertTerms:
-    return AlertTerms(lambda line: None, FinalError, Skipped, AlertSettings(**settings))
+TERMS = TaskTerms(lambda line: None, FinalError, Skipped)
+SETTINGS = AlertSettings()
 
 
 class Task:
@@ -74,27 +75,29 @@ def test_what_is_new_is_told_from_the_severity_that_the_setting_names(
 ) -> None:
     audit = audit_in(tmp_path, *severities)
     if is_told:
-        message = news_message(audit, "run", terms(level=level))
+        message = news_message(audit, "run", TERMS, AlertSettings(level=level))
         assert message.news is not None
         assert [problem.quota_user for problem in message.news.problems] == severities
         assert message.text == message.news.text
     else:
         with pytest.raises(Skipped, match=f"nothing to tell: nothing new or worse is {level}"):
-            news_message(audit, "run", terms(level=level))
+            news_message(audit, "run", TERMS, AlertSettings(level=level))
 
 
 def test_a_day_that_was_not_published_is_no_news(tmp_path: Path) -> None:
     audit = DailyAudit("/logs", str(tmp_path), "default", DAY, "UTC", None)
     with pytest.raises(FinalError, match="holds no audited day of cluster 'default'"):
-        news_message(audit, "run", terms())
+        news_message(audit, "run", TERMS, SETTINGS)
 
 
 def test_a_link_leads_to_the_audit_s_page_where_the_setting_says_where_people_reach_it(
     tmp_path: Path,
 ) -> None:
     audit = audit_in(tmp_path, "critical")
-    assert news_message(audit, "run", terms()).url is None
-    page = news_message(audit, "run", terms(base_url="https://a.example/airflow/")).url
+    assert news_message(audit, "run", TERMS, SETTINGS).url is None
+    page = news_message(
+        audit, "run", TERMS, AlertSettings(base_url="https://a.example/airflow/")
+    ).url
     assert page == f"https://a.example/airflow/quota-audit/clusters/default/{DAY}"
 
 
@@ -104,7 +107,7 @@ def test_a_failed_run_s_message_names_the_step_its_exit_code_and_its_reason(tmp_
     states = {"ingest_requests": "success", "validate_ingested": "failed",
               "resolve_quotas": "upstream_failed"}  # fmt: skip
     message = failed_run_message(
-        audit, Task(states, ended), "manual__1+2", terms(base_url="http://a")
+        audit, Task(states, ended), "manual__1+2", TERMS, AlertSettings(base_url="http://a")
     )
     assert message.failure is not None
     assert (message.failure.step, message.failure.exit_code) == ("validate_ingested", 1)
@@ -120,7 +123,9 @@ def test_a_failed_run_s_message_names_the_step_its_exit_code_and_its_reason(tmp_
 
 def test_a_step_that_was_killed_is_told_too(tmp_path: Path) -> None:
     audit = DailyAudit("/logs", str(tmp_path), "east", DAY, "UTC", None)
-    message = failed_run_message(audit, Task({"replay_quotas": "failed"}), "run", terms())
+    message = failed_run_message(
+        audit, Task({"replay_quotas": "failed"}), "run", TERMS, AlertSettings()
+    )
     assert message.failure is not None
     assert (message.failure.exit_code, message.failure.reason) == (None, UNSEEN)
     assert "exit code" not in message.text
@@ -129,7 +134,9 @@ def test_a_step_that_was_killed_is_told_too(tmp_path: Path) -> None:
 def test_an_endless_reason_is_cut_and_says_so(tmp_path: Path) -> None:
     audit = DailyAudit("/logs", str(tmp_path), "east", DAY, "UTC", None)
     ended = {"exit_code": 1, "reason": "\n".join(["x" * 5000] * 40)}
-    message = failed_run_message(audit, Task({"replay_quotas": "failed"}, ended), "run", terms())
+    message = failed_run_message(
+        audit, Task({"replay_quotas": "failed"}, ended), "run", TERMS, AlertSettings()
+    )
     assert message.failure is not None
     lines = message.failure.reason.splitlines()
     assert lines[-1] == "… and 10 lines more in its log"
@@ -139,7 +146,7 @@ def test_an_endless_reason_is_cut_and_says_so(tmp_path: Path) -> None:
 def test_a_run_that_was_mended_meanwhile_is_no_failure(tmp_path: Path) -> None:
     audit = DailyAudit("/logs", str(tmp_path), "east", DAY, "UTC", None)
     with pytest.raises(Skipped, match="no step of this run is failed any more"):
-        failed_run_message(audit, Task({"replay_quotas": "success"}), "run", terms())
+        failed_run_message(audit, Task({"replay_quotas": "success"}), "run", TERMS, SETTINGS)
 
 
 def test_a_task_that_is_cleared_tells_the_same_no_second_time(
@@ -157,13 +164,13 @@ def test_a_task_that_is_cleared_tells_the_same_no_second_time(
         "Store", (), {"get": staticmethod(kept.get), "set": staticmethod(kept.__setitem__)}
     )
     context = {"run_id": "run", "ti": Task({}), "task_state_store": store}
-    own = terms(webhook_connection="hook")
-    assert alert(NEWS, audit, context, own).endswith("1 new (1 critical)")
+    own = AlertSettings(webhook_connection="hook")
+    assert alert(NEWS, audit, context, TERMS, own).endswith("1 new (1 critical)")
     with pytest.raises(Skipped, match="this run has told it before: Kafka quotas"):
-        alert(NEWS, audit, context, own)
+        alert(NEWS, audit, context, TERMS, own)
     assert sent == ["webhook"]
     failed = context | {"ti": Task({"replay_quotas": "failed"})}
-    assert alert(FAILURE, audit, failed, own).endswith("failed at replay_quotas")
+    assert alert(FAILURE, audit, failed, TERMS, own).endswith("failed at replay_quotas")
 
 
 def test_the_news_are_asked_for_by_the_launcher_of_the_other_steps(tmp_path: Path) -> None:
@@ -171,7 +178,7 @@ def test_the_news_are_asked_for_by_the_launcher_of_the_other_steps(tmp_path: Pat
     code = f"import json, sys; json.dump(sys.argv[1:], open({str(asked)!r}, 'w')); sys.exit(2)"
     audit = DailyAudit("/logs", "/wh", "east", DAY, "UTC", None)
     launcher = (sys.executable, "-S", "-c", code)
-    own = AlertTerms(lambda line: None, FinalError, Skipped, AlertSettings(), launcher)
+    own = replace(TERMS, launcher=launcher)
     with pytest.raises(FinalError):
-        news_message(audit, "run", own)
+        news_message(audit, "run", own, AlertSettings())
     assert json.loads(asked.read_text()) == ["news", *audit.scope_arguments(), "--json"]

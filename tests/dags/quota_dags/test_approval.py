@@ -16,12 +16,11 @@ from quota_dags.approval import (
     NO_SERVERS,
     Decision,
     RecommendRun,
-    TaskTerms,
     apply_answer,
     ask,
     recommend_run,
 )
-from quota_dags.process import StepCrashedError
+from quota_dags.process import StepCrashedError, TaskTerms
 from spark_jobs.apply.changes.change_key import change_key, parse_selection
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.cli import app as cli

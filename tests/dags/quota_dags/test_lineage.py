@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from quota_dags.steps import DailyAudit, report_lineage
+from quota_dags.steps import DailyAudit, asset_uri, report_lineage
 from spark_jobs.warehouse.pipeline import STEPS
 
 
@@ -35,6 +35,10 @@ def test_a_dataset_is_a_folder_s_address_whatever_it_is_called() -> None:
     assert found.outputs[0] == "file:///wh/requests"
     found = lineage("resolve_quotas", warehouse="s3://bucket/wh")
     assert found.outputs == ["s3://bucket/wh/quota_changes"]
+
+
+def test_an_asset_has_one_address_whatever_the_warehouse() -> None:
+    assert asset_uri("reports") == "x-quota-audit://warehouse/reports"
 
 
 def test_a_validation_writes_nothing_that_others_read() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from quota_dags.process import StepCrashedError, default_launcher
+from quota_dags.process import StepCrashedError, TaskTerms
 from quota_dags.whatif import (
     AS_LOGGED,
     MODES,
@@ -17,7 +18,7 @@ from quota_dags.whatif import (
     WhatifRun,
     run_whatif,
     scenario_path,
-    whatif_command,
+    whatif_arguments,
     whatif_of_run,
 )
 from spark_jobs.cli import app as cli
@@ -54,9 +55,8 @@ class FinalError(Exception):
     """Stands for Airflow's exception that forbids a retry."""
 
 
-def python(code: str) -> list[str]:
-    # What comes after the code is the command's own arguments, which the code may ignore.
-    return [sys.executable, "-S", "-c", code]
+def terms(code: str, log: Callable[[str], None] = print) -> TaskTerms:
+    return TaskTerms(log, FinalError, FinalError, (sys.executable, "-S", "-c", code))
 
 
 def asked_in(warehouse: Path, **form: Any) -> WhatifRun:
@@ -114,14 +114,14 @@ def test_an_emptied_field_is_as_good_as_none(field: str, empty: object) -> None:
     ids=["one", "several", "one day", "an archive", "no version", "a scenario", "another mode"],
 )
 def test_the_command_says_what_the_form_says(asked: WhatifRun, arguments: list[str]) -> None:
-    assert whatif_command(asked, ["quota-audit"]) == ["quota-audit", "whatif", *arguments]
+    assert whatif_arguments(asked) == ["whatif", *arguments]
 
 
 def test_the_command_line_understands_the_command(tmp_path: Path) -> None:
     asked = asked_in(
         tmp_path, archive=str(tmp_path), scenario=SCENARIO, day="2026-11-20", mode="both"
     )
-    name, *arguments = whatif_command(asked)[len(default_launcher()) :]
+    name, *arguments = whatif_arguments(asked)
     command = typer.main.get_command(cli.app).commands[name]
     params = command.make_context(name, arguments).params
     assert (params["archive"], params["warehouse"]) == (tmp_path, tmp_path)
@@ -164,20 +164,20 @@ def test_the_scenario_is_kept_as_it_was_typed_before_the_command_runs(tmp_path: 
     assert asked.scenario
     code = "import sys; print(ascii(open(sys.argv[-3], newline='').read()))"
     log: list[str] = []
-    assert run_whatif(asked, log.append, FinalError, python(code)) == ascii(SCENARIO)
+    assert run_whatif(asked, terms(code, log.append)) == ascii(SCENARIO)
     assert asked.scenario.path.read_bytes() == SCENARIO.encode()
     assert str(asked.scenario.path) in log[0]
     # Again, as after a crash: the same file, and no draft of it left.
-    run_whatif(asked, log.append, FinalError, python(code))
+    run_whatif(asked, terms(code, log.append))
     assert list(asked.scenario.path.parent.iterdir()) == [asked.scenario.path]
 
 
 def test_the_log_begins_with_the_command_and_has_nothing_of_the_scenario(tmp_path: Path) -> None:
     asked = asked_in(tmp_path, scenario=SCENARIO, day="2026-11-20")
     log: list[str] = []
-    assert run_whatif(asked, log.append, FinalError, python("print('done')")) == "done"
+    assert run_whatif(asked, terms("print('done')", log.append)) == "done"
     assert log[0].startswith("step replay_policies of 2026-11-20 started: ")
-    assert log[0].endswith(" ".join(whatif_command(asked, [])[len(default_launcher()) :]))
+    assert log[0].endswith(" ".join(whatif_arguments(asked)))
     assert "größer" not in "".join(log)
 
 
@@ -187,7 +187,7 @@ def test_a_form_with_nothing_to_replay_is_refused_with_what_to_do(
 ) -> None:
     asked = asked_in(tmp_path, policies=None, scenario=scenario)
     with pytest.raises(FinalError, match=r"names neither policies nor a scenario: choose one"):
-        run_whatif(asked, print, FinalError, python("raise AssertionError"))
+        run_whatif(asked, terms("raise AssertionError"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -195,10 +195,10 @@ def test_a_form_with_nothing_to_replay_is_refused_with_what_to_do(
 def test_bad_data_and_bad_input_are_final(tmp_path: Path, exit_code: int) -> None:
     code = f"import sys; print('no such key'); sys.exit({exit_code})"
     with pytest.raises(FinalError, match=r"^no such key$"):
-        run_whatif(asked_in(tmp_path), print, FinalError, python(code))
+        run_whatif(asked_in(tmp_path), terms(code))
 
 
 def test_a_crash_may_be_tried_again(tmp_path: Path) -> None:
     code = "import os; os.kill(os.getpid(), 9)"
     with pytest.raises(StepCrashedError, match="replay_policies ended with signal 9"):
-        run_whatif(asked_in(tmp_path), print, FinalError, python(code))
+        run_whatif(asked_in(tmp_path), terms(code))
