@@ -5,8 +5,9 @@ from __future__ import annotations
 import great_expectations as gx
 
 from expectations.suites.rules import known_quota_type, not_after, not_negative, once, suite_of
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 
-KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+KEY = SENSOR_COLUMNS
 
 
 def suite() -> gx.ExpectationSuite:

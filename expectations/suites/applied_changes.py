@@ -19,9 +19,10 @@ from expectations.suites.rules import (
     suite_of,
     within_the_day,
 )
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.tables import CHANGE_ACTIONS, CHANGE_OUTCOMES
 
-KEY = ("application_id", "quota_type", "quota_user", "quota_client_id")
+KEY = ("application_id", *ENTITY_COLUMNS)
 
 _IS_APPLIED = Column("outcome") == "applied"
 

@@ -14,9 +14,10 @@ from expectations.suites.rules import (
     once,
     suite_of,
 )
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.tables import CHANGE_RESULT_KINDS
 
-KEY = ("quota_type", "quota_user", "quota_client_id")
+KEY = ENTITY_COLUMNS
 
 
 def suite() -> gx.ExpectationSuite:

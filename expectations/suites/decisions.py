@@ -25,21 +25,13 @@ from expectations.suites.rules import (
     suite_of,
     within_the_day,
 )
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.warehouse.tables import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
 
-KEY = (
-    "source_file",
-    "source_line",
-    "broker_id",
-    "quota_type",
-    "quota_user",
-    "quota_client_id",
-    "resource",
-)
+KEY = ("source_file", "source_line", *SENSOR_COLUMNS, "resource")
 
 # A process that stops between sending a response and logging it makes the line late.
 LATE_LINE_MS = 50
-_SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 _IS_MUTATION = Column("quota_type") == "controller_mutation_rate"
 _IS_RATE = is_other_than("quota_type", "controller_mutation_rate")
 _HAS_LINE = Column("source_file").is_not_null() & Column("source_line").is_not_null()
@@ -78,7 +70,7 @@ def _identity() -> list[gxe.Expectation]:
         once(
             "one_place_in_the_sensor",
             "No two amounts have the same place in the order of their sensor.",
-            *_SENSOR,
+            *SENSOR_COLUMNS,
             "sensor_epoch",
             "sensor_seq",
         ),
@@ -113,7 +105,7 @@ def _times() -> list[gxe.Expectation]:
             "In the order of a sensor, recorded_at_ms does not go back by more than 50 ms (a "
             "handler reads the clock before its turn; a line may be written late).",
             severity="warning",
-            column_list=[*_SENSOR, "sensor_epoch", "sensor_seq", "recorded_at_ms"],
+            column_list=[*SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms"],
             order_by="sensor_seq",
             starts="recorded_at_ms",
             previous_ends="recorded_at_ms",

@@ -13,9 +13,10 @@ from expectations.suites.rules import (
     once,
     suite_of,
 )
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.tables import QUOTA_LEVELS
 
-KEY = ("quota_type", "quota_user", "quota_client_id", "broker_id")
+KEY = (*ENTITY_COLUMNS, "broker_id")
 
 _COUNTS = (
     "unknown_amounts",

@@ -15,8 +15,9 @@ from expectations.suites.rules import (
     rule,
     suite_of,
 )
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 
-KEY = ("quota_type", "quota_user", "quota_client_id", "broker_id", "valid_from_ms")
+KEY = (*ENTITY_COLUMNS, "broker_id", "valid_from_ms")
 
 
 def suite() -> gx.ExpectationSuite:

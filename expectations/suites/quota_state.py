@@ -7,8 +7,9 @@ import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
 from expectations.suites.rules import at_least, known_quota_type, once, rule, suite_of
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 
-KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
+KEY = SENSOR_COLUMNS
 
 _IS_BUCKET = Column("quota_type") == "controller_mutation_rate"
 

@@ -17,9 +17,10 @@ from expectations.suites.rules import (
     suite_of,
     throttling_not_negative,
 )
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
 
-KEY = ("span_ms", "broker_id", "quota_type", "quota_user", "quota_client_id", "from_ms")
+KEY = ("span_ms", *SENSOR_COLUMNS, "from_ms")
 
 
 def suite() -> gx.ExpectationSuite:

@@ -14,8 +14,9 @@ from expectations.suites.rules import (
     suite_of,
     throttling_not_negative,
 )
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 
-KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id", "second_ms")
+KEY = (*SENSOR_COLUMNS, "second_ms")
 
 
 def suite() -> gx.ExpectationSuite:

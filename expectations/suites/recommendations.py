@@ -20,9 +20,10 @@ from expectations.suites.rules import (
     rule,
     suite_of,
 )
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.tables import RECOMMENDATION_KINDS, RECOMMENDATION_STATUSES
 
-KEY = ("quota_type", "quota_user", "quota_client_id")
+KEY = ENTITY_COLUMNS
 
 _SMALLEST_BOUND = 1e-9
 

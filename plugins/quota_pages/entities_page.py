@@ -16,6 +16,7 @@ from quota_pages.page import Place, render
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.followed import owners_of
 from spark_jobs.publish.facts.owner_facts import TeamOf, teams_on
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
@@ -24,7 +25,7 @@ from spark_jobs.wording.names import entity_name
 DAYS_KEPT_MAX = 40
 """A list has a row per client and quota type, not per broker: a thousand clients are 1 MB."""
 _DAY_MS = ROLLUP_SPANS_MS[-1]
-_KEYS = ("quota_type", "quota_user", "quota_client_id")
+_MEASURED = ["rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]
 _USE = "use"
 ROWS_MAX = 100
 
@@ -70,10 +71,10 @@ def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:
 
 @lru_cache(maxsize=DAYS_KEPT_MAX)
 def _entities(scope: RunScope, _stamp: tuple[int, int]) -> tuple[EntityUse, ...]:
-    columns = [*_KEYS, "rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]
+    columns = [*ENTITY_COLUMNS, *_MEASURED]
     rows = read_table(scope, "rate_rollups", columns, ds.field("span_ms") == _DAY_MS)
     rows = rows.append_column(_USE, pc.divide(rows["rate"], rows["bound_max"]))
-    summed = rows.group_by(list(_KEYS)).aggregate(
+    summed = rows.group_by(list(ENTITY_COLUMNS)).aggregate(
         [
             ([], "count_all"),
             ("bound_min", "min"),

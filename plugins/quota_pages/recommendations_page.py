@@ -17,13 +17,13 @@ from spark_jobs.publish.facts.proposals import (
     proposals_of,
     written_files,
 )
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.wording.visible_text import shortened
 
 ROWS_PER_PAGE = 100
-_SENSOR = ["quota_type", "quota_user", "quota_client_id"]
 _NOT_THE_QUOTA = "not_the_quota"
 
 SensorName = tuple[str, str, str]
@@ -163,8 +163,8 @@ def _parts(
 
 def _sensors_seen(scope: RunScope) -> frozenset[SensorName]:
     """Return the sensors that had traffic on the day: the clients that have a page."""
-    columns = read_table(scope, "demand", _SENSOR).to_pydict()
-    return frozenset(zip(*(columns[name] for name in _SENSOR), strict=True))
+    columns = read_table(scope, "demand", [*ENTITY_COLUMNS]).to_pydict()
+    return frozenset(zip(*(columns[name] for name in ENTITY_COLUMNS), strict=True))
 
 
 def _address(

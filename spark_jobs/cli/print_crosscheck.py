@@ -112,10 +112,7 @@ def _record(found: Crosscheck, day: dt.date) -> dict[str, Any]:
         "other_series": found.other_series,
         "sensors": [
             {
-                "broker_id": one.key.broker_id,
-                "quota_type": one.key.quota_type,
-                "quota_user": one.key.quota_user,
-                "quota_client_id": one.key.quota_client_id,
+                **one.key._asdict(),
                 "metric": one.metric,
                 "compared": one.compared,
                 "agreeing": one.compared - one.disagreeing,

@@ -16,11 +16,11 @@ import typer
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.recommend.weigh.configured_values import configured_entity
 from spark_jobs.warehouse.days import moment_of, since_epoch_ms
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 from spark_jobs.wording.numbers import moment
 
 Row = Mapping[str, Any]

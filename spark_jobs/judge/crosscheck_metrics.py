@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +23,10 @@ from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, QuotaSeries
 from spark_jobs.judge.metrics.sensor_history import CarriedState, SampleRule, SensorHistory
 from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse.read import count_rows, read_batches, read_table
+from spark_jobs.warehouse.read import count_rows, read_batches, read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 
 _COLUMNS = [
     "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound", "is_unrecorded",
@@ -163,7 +160,7 @@ def _tolerances(settings: CrosscheckSettings) -> Tolerances:
 def _decisions_by_sensor(scope: RunScope) -> dict[SensorKey, int]:
     counted = count_rows(read_batches(scope, "decisions", SENSOR_COLUMNS), SENSOR_COLUMNS, [])
     rows = [] if counted is None else counted.to_pylist()
-    return {SensorKey(**{name: row[name] for name in SENSOR_COLUMNS}): row["rows"] for row in rows}
+    return {SensorKey.of(row): row["rows"] for row in rows}
 
 
 def _by_sensor(
@@ -206,10 +203,10 @@ def _rows_of(
 def _read_together(
     scope: RunScope, sensors: Sequence[SensorKey]
 ) -> Iterator[tuple[SensorKey, pa.Table]]:
-    where = reduce(operator.or_, map(_is_sensor, sensors))
-    rows = read_table(scope, "decisions", [*SENSOR_COLUMNS, *_COLUMNS], where)
+    columns = [*SENSOR_COLUMNS, *_COLUMNS]
+    rows = read_table(scope, "decisions", columns, sensor_filter(sensors))
     for key in sensors:
-        yield key, rows.filter(_is_sensor(key))
+        yield key, rows.filter(sensor_filter([key]))
 
 
 def _logs_of(scope: RunScope, brokers: Iterable[Broker]) -> dict[int, BrokerLog]:
@@ -232,7 +229,7 @@ def _logs_of(scope: RunScope, brokers: Iterable[Broker]) -> dict[int, BrokerLog]
 
 def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedState | None:
     """Return the sensor as the day before left it."""
-    where = _is_sensor(key) & (pc.field("sensor_epoch") == epoch)
+    where = sensor_filter([key]) & (pc.field("sensor_epoch") == epoch)
     rows = read_table(scope.day_before, "quota_state", ["sample_index", "samples"], where)
     for row in rows.to_pylist():
         held = [(s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"]]
@@ -250,15 +247,6 @@ def _missing(gaps: Iterable[Mapping[str, Any]], key: SensorKey) -> Iterator[int]
         is_there = any(place["broker_id"] == key.broker_id for place in gap["places"])
         if is_own and is_there:
             yield gap["missing"]
-
-
-def _is_sensor(key: SensorKey) -> pc.Expression:
-    return (
-        (pc.field("broker_id") == key.broker_id)
-        & (pc.field("quota_type") == key.quota_type)
-        & (pc.field("quota_user") == key.quota_user)
-        & (pc.field("quota_client_id") == key.quota_client_id)
-    )
 
 
 def _day(scope: RunScope) -> tuple[int, int]:

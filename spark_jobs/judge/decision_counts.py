@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
 from spark_jobs.warehouse.tables import WRONG_VERDICTS
 
 _KEYS = [*SENSOR_COLUMNS, "quota_level", "verdict", "reason"]
@@ -64,7 +64,7 @@ class VerdictCounts:
 class SensorUse:
     """What one sensor saw over the run; bounds and rates in the quota's own unit."""
 
-    sensor: Sensor
+    sensor: SensorKey
     levels: tuple[str, ...]
     decisions: int  # with a bound in force
     bound_min: float | None
@@ -101,15 +101,15 @@ def verdict_counts(counted: Iterable[DecisionCount]) -> VerdictCounts:
     return VerdictCounts(dict(sorted(by_verdict.items())), dict(reasons))
 
 
-def sensor_uses(counted: Iterable[DecisionCount]) -> dict[Sensor, SensorUse]:
+def sensor_uses(counted: Iterable[DecisionCount]) -> dict[SensorKey, SensorUse]:
     """Return what each sensor of ``counted`` saw, sensors in order of their key."""
-    by_sensor: dict[Sensor, list[dict[str, Any]]] = {}
+    by_sensor: dict[SensorKey, list[dict[str, Any]]] = {}
     for row in counted:
-        by_sensor.setdefault(Sensor.of(row), []).append(row)
+        by_sensor.setdefault(SensorKey.of(row), []).append(row)
     return {sensor: _use(sensor, by_sensor[sensor]) for sensor in sorted(by_sensor)}
 
 
-def _use(sensor: Sensor, rows: list[dict[str, Any]]) -> SensorUse:
+def _use(sensor: SensorKey, rows: list[dict[str, Any]]) -> SensorUse:
     bounded = [row for row in rows if row["bound_max"] is not None]
     return SensorUse(
         sensor=sensor,

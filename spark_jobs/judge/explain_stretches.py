@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +21,7 @@ from spark_jobs.judge.other_states import (
     sensor_history,
     sensors_in,
 )
-from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.sensors.lost_requests import LostRequests
@@ -30,11 +29,10 @@ from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.warehouse.read import open_table, read_table
+from spark_jobs.warehouse.read import open_table, read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
 BANDWIDTH = ("producer_byte_rate", "consumer_byte_rate")
-_SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 # So many decisions are in memory at a time, or those of one sensor.
 _ROWS_AT_A_TIME = 2_000_000
 
@@ -81,7 +79,7 @@ class _Day:
 
     def explain(self, decisions: pa.RecordBatch) -> Iterator[ExplainedStretch]:
         """Yield the explained stretches of one sensor's ``decisions``."""
-        key = SensorKey(*(decisions[name][0].as_py() for name in _SENSOR))
+        key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
         tolerance_ms = self.settings.tolerance_ms
         # A window is a second unless it is configured otherwise: as the verdicts take it.
         warm_up_ms = self.settings.warm_up_windows * 1000
@@ -105,7 +103,7 @@ class _Day:
                 yield found
 
 
-def _suspects(scope: RunScope, settings: JudgeSettings) -> dict[tuple[object, ...], int]:
+def _suspects(scope: RunScope, settings: JudgeSettings) -> dict[SensorKey, int]:
     """Return the sensors to look at, and how many decisions each has."""
     logged, ours = pc.field("logged_throttle_time_ms"), pc.field("replayed_throttle_time_ms")
     expected = pc.coalesce(ours, pa.scalar(0, pa.int32()))
@@ -121,21 +119,19 @@ def _suspects(scope: RunScope, settings: JudgeSettings) -> dict[tuple[object, ..
     return {key: n for key, n in _counts(scope, is_bandwidth).items() if key in found}
 
 
-def _counts(scope: RunScope, where: pc.Expression) -> Counter[tuple[object, ...]]:
-    counts: Counter[tuple[object, ...]] = Counter()
-    scanner = open_table(scope, "decisions").scanner(columns=list(_SENSOR), filter=where)
+def _counts(scope: RunScope, where: pc.Expression) -> Counter[SensorKey]:
+    counts: Counter[SensorKey] = Counter()
+    scanner = open_table(scope, "decisions").scanner(columns=list(SENSOR_COLUMNS), filter=where)
     for batch in scanner.to_batches():
-        counted = (
-            pa.Table.from_batches([batch]).group_by(list(_SENSOR)).aggregate([([], "count_all")])
-        )
-        for row in counted.to_pylist():
-            counts[tuple(row[name] for name in _SENSOR)] += row["count_all"]
+        by_sensor = pa.Table.from_batches([batch]).group_by(list(SENSOR_COLUMNS))
+        for row in by_sensor.aggregate([([], "count_all")]).to_pylist():
+            counts[SensorKey.of(row)] += row["count_all"]
     return counts
 
 
-def _batches(scope: RunScope, suspects: dict[tuple[object, ...], int]) -> Iterator[pa.Table]:
+def _batches(scope: RunScope, suspects: dict[SensorKey, int]) -> Iterator[pa.Table]:
     """Yield the decisions of ``suspects``, several sensors at a time."""
-    together: list[tuple[object, ...]] = []
+    together: list[SensorKey] = []
     rows = 0
     for key in sorted(suspects, key=str):
         if together and rows + suspects[key] > _ROWS_AT_A_TIME:
@@ -146,12 +142,7 @@ def _batches(scope: RunScope, suspects: dict[tuple[object, ...], int]) -> Iterat
     yield _decisions(scope, together)
 
 
-def _decisions(scope: RunScope, sensors: Sequence[tuple[object, ...]]) -> pa.Table:
-    def is_sensor(key: tuple[object, ...]) -> pc.Expression:
-        return reduce(
-            lambda a, b: a & b,
-            (pc.field(name) == value for name, value in zip(_SENSOR, key, strict=True)),
-        )
-
-    where = reduce(lambda a, b: a | b, (is_sensor(key) for key in sensors))
-    return open_table(scope, "decisions").to_table(columns=list(HISTORY_COLUMNS), filter=where)
+def _decisions(scope: RunScope, sensors: Sequence[SensorKey]) -> pa.Table:
+    return open_table(scope, "decisions").to_table(
+        columns=list(HISTORY_COLUMNS), filter=sensor_filter(sensors)
+    )

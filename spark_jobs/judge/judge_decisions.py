@@ -13,8 +13,8 @@ from spark_jobs.judge.causes.findings import SensorSecond, find
 from spark_jobs.judge.crosscheck_metrics import crosscheck_metrics
 from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.roll_up_rates import roll_up_rates
-from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.replay.sensors.sensor_seconds import SENSOR, seconds_of_suspects
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.replay.sensors.sensor_seconds import seconds_of_suspects
 from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import CrosscheckSettings, JudgeSettings
 from spark_jobs.warehouse.read import open_table, read_frame, read_table
@@ -71,6 +71,6 @@ def _suspect_seconds(spark: SparkSession, scope: RunScope) -> list[SensorSecond]
     seconds = []
     for row in seconds_of_suspects(decisions).collect():
         fields = row.asDict()
-        key = SensorKey(**{name: fields.pop(name) for name in SENSOR})
+        key = SensorKey(*(fields.pop(name) for name in SENSOR_COLUMNS))
         seconds.append(SensorSecond(key=key, **fields))
     return seconds

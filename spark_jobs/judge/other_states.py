@@ -24,6 +24,7 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
@@ -33,9 +34,9 @@ from spark_jobs.resolve.timeline.default_quota_callback import candidate_entitie
 from spark_jobs.resolve.timeline.resolution import QuotaInterval
 
 HISTORY_COLUMNS = (
-    "broker_id", "quota_type", "quota_user", "quota_client_id", "sensor_epoch", "sensor_seq",
-    "recorded_at_ms", "connection", "user", "client_id", "quota_level", "amount", "is_unrecorded",
-    "bound", "rate", "window_size_ms", "logged_throttle_time_ms",
+    *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
+    "client_id", "quota_level", "amount", "is_unrecorded", "bound", "rate", "window_size_ms",
+    "logged_throttle_time_ms",
 )  # fmt: skip
 
 
@@ -196,13 +197,12 @@ def rows_of(decisions: pa.RecordBatch, stretch: Stretch) -> pa.RecordBatch:
 
 def sensors_in(decisions: pa.Table) -> Sequence[pa.RecordBatch]:
     """Return ``decisions`` (HISTORY_COLUMNS) as one batch per sensor, in recording order."""
-    key = ["broker_id", "quota_type", "quota_user", "quota_client_id"]
-    order = [(name, "ascending") for name in (*key, "sensor_epoch", "sensor_seq")]
+    order = [(name, "ascending") for name in (*SENSOR_COLUMNS, "sensor_epoch", "sensor_seq")]
     (batch,) = decisions.sort_by(order).combine_chunks().to_batches() or [None]
     if batch is None:
         return []
     changed = np.zeros(len(batch) - 1, bool)
-    for name in key:
+    for name in SENSOR_COLUMNS:
         column = batch[name]
         changed |= pc.not_equal(column.slice(1), column.slice(0, len(batch) - 1)).to_numpy(
             zero_copy_only=False

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.judge.throttles import throttled_by_second
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS
 from spark_jobs.warehouse.tables import RATE_ROLLUPS, ROLLUP_SPANS_MS
 from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_table
 
 _KEYS = (*SENSOR_COLUMNS, "from_ms")
 _RATES = (*SENSOR_COLUMNS, "second_ms", "amount", "rate", "tokens", "bound")
-_ORDER = ("quota_type", "quota_user", "quota_client_id", "broker_id", "from_ms")
+_ORDER = (*ENTITY_COLUMNS, "broker_id", "from_ms")
 _MEASURES = {
     "seconds": "sum",
     "amount": "sum",

@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.judge.decision_counts import SensorUse
-from spark_jobs.warehouse.read import read_batches
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS, SensorKey
+from spark_jobs.warehouse.read import read_batches, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor, sensor_filter
 
-_SENSOR_NAMES = ["quota_type", "quota_user", "quota_client_id"]
-_REPEATED = [*_SENSOR_NAMES, "source_file"]
+_REPEATED = [*ENTITY_COLUMNS, "source_file"]
 _COLUMNS = [
     "broker_id",
     *_REPEATED,
@@ -42,7 +41,7 @@ class ThrottledSensor:
     last_ms: int
 
     @property
-    def sensor(self) -> Sensor:
+    def sensor(self) -> SensorKey:
         """Return the sensor that throttled."""
         return self.use.sensor
 
@@ -74,7 +73,7 @@ def throttled_by_second(scope: RunScope) -> pa.Table:
     )
     measures = ["requests", "refused", "throttle_time_ms", "longest_ms", "first_ms", "last_ms"]
     counted = counted.rename_columns([*keys, *measures])
-    for name in _SENSOR_NAMES:
+    for name in ENTITY_COLUMNS:
         at = counted.column_names.index(name)
         counted = counted.set_column(at, name, counted[name].cast(pa.string()))
     return counted
@@ -122,7 +121,7 @@ def _once_per_request(rows: pa.Table) -> pa.Table:
 
 
 def throttled_sensors(
-    by_second: pa.Table, uses: dict[Sensor, SensorUse]
+    by_second: pa.Table, uses: dict[SensorKey, SensorUse]
 ) -> tuple[ThrottledSensor, ...]:
     """Return who was throttled, the longest total throttle time first.
 
@@ -141,7 +140,7 @@ def throttled_sensors(
     )
     sensors = [
         ThrottledSensor(
-            use=uses[Sensor.of(row)],
+            use=uses[SensorKey.of(row)],
             requests=row["requests_sum"],
             refused=row["refused_sum"],
             throttle_time_ms=row["throttle_time_ms_sum"],
@@ -156,9 +155,9 @@ def throttled_sensors(
     return tuple(sensors)
 
 
-def throttled_seconds(by_second: pa.Table, sensors: list[Sensor]) -> dict[Sensor, set[int]]:
+def throttled_seconds(by_second: pa.Table, sensors: list[SensorKey]) -> dict[SensorKey, set[int]]:
     """Return, for each of ``sensors``, the seconds (epoch ms) in which it throttled."""
-    seconds: dict[Sensor, set[int]] = {sensor: set() for sensor in sensors}
+    seconds: dict[SensorKey, set[int]] = {sensor: set() for sensor in sensors}
     for row in by_second.filter(sensor_filter(sensors)).to_pylist():
-        seconds[Sensor.of(row)].add(row["second_ms"])
+        seconds[SensorKey.of(row)].add(row["second_ms"])
     return seconds

@@ -13,6 +13,7 @@ from spark_jobs.publish.facts.quality import worst_quality
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.warehouse.read import program_of
 from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.wording.names import entity_name
 
 OUTCOME_NAME = "audit.json"
 
@@ -67,7 +68,7 @@ def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
         wrong=facts.verdicts.wrong,
         throttles=facts.agreement.throttles,
         throttles_within_1ms=facts.agreement.within_1ms,
-        throttled_clients=len({one.sensor.entity for one in facts.throttled}),
+        throttled_clients=len({entity_name(*one.sensor.tags) for one in facts.throttled}),
         throttled_requests=sum(one.requests for one in facts.throttled),
         throttle_time_ms=sum(one.throttle_time_ms for one in facts.throttled),
         findings=by_severity(facts.findings),

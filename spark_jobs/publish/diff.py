@@ -16,13 +16,13 @@ from spark_jobs.judge.throttles import throttled_by_second
 from spark_jobs.publish.facts.followed import changes_on
 from spark_jobs.publish.follow.changes import Change, DayFindings
 from spark_jobs.publish.follow.problem import problems_of
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.read import program_of, read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
 
 EXAMPLES_MAX = 10
-_KEY = ["quota_type", "quota_user", "quota_client_id", "source_file", "source_line"]
+_KEY = [*ENTITY_COLUMNS, "source_file", "source_line"]
 _SAID = ["verdict", "reason", "replayed_throttle_time_ms"]
 _COMPARED = [*_KEY, "sensor_seq", *_SAID, "logged_throttle_time_ms"]
 
@@ -48,7 +48,7 @@ class Side:
     scope: RunScope
     requests: int
     verdicts: VerdictCounts
-    throttle_time_ms: Mapping[Sensor, int]
+    throttle_time_ms: Mapping[SensorKey, int]
     """As the brokers logged it, of sensors that throttled anybody."""
     program: str | None = None
     """Version of this program that decided; None where nobody has said."""
@@ -108,7 +108,7 @@ def _side(scope: RunScope) -> Side:
         scope,
         requests or 0,
         verdict_counts(count_decisions(scope)),
-        {Sensor.of(row): row["throttle_time_ms_sum"] for row in totals.to_pylist()},
+        {SensorKey.of(row): row["throttle_time_ms_sum"] for row in totals.to_pylist()},
         program_of(scope),
     )
 

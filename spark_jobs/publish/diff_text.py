@@ -8,7 +8,7 @@ from typing import Any
 from spark_jobs.publish.diff import ChangedDecision, Diff, Side
 from spark_jobs.publish.facts.news_words import decisions_in_words, problem_name
 from spark_jobs.publish.follow.changes import Change, Status
-from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.wording.names import VERDICTS, entity_name, in_words
 from spark_jobs.wording.numbers import count, duration
 from spark_jobs.wording.visible_text import shortened, visible
@@ -140,8 +140,8 @@ def _throttled(diff: Diff) -> Iterator[str]:
         yield f"  and {count(len(changed) - LISTED_MAX)} more"
 
 
-def _whose(sensor: Sensor) -> str:
-    return f"{sensor.quota_type} of {sensor.entity} on broker {sensor.broker_id}"
+def _whose(sensor: SensorKey) -> str:
+    return f"{sensor.quota_type} of {entity_name(*sensor.tags)} on broker {sensor.broker_id}"
 
 
 def _row(name: str, one: str, other: str, more: str) -> str:
@@ -186,10 +186,7 @@ def _problem_object(change: Change) -> dict[str, Any]:
     return {
         "finding_id": problem.problem_id,
         "status": str(change.status),
-        "broker_id": sensor.broker_id,
-        "quota_type": sensor.quota_type,
-        "quota_user": sensor.quota_user,
-        "quota_client_id": sensor.quota_client_id,
+        **sensor._asdict(),
         "kind": problem.kind,
         "severity": problem.level.severity,
         "decisions": problem.level.decisions,

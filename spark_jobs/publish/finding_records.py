@@ -155,10 +155,7 @@ def _gone(change: Change) -> dict[str, Any]:
     sensor = problem.sensor
     return dict.fromkeys(FINDINGS.names) | {
         "finding_id": problem.worst_id,
-        "broker_id": sensor.broker_id,
-        "quota_type": sensor.quota_type,
-        "quota_user": sensor.quota_user,
-        "quota_client_id": sensor.quota_client_id,
+        **sensor._asdict(),
         "kind": problem.kind,
         "from_ms": problem.from_ms,
         "until_ms": problem.until_ms,

@@ -13,6 +13,7 @@ from spark_jobs.publish.facts.news_words import news_in_a_line
 from spark_jobs.publish.facts.proposals import proposal_in_words
 from spark_jobs.publish.publish import report_path
 from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.wording.names import entity_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def summary_of(facts: AuditFacts) -> AuditSummary:
 
 def _client(throttled: ThrottledSensor) -> ThrottledClient:
     return ThrottledClient(
-        client=throttled.sensor.entity,
+        client=entity_name(*throttled.sensor.tags),
         quota_type=throttled.sensor.quota_type,
         broker_id=throttled.sensor.broker_id,
         requests=throttled.requests,

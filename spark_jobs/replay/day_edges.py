@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.ingest.ingested_files import AHEAD
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.broker_stream import (
     RowGroup,
     groups_before,
@@ -21,7 +22,7 @@ from spark_jobs.replay.broker_stream import (
     read_group,
     row_groups,
 )
-from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
+from spark_jobs.replay.sensors.sensor_replay import CarriedState
 from spark_jobs.warehouse.days import DAY_MS, Interval, day_number
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.broker_stream import RowGroup, groups_since, read_group, row_groups
 from spark_jobs.replay.day_edges import groups_ahead, interval_of, is_read_again
 from spark_jobs.replay.replay_broker import ReplayTask
@@ -20,7 +21,7 @@ from spark_jobs.replay.sensors.mutation_interval import (
     reads_from_ms,
 )
 from spark_jobs.replay.sensors.mutations import mutation_lines
-from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
+from spark_jobs.replay.sensors.sensor_replay import CarriedState
 from spark_jobs.replay.survey_requests import MUTATIONS, Survey
 from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory
 from spark_jobs.warehouse.read import read_table

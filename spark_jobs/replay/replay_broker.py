@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
 from spark_jobs.replay.rates import lane_tables
@@ -32,7 +33,10 @@ from spark_jobs.replay.rates.request_lanes import RequestLanes
 from spark_jobs.replay.rates.sensor_codes import SensorCodes, Share
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState, SensorKey
+from spark_jobs.replay.sensors.sensor_replay import (
+    BrokerRules,
+    CarriedState,
+)
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS, Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.warehouse.days import Interval

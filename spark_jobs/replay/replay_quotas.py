@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.broker_rules import profiled_brokers
 from spark_jobs.replay.broker_stream import RowGroup, row_groups
 from spark_jobs.replay.day_edges import around_day, handed_on, interval_of, known_from_ms
@@ -27,7 +28,6 @@ from spark_jobs.replay.sensors.sensor_replay import (
     DECISION,
     STATE,
     CarriedState,
-    SensorKey,
 )
 from spark_jobs.replay.sensors.sensor_seconds import seconds_of_decisions
 from spark_jobs.replay.state_digest import state_digest

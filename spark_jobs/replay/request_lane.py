@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.quota.request_time import READ_PERCENTILE
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.replay_broker import ReplayTask
 from spark_jobs.replay.sensors.aligned_amounts import align_amounts
 from spark_jobs.replay.sensors.amounts import (
     AMOUNTS,
     RECORD_ORDER,
     REQUEST_COLUMNS,
-    SENSOR_COLUMNS,
     expand_request_times,
 )
 from spark_jobs.replay.sensors.sensor_replay import (
@@ -26,7 +26,6 @@ from spark_jobs.replay.sensors.sensor_replay import (
     STATE,
     BrokerRules,
     CarriedState,
-    SensorKey,
     replay_sensors,
 )
 from spark_jobs.replay.sensors.sensor_seconds import rates_per_second

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.replay.day_edges import handed_on, is_read_again, open_requests
 from spark_jobs.replay.mutation_lane import open_mutations
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 
-_KEY = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 _AT_THE_END = (
     "sensor_epoch", "sensor_seq", "sample_index", "samples", "tokens", "last_update_ms",
     "intervals",
@@ -39,7 +39,7 @@ def state_digest(scope: RunScope) -> str:
     """
     total = xxhash.xxh3_128()
     requests = ((rows, _READ_AGAIN) for rows in open_requests(scope, _READ_AGAIN))
-    states = (_states(scope), _KEY), (_inventory(scope), ("topic",))
+    states = (_states(scope), SENSOR_COLUMNS), (_inventory(scope), ("topic",))
     for rows, order in chain(states, _mutations(scope), requests):
         in_order = rows.sort_by([(name, "ascending") for name in order])
         sink = io.BytesIO()
@@ -66,7 +66,7 @@ def _states(scope: RunScope) -> pa.Table:
     """Return the sensors as they are handed on: those at the end only where nothing else is."""
     rows = read_table(scope, "quota_state").combine_chunks()
     resumed = rows["resumes_from"].combine_chunks()
-    columns = {name: rows[name] for name in _KEY}
+    columns = {name: rows[name] for name in SENSOR_COLUMNS}
     columns |= {f"resumed_{name}": pc.struct_field(resumed, name) for name in _RESUMED}
     is_ended = resumed.is_null()
     for name in _AT_THE_END:

@@ -13,14 +13,12 @@ import pyarrow as pa
 from spark_jobs.ingest.lines.narrowed_time import NOT_MATCHED, matched_records
 from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG
 from spark_jobs.quota.repeated import repeated
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 
 NO_START_MS = 0
 """Stands for a start that no log tells of."""
 KNOWN_MS = 1 << 40
 """Since when a state is known that is known altogether."""
-
-RecordKey = tuple[int, str, str, str]
-"""broker_id, quota_type, quota_user, quota_client_id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class BrokerLog:
     """Starts and throttle records of a cluster's brokers; empty where none is archived."""
 
     starts: Mapping[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    records: Mapping[RecordKey, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    records: Mapping[SensorKey, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def of_rows(
@@ -114,16 +112,15 @@ class BrokerLog:
         return pa.array(at_ms, mask=at_ms == NOT_MATCHED)
 
 
-def _by_sensor(records: pa.Table) -> dict[RecordKey, tuple[np.ndarray, np.ndarray]]:
+def _by_sensor(records: pa.Table) -> dict[SensorKey, tuple[np.ndarray, np.ndarray]]:
     at_ms = records["at_ms"].to_numpy()
     delay_ms = records["throttle_time_ms"].to_numpy()
     return {key: (at_ms[rows], delay_ms[rows]) for key, rows in _rows_by_sensor(records).items()}
 
 
-def _rows_by_sensor(rows: pa.RecordBatch | pa.Table) -> dict[RecordKey, np.ndarray]:
-    names = ("broker_id", "quota_type", "quota_user", "quota_client_id")
-    keys = zip(*(rows[name].to_pylist() for name in names), strict=True)
-    places: dict[RecordKey, list[int]] = defaultdict(list)
+def _rows_by_sensor(rows: pa.RecordBatch | pa.Table) -> dict[SensorKey, np.ndarray]:
+    keys = zip(*(rows[name].to_pylist() for name in SENSOR_COLUMNS), strict=True)
+    places: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
         places[key].append(place)
-    return {key: np.array(each) for key, each in places.items()}
+    return {SensorKey(*key): np.array(each) for key, each in places.items()}

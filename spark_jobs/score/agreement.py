@@ -11,21 +11,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SensorKey
 from spark_jobs.score.logged_outcomes import DecisionKey, LoggedMutation, LoggedOutcomes
 from spark_jobs.warehouse.tables import WRONG_VERDICTS
 
 COLUMNS = (
-    "broker_id", "connection", "correlation_id", "quota_type", "quota_user", "quota_client_id",
-    "resource", "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound",
+    "broker_id", "connection", "correlation_id", *ENTITY_COLUMNS, "resource",
+    "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound",
     "replayed_throttle_time_ms", "replayed_admitted", "verdict",
 )  # fmt: skip
 """What a score reads of the ``decisions`` table."""
 
 FIRST_QUOTA_SLACK_MS = 5000
 """So long a first quota may take to every broker, on a busy machine; no decision is due before."""
-
-SensorKey = tuple[int, str, str, str]
-"""(broker id, quota type, quota user, quota client-id)"""
 
 
 @dataclass(slots=True)
@@ -74,7 +72,7 @@ class Agreement:
         """Return the counts of all sensors of a quota type."""
         total = Tally()
         for key, tally in self.sensors.items():
-            if key[1] == quota_type:
+            if key.quota_type == quota_type:
                 total.add(tally)
         return total
 
@@ -89,7 +87,7 @@ def compare(rows: Iterable[Mapping[str, Any]], logged: LoggedOutcomes) -> Agreem
     mutations = logged.mutations
     for row in rows:
         key = (row["broker_id"], row["connection"], row["correlation_id"], row["resource"])
-        sensor = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
+        sensor = SensorKey.of(row)
         tally = found.sensors.setdefault(sensor, Tally())
         if row["verdict"] in WRONG_VERDICTS:
             found.flags_by_type[row["quota_type"]] += 1

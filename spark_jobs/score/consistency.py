@@ -14,8 +14,8 @@ from typing import Any
 
 from spark_jobs.quota.rate import Rate, Sample
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
-from spark_jobs.score.agreement import SensorKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,7 @@ def check_consistency(
     sensors: dict[tuple[SensorKey, int], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["quota_type"] == "producer_byte_rate":
-            key = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
-            sensors[key, row["sensor_epoch"]].append(row)
+            sensors[SensorKey.of(row), row["sensor_epoch"]].append(row)
     checked = equal = 0
     for (key, epoch), of_sensor in sensors.items():
         rate = _rate(rules[key[0]], before.get(key), epoch)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_jobs.score.agreement import FIRST_QUOTA_SLACK_MS, Agreement, SensorKey, Tally
+from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.score.agreement import (
+    FIRST_QUOTA_SLACK_MS,
+    Agreement,
+    Tally,
+)
 from spark_jobs.score.consistency import Consistency
 from spark_jobs.score.logged_outcomes import LoggedOutcomes
 from spark_jobs.score.planted_faults import PlantedFound
@@ -68,13 +73,9 @@ def sensor_figures(sensors: Mapping[SensorKey, Tally]) -> list[dict[str, Any]]:
         tally = sensors[key]
         if not (tally.decisions or tally.flagged):
             continue
-        broker_id, quota_type, quota_user, quota_client_id = key
         rows.append(
             {
-                "broker_id": broker_id,
-                "quota_type": quota_type,
-                "quota_user": quota_user,
-                "quota_client_id": quota_client_id,
+                **key._asdict(),
                 "decisions": tally.decisions,
                 "decision_agreement": share(tally.agreeing, tally.decisions),
                 "throttled": tally.throttled,

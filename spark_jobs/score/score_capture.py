@@ -20,6 +20,7 @@ from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.replay_quotas import carried_states, replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.agreement import COLUMNS, compare
@@ -164,7 +165,7 @@ def _rate_rules(scopes: Sequence[RunScope]) -> dict[int, RateRule]:
     }
 
 
-def _states_before(scope: RunScope) -> dict[tuple[int, str, str, str], KnownState]:
+def _states_before(scope: RunScope) -> dict[SensorKey, KnownState]:
     before = scope.day_before
     return {
         key: KnownState(state.sensor_epoch, state.sample_index, state.samples)

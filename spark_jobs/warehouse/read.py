@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.parquet import (
     MadeBy,
     made_by_of_file,
@@ -80,6 +83,15 @@ def read_batches(
         columns=chosen, filter=where, batch_readahead=_BATCHES_AHEAD, fragment_readahead=1
     )
     yield from (batch for batch in scanner.to_batches() if batch.num_rows)
+
+
+def sensor_filter(sensors: Iterable[SensorKey]) -> ds.Expression:
+    """Return the condition that keeps the rows of ``sensors``; of none, no row."""
+    return reduce(or_, (_is_row_of(sensor) for sensor in sensors), ds.scalar(False))
+
+
+def _is_row_of(sensor: SensorKey) -> ds.Expression:
+    return reduce(and_, (ds.field(name) == part for name, part in sensor._asdict().items()))
 
 
 def count_rows(

@@ -151,10 +151,7 @@ def _row(
     evidence = {**interval.evidence, "known_fault": fault.key if fault else None}
     return {
         "finding_id": finding_id(cluster, key, interval.kind, ordinal),
-        "broker_id": key.broker_id,
-        "quota_type": key.quota_type,
-        "quota_user": key.quota_user,
-        "quota_client_id": key.quota_client_id,
+        **key._asdict(),
         "kind": interval.kind,
         "from_ms": interval.from_ms,
         "until_ms": interval.until_ms,
@@ -181,10 +178,7 @@ def _stretch_row(
     severity = "critical" if stretch.kind == "not_enforced" else "warning"
     return {
         "finding_id": finding_id(cluster, key, stretch.kind, ordinal),
-        "broker_id": key.broker_id,
-        "quota_type": key.quota_type,
-        "quota_user": key.quota_user,
-        "quota_client_id": key.quota_client_id,
+        **key._asdict(),
         "kind": stretch.kind,
         "from_ms": stretch.from_ms,
         "until_ms": stretch.until_ms,

@@ -57,10 +57,7 @@ def finding_row(
     return {
         # The two metrics of a sensor are two findings, whichever of them a day has.
         "finding_id": finding_id(cluster, key, KIND, 1 + _METRICS.index(comparison.metric)),
-        "broker_id": key.broker_id,
-        "quota_type": key.quota_type,
-        "quota_user": key.quota_user,
-        "quota_client_id": key.quota_client_id,
+        **key._asdict(),
         "kind": KIND,
         "from_ms": int(comparison.at_ms[wrong[0]]),
         "until_ms": int(comparison.at_ms[wrong[-1]]) + 1,

@@ -26,9 +26,9 @@ from spark_jobs.publish.facts.proposals import (
     proposals_of,
 )
 from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor
 
 _COLUMNS = [
     "decisions", "same_decision", "throttles", "within_1ms", "residual_max_ms", "proven",
@@ -39,7 +39,7 @@ _COLUMNS = [
 class SensorAgreement:
     """One sensor's row of ``tables.AGREEMENT``; counts of decisions."""
 
-    sensor: Sensor
+    sensor: SensorKey
     decisions: int
     same_decision: int
     throttles: int
@@ -69,7 +69,7 @@ def agreement_of(scope: RunScope) -> Agreement:
     """Return how the replay of a day agrees, by sensor."""
     rows = read_table(scope, "agreement", [*SENSOR_COLUMNS, *_COLUMNS]).to_pylist()
     found = (
-        SensorAgreement(Sensor.of(row), **{name: row[name] for name in _COLUMNS})
+        SensorAgreement(SensorKey.of(row), **{name: row[name] for name in _COLUMNS})
         for row in rows
         if row["throttles"]
     )
@@ -93,7 +93,7 @@ class AuditFacts:
     counted: tuple[DecisionCount, ...]
     verdicts: VerdictCounts
     findings: tuple[Finding, ...]
-    uses: dict[Sensor, SensorUse]
+    uses: dict[SensorKey, SensorUse]
     throttled: tuple[ThrottledSensor, ...]
     throttled_by_second: pa.Table
     proposals: tuple[Proposal, ...]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import Sensor
 from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import NONE, duration, significant
@@ -106,11 +106,11 @@ class Finding:
         return entity_name(self.quota_user, self.quota_client_id)
 
     @property
-    def sensor(self) -> Sensor | None:
+    def sensor(self) -> SensorKey | None:
         """Return the sensor the finding is about; None where it is about every broker."""
         if self.broker_id is None:
             return None
-        return Sensor(self.broker_id, self.quota_type, self.quota_user, self.quota_client_id)
+        return SensorKey(self.broker_id, self.quota_type, self.quota_user, self.quota_client_id)
 
 
 def findings_of(scope: RunScope) -> tuple[Finding, ...]:

@@ -14,14 +14,13 @@ from spark_jobs.publish.follow.acknowledgements import Acknowledgement, read_ack
 from spark_jobs.publish.follow.changes import Change, DayFindings, changes_of
 from spark_jobs.publish.follow.owners import Owners, read_owners
 from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
-from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
 
 _DAY_MS = ROLLUP_SPANS_MS[-1]
-_SENSOR = ["broker_id", "quota_type", "quota_user", "quota_client_id"]
 
 
 def followed_days(scope: RunScope, settings: FollowSettings | None = None) -> list[DayFindings]:
@@ -99,7 +98,7 @@ def _seen(
     if not missing:
         return frozenset(ever)
     of_day = (ds.field("span_ms") == _DAY_MS) & _is_any_of(missing)
-    rows = read_table(scope, "rate_rollups", _SENSOR, of_day).to_pylist()
+    rows = read_table(scope, "rate_rollups", [*SENSOR_COLUMNS], of_day).to_pylist()
     return frozenset(SensorKey(**row) for row in rows) | (set(ever) - missing)
 
 

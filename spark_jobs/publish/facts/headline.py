@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spark_jobs.judge.decision_counts import VerdictCounts
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import Finding, by_severity
-from spark_jobs.wording.names import plural
+from spark_jobs.wording.names import entity_name, plural
 from spark_jobs.wording.numbers import count, duration, share
 
 _JUDGED_SHARE_MIN = 0.5
@@ -127,11 +127,12 @@ def throttled_in_words(facts: AuditFacts) -> str:
     """Return who was held back, how much, and who most, in one sentence."""
     if not facts.throttled:
         return "Nobody was throttled."
-    clients = len({t.sensor.entity for t in facts.throttled})
+    clients = len({entity_name(*t.sensor.tags) for t in facts.throttled})
     requests = sum(t.requests for t in facts.throttled)
     total_ms = sum(t.throttle_time_ms for t in facts.throttled)
     worst = facts.throttled[0]
-    by = f"{worst.sensor.entity} by {worst.sensor.quota_type} on broker {worst.sensor.broker_id}"
+    sensor = worst.sensor
+    by = f"{entity_name(*sensor.tags)} by {sensor.quota_type} on broker {sensor.broker_id}"
     who = (
         f"{count(clients)} {plural(clients, 'client was', 'clients were')} throttled: "
         f"{count(requests)} {plural(requests, 'request')}, {duration(total_ms)} of delay in total"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.warehouse.read import read_table
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.warehouse.read import read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.sensors import SENSOR_COLUMNS, Sensor, sensor_filter
 
 POINTS_MAX = 720
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
@@ -21,7 +21,7 @@ _COLUMNS = [*SENSOR_COLUMNS, "second_ms", "rate", "tokens", "bound"]
 class SensorHistory:
     """Arrays of one length, in order of time; NaN where there is no value."""
 
-    sensor: Sensor
+    sensor: SensorKey
     step_ms: int  # each point stands for this long
     start_ms: np.ndarray
     rate: np.ndarray  # the highest of the step
@@ -36,8 +36,8 @@ class SensorHistory:
 
 
 def sensor_histories(
-    scope: RunScope, sensors: Iterable[Sensor], throttled: Mapping[Sensor, set[int]]
-) -> dict[Sensor, SensorHistory]:
+    scope: RunScope, sensors: Iterable[SensorKey], throttled: Mapping[SensorKey, set[int]]
+) -> dict[SensorKey, SensorHistory]:
     """Return the history of each of ``sensors`` that has rows in ``rates``.
 
     ``throttled`` holds the seconds in which each sensor throttled.
@@ -52,7 +52,7 @@ def sensor_histories(
     return histories
 
 
-def _thinned(sensor: Sensor, rows: pa.Table, throttled: set[int]) -> SensorHistory:
+def _thinned(sensor: SensorKey, rows: pa.Table, throttled: set[int]) -> SensorHistory:
     second_ms = rows["second_ms"].to_numpy()
     span_s = (second_ms[-1] - second_ms[0]) / 1000
     step_ms = 1000 * next((s for s in _STEPS_S if span_s / s <= POINTS_MAX), _STEPS_S[-1])

@@ -64,10 +64,7 @@ def problems_of(findings: Iterable[Mapping[str, Any]], cluster: str) -> dict[str
     """Return the problems that rows of ``findings`` of one day tell of, by their ids."""
     gathered: defaultdict[tuple[SensorKey, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in findings:
-        sensor = SensorKey(
-            row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"]
-        )
-        gathered[sensor, row["kind"]].append(row)
+        gathered[SensorKey.of(row), row["kind"]].append(row)
     problems = (_problem(sensor, kind, rows, cluster) for (sensor, kind), rows in gathered.items())
     return {problem.problem_id: problem for problem in problems}
 

@@ -51,5 +51,5 @@ def page_environment() -> Environment:
         "VERSION_SOURCES": names.VERSION_SOURCES,
         "RATE_PROFILES": names.RATE_PROFILES,
     }
-    environment.globals |= words | {"plural": names.plural}
+    environment.globals |= words | {"entity_name": names.entity_name, "plural": names.plural}
     return environment

@@ -21,8 +21,8 @@ from spark_jobs.judge.decision_counts import SensorUse
 from spark_jobs.judge.throttles import ThrottledSensor, throttled_seconds
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.sensor_history import SensorHistory, sensor_histories
-from spark_jobs.warehouse.sensors import Sensor
-from spark_jobs.wording.names import plural
+from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.wording.names import entity_name, plural
 from spark_jobs.wording.numbers import (
     byte_step,
     count,
@@ -57,7 +57,7 @@ class SensorPicture:
     """One sensor's picture and what it shows in words."""
 
     anchor: str
-    sensor: Sensor
+    sensor: SensorKey
     caption: str
     svg: Markup
     has_finding: bool
@@ -80,7 +80,7 @@ def sensor_pictures(facts: AuditFacts, pictures_max: int) -> tuple[SensorPicture
     )
 
 
-def pictured_sensors(facts: AuditFacts) -> list[Sensor]:
+def pictured_sensors(facts: AuditFacts) -> list[SensorKey]:
     """Return who is worth a picture: those with findings, then the most throttled.
 
     Where there are neither, those closest to their quota.
@@ -91,7 +91,7 @@ def pictured_sensors(facts: AuditFacts) -> list[Sensor]:
     return list(sensors) or [use.sensor for use in facts.never_throttled[:_CLOSEST_MAX]]
 
 
-def _with_findings(facts: AuditFacts) -> list[Sensor]:
+def _with_findings(facts: AuditFacts) -> list[SensorKey]:
     worth = (f.sensor for f in facts.findings if f.severity != "info")
     return [sensor for sensor in worth if sensor is not None]
 
@@ -110,7 +110,8 @@ def _drawn(
     caption = " ".join(_sentences(facts, history, throttled, is_short))
     if window_ms and history.step_ms > 1000:
         caption += f" The broker looks {duration(window_ms)} back."
-    label = f"{sensor.entity}, {sensor.quota_type} on broker {sensor.broker_id}. {caption}"
+    whose = entity_name(*sensor.tags)
+    label = f"{whose}, {sensor.quota_type} on broker {sensor.broker_id}. {caption}"
     svg = picture(history, own if is_short else whole, window_ms, full, label)
     return SensorPicture(f"picture-{number}", sensor, caption, svg, sensor in _with_findings(facts))
 

@@ -15,6 +15,7 @@ import numpy as np
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.repeated import repeated
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.rates.lane_fetches import lane_fetch_attempts, throttle_of_other_amount
 from spark_jobs.replay.rates.lane_rows import LaneRows
@@ -22,7 +23,10 @@ from spark_jobs.replay.rates.lane_settling import Settled, Settling
 from spark_jobs.replay.rates.lane_states import NEVER_MS, LaneStates
 from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS, CarriedState, SensorKey
+from spark_jobs.replay.sensors.sensor_replay import (
+    EXPIRED_AFTER_MS,
+    CarriedState,
+)
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdicts
 
 
@@ -107,7 +111,7 @@ class RateLane:
 
     def carried(self, sensor: int) -> CarriedState | None:
         """Return what a sensor was handed on with, if it was."""
-        key = (self.broker_id, str(self.states.quota_type), *self.codes.names[sensor])
+        key = SensorKey(self.broker_id, self.states.quota_type, *self.codes.names[sensor])
         return self._carried.get(key)
 
     def is_due(self, rows_min: int) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.quota.mutation_times import Bucket
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.sensors.aligned_mutations import AlignedMutations
 from spark_jobs.replay.sensors.aligned_rows import OpenSensor, SensorRow
@@ -23,7 +24,6 @@ from spark_jobs.replay.sensors.sensor_replay import (
     EXPIRED_AFTER_MS,
     BrokerRules,
     CarriedState,
-    SensorKey,
     sensor_runs,
 )
 

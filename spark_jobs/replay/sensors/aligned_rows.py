@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.amounts import AMOUNTS
-from spark_jobs.replay.sensors.sensor_replay import SensorKey
 from spark_jobs.warehouse.tables import BOOL, I64
 
 ALIGNED_AMOUNTS = pa.schema(
@@ -61,7 +61,7 @@ class SensorRow(NamedTuple):
     @property
     def sensor(self) -> SensorKey:
         """Return the sensor's key."""
-        return self.broker_id, self.quota_type, self.quota_user, self.quota_client_id
+        return SensorKey(*self[:4])
 
 
 def one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

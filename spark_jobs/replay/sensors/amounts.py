@@ -65,7 +65,6 @@ AMOUNTS = pa.schema(
 # Amounts of a sensor are recorded in this order; the rest of the key makes it total.
 LINE_ORDER = ("order_us", "source_file", "source_line")
 RECORD_ORDER = (*LINE_ORDER, "resource_index")
-SENSOR_COLUMNS = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 
 _LINE_COLUMNS = (
     "broker_id",

@@ -18,8 +18,12 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.sensors.aligned_amounts import align_amounts
-from spark_jobs.replay.sensors.amounts import LINE_ORDER, RECORD_ORDER, SENSOR_COLUMNS
+from spark_jobs.replay.sensors.amounts import (
+    LINE_ORDER,
+    RECORD_ORDER,
+)
 from spark_jobs.replay.sensors.mutations import MutationLine, expand_mutations, follow_mutations
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import (
@@ -29,7 +33,6 @@ from spark_jobs.replay.sensors.sensor_replay import (
     STATE,
     BrokerRules,
     CarriedState,
-    SensorKey,
     replay_sensors,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
@@ -124,7 +127,7 @@ class MutationInterval:
         amounts = amounts.sort_by([(n, "ascending") for n in (*SENSOR_COLUMNS, *RECORD_ORDER)])
         is_open, met = [], set()
         for row in amounts.select([*SENSOR_COLUMNS, *LINE_ORDER, "log_time_ms"]).to_pylist():
-            sensor = _sensor(row)
+            sensor = SensorKey.of(row)
             state = self.carried.get(sensor)
             if row["log_time_ms"] >= self.interval.from_ms or state is None:
                 is_open.append(True)
@@ -147,12 +150,12 @@ class MutationInterval:
         """Return the sensors' states after ``amounts``, and where each of them resumes."""
         rows = amounts.select([*SENSOR_COLUMNS, *LINE_ORDER, "log_time_ms"]).to_pylist()
         first = self._first_open(amounts, rows)
-        is_before = [i < first.get(_sensor(row), len(rows)) for i, row in enumerate(rows)]
+        is_before = [i < first.get(SensorKey.of(row), len(rows)) for i, row in enumerate(rows)]
         before = self._replayed(amounts.filter(pa.array(is_before, pa.bool_())))
-        held = {_sensor(row): row for row in _states_of(before)}
+        held = {SensorKey.of(row): row for row in _states_of(before)}
         states = _states_of(self._replayed(amounts))
         for state in states:
-            sensor = _sensor(state)
+            sensor = SensorKey.of(state)
             if sensor in first:
                 found = held.get(sensor) or _unmoved(self.carried.get(sensor))
                 line = rows[first[sensor]]
@@ -176,7 +179,7 @@ class MutationInterval:
         moment_us = self.interval.hands_over_ms * 1000
         of_sensor: defaultdict[SensorKey, list[int]] = defaultdict(list)
         for i, row in enumerate(rows):
-            of_sensor[_sensor(row)].append(i)
+            of_sensor[SensorKey.of(row)].append(i)
         begun: dict[SensorKey, Mapping[str, Any]] = {}
         is_before = pc.less(amounts["order_us"], moment_us)
         list(align_amounts(self.rules, self.carried, begun)(_batches(amounts.filter(is_before))))
@@ -206,10 +209,6 @@ def _batches(amounts: pa.Table) -> Iterator[pa.RecordBatch]:
 def _states_of(rows: pa.Table) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = rows.filter(pc.equal(rows["row_kind"], STATE)).to_pylist()
     return found
-
-
-def _sensor(row: Mapping[str, Any]) -> SensorKey:
-    return row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"]
 
 
 def _unmoved(state: CarriedState | None) -> Mapping[str, Any]:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import UNTOUCHED, BucketState, SensorStates
-from spark_jobs.replay.sensors.amounts import SENSOR_COLUMNS, as_column
+from spark_jobs.replay.sensors.amounts import as_column
 from spark_jobs.replay.sensors.replay_batch import Replayed, replay_mutations, replay_rates
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.warehouse.tables import BOOL, BUCKET, DECISIONS, I64, QUOTA_STATE, STR
@@ -24,7 +25,6 @@ EXPIRED_AFTER_MS = 3_630_000
 Between 3600 s and this it may be there still, but holds nothing that counts: a purged window, a
 bucket that is full again.
 """
-SensorKey = tuple[int, str, str, str]
 Place = tuple[int, str, int]
 """A request's estimate in ms, its file and line."""
 
@@ -78,7 +78,7 @@ class CarriedState:
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> tuple[SensorKey, CarriedState]:
         """Return a row of ``quota_state`` as the sensor's key and its state at the day's end."""
-        key = (row["broker_id"], row["quota_type"], row["quota_user"], row["quota_client_id"])
+        key = SensorKey.of(row)
         return key, cls(
             sensor_epoch=row["sensor_epoch"],
             sensor_seq=row["sensor_seq"],
@@ -192,10 +192,7 @@ class _OpenSensors:
     ) -> _OpenSensors:
         starts, sensor = sensor_runs(batch)
         first_rows = batch.take(pa.array(starts)).select(list(SENSOR_COLUMNS)).to_pylist()
-        keys: list[SensorKey] = [
-            (r["broker_id"], r["quota_type"], r["quota_user"], r["quota_client_id"])
-            for r in first_rows
-        ]
+        keys = [SensorKey.of(row) for row in first_rows]
         settings = [rules[k[0]].of_type(k[1]) for k in keys]
         states = SensorStates.allocate(
             profiles=[rules[k[0]].profile for k in keys],
@@ -244,16 +241,12 @@ class _OpenSensors:
         for i in range(len(self.keys))[from_sensor:until_sensor]:
             if i + 1 < len(self.keys) and self.keys[i + 1] == self.keys[i]:
                 continue  # it forgot this
-            broker_id, quota_type, quota_user, quota_client_id = self.keys[i]
             index, samples, bucket = self.states.export(i)
-            is_bucket = quota_type == "controller_mutation_rate"
+            is_bucket = self.keys[i].quota_type == "controller_mutation_rate"
             rows.append(
                 {
                     "row_kind": STATE,
-                    "broker_id": broker_id,
-                    "quota_type": quota_type,
-                    "quota_user": quota_user,
-                    "quota_client_id": quota_client_id,
+                    **self.keys[i]._asdict(),
                     "sensor_epoch": int(self.epochs[i]),
                     "sensor_seq": int(self.next_seq[i]),
                     "sample_index": index,

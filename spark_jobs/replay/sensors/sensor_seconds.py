@@ -7,10 +7,9 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.warehouse.tables import RATES, WRONG_VERDICTS
-
-SENSOR = ("broker_id", "quota_type", "quota_user", "quota_client_id")
 
 
 def rates_per_second(decisions: DataFrame) -> DataFrame:
@@ -19,7 +18,7 @@ def rates_per_second(decisions: DataFrame) -> DataFrame:
     second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
     return (
         decisions.withColumn("second_ms", second)
-        .groupBy(*SENSOR, "second_ms")
+        .groupBy(*SENSOR_COLUMNS, "second_ms")
         .agg(
             _sum_in_order().alias("amount"),
             F.max_by("rate", last).alias("rate"),
@@ -31,7 +30,7 @@ def rates_per_second(decisions: DataFrame) -> DataFrame:
             F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
         )
         .select(*RATES.names)
-        .sortWithinPartitions(*SENSOR, "second_ms")
+        .sortWithinPartitions(*SENSOR_COLUMNS, "second_ms")
     )
 
 
@@ -50,7 +49,7 @@ def _sum_in_order() -> Column:
 def seconds_of_decisions(decisions: pa.Table) -> pa.Table:
     """Return the rows of ``rates`` of few decisions, in order: as :func:`rates_per_second`."""
     place = ["sensor_epoch", "sensor_seq"]
-    order = [(name, "ascending") for name in (*SENSOR, *place)]
+    order = [(name, "ascending") for name in (*SENSOR_COLUMNS, *place)]
     rows = decisions.sort_by(order)
     at_ms = rows["recorded_at_ms"].to_numpy()
     is_throttled = pc.or_(
@@ -59,7 +58,7 @@ def seconds_of_decisions(decisions: pa.Table) -> pa.Table:
     counted = pc.if_else(rows["is_unrecorded"], 0.0, pc.fill_null(rows["amount"], 0.0))
     seconds = pa.table(
         {
-            **{name: rows[name] for name in SENSOR},
+            **{name: rows[name] for name in SENSOR_COLUMNS},
             "second_ms": at_ms // 1000 * 1000,
             "amount": counted,
             **{name: rows[name] for name in ("rate", "tokens", "bound")},
@@ -67,12 +66,12 @@ def seconds_of_decisions(decisions: pa.Table) -> pa.Table:
             "throttle_time_ms": rows["logged_throttle_time_ms"].cast(pa.int64()),
         }
     )
-    found = seconds.group_by([*SENSOR, "second_ms"], use_threads=False).aggregate(
+    found = seconds.group_by([*SENSOR_COLUMNS, "second_ms"], use_threads=False).aggregate(
         [(name, "sum") for name in ("amount", "throttled_requests", "throttle_time_ms")]
         + [(name, "last", _AS_IT_IS) for name in ("rate", "tokens", "bound")]
     )
     renamed = found.rename_columns([_COLUMN_OF.get(n, n) for n in found.column_names])
-    in_order = [(name, "ascending") for name in (*SENSOR, "second_ms")]
+    in_order = [(name, "ascending") for name in (*SENSOR_COLUMNS, "second_ms")]
     return renamed.select(RATES.names).cast(RATES).sort_by(in_order)
 
 
@@ -89,11 +88,11 @@ _COLUMN_OF = {
 
 def seconds_of_suspects(decisions: DataFrame) -> DataFrame:
     """Return per-second counts (SensorSecond's fields) of the sensors with any wrong decision."""
-    suspects = decisions.where(_is_suspect()).select(*SENSOR).distinct()
+    suspects = decisions.where(_is_suspect()).select(*SENSOR_COLUMNS).distinct()
     return (
-        decisions.join(F.broadcast(suspects), on=list(SENSOR), how="left_semi")
+        decisions.join(F.broadcast(suspects), on=list(SENSOR_COLUMNS), how="left_semi")
         .withColumn("second_ms", (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long"))
-        .groupBy(*SENSOR, "second_ms")
+        .groupBy(*SENSOR_COLUMNS, "second_ms")
         .agg(
             F.count_if(F.col("bound").isNotNull()).alias("decisions"),
             F.count_if(_is_due()).alias("due"),

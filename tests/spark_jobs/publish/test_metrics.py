@@ -75,9 +75,7 @@ def test_more_entities_than_are_kept_are_one(
     many = tuple(
         dataclasses.replace(
             one,
-            use=dataclasses.replace(
-                one.use, sensor=dataclasses.replace(one.sensor, quota_user=f"u{n}")
-            ),
+            use=dataclasses.replace(one.use, sensor=one.sensor._replace(quota_user=f"u{n}")),
             throttle_time_ms=1000 * (n + 1),
         )
         for n in range(5)

@@ -5,7 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.judge.causes.findings import SensorKey, SensorSecond, find
+from spark_jobs.judge.causes.findings import (
+    SensorSecond,
+    find,
+)
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.tables import FINDINGS
 
 CAROL = SensorKey(1, "controller_mutation_rate", "carol", "")

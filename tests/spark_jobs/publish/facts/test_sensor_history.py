@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from spark_jobs.publish.facts.sensor_history import POINTS_MAX, SensorHistory, sensor_histories
-from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.quota.sensor_key import SensorKey
 from tests.builders.day_builder import rates
 from tests.builders.tables_builder import NOON_MS, Row, scope_in, write_rows
 
-ALICE = Sensor(1, "producer_byte_rate", "alice", "")
+ALICE = SensorKey(1, "producer_byte_rate", "alice", "")
 
 
 def history_of(tmp_path: Path, rows: list[Row], throttled: set[int]) -> SensorHistory:

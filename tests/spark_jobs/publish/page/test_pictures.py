@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.publish.facts.sensor_history import SensorHistory
 from spark_jobs.publish.page.pictures import picture, time_ticks_s
-from spark_jobs.warehouse.sensors import Sensor
+from spark_jobs.quota.sensor_key import SensorKey
 from tests.builders.tables_builder import NOON_MS
 
 
@@ -15,7 +15,7 @@ def history(seconds: int = 60, quota_type: str = "producer_byte_rate") -> Sensor
     start_ms = NOON_MS + 1000 * np.arange(seconds)
     rising = np.linspace(0.0, 100_000.0, seconds)
     return SensorHistory(
-        sensor=Sensor(1, quota_type, "alice", ""),
+        sensor=SensorKey(1, quota_type, "alice", ""),
         step_ms=1000,
         start_ms=start_ms,
         rate=rising,
@@ -49,7 +49,7 @@ def test_the_window_is_drawn_where_it_is_long_enough_to_see(window_ms: int, is_d
 def test_a_history_without_any_value_is_still_a_picture(quota_type: str) -> None:
     nothing = np.full(1, np.nan)
     empty = SensorHistory(
-        Sensor(1, quota_type, "a", ""), 1000, np.array([NOON_MS]), nothing, nothing, nothing,
+        SensorKey(1, quota_type, "a", ""), 1000, np.array([NOON_MS]), nothing, nothing, nothing,
         np.array([False]),
     )  # fmt: skip
     assert drawn(empty).startswith("<svg viewBox=")

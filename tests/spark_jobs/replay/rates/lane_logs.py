@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.rates.lane_settling import FetchSettling, ProduceSettling, Settling
 from spark_jobs.replay.rates.lane_states import LaneStates
@@ -19,7 +20,6 @@ from spark_jobs.replay.sensors.sensor_replay import (
     EXPIRED_AFTER_MS,
     BrokerRules,
     CarriedState,
-    SensorKey,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from tests.builders.tables_builder import NOON_MS

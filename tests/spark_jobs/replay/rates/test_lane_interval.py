@@ -7,10 +7,11 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.rates.lane_interval import LaneInterval
 from spark_jobs.replay.rates.lane_settling import Settling
 from spark_jobs.replay.rates.lane_tables import decisions, states
-from spark_jobs.replay.sensors.sensor_replay import CarriedState, SensorKey
+from spark_jobs.replay.sensors.sensor_replay import CarriedState
 from spark_jobs.warehouse.days import Interval
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.lane_logs import (

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.aligned_amounts import align_amounts
 from spark_jobs.replay.sensors.aligned_rows import ALIGNED_AMOUNTS
 from spark_jobs.replay.sensors.amounts import AMOUNTS
@@ -23,7 +24,6 @@ from spark_jobs.replay.sensors.sensor_replay import (
     STATE,
     BrokerRules,
     CarriedState,
-    SensorKey,
     replay_sensors,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.aligned_rows import ALIGNED_AMOUNTS
 from spark_jobs.replay.sensors.sensor_replay import (
     DECISION,
     STATE,
     BrokerRules,
     CarriedState,
-    SensorKey,
     replay_sensors,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
