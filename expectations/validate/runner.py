@@ -107,7 +107,7 @@ def validate_tables(
     """
     if stage not in STAGES:
         raise BadInputError(f"There is no stage {stage!r}. Use one of {', '.join(STAGES)}.")
-    settings = settings or ValidateSettings()
+    settings, scope = settings or ValidateSettings(), scope.held()
     path = scope.output_dir("data_quality") / f"{stage}.json"
     path.unlink(missing_ok=True)
     pages = data_docs.stage_folder(scope, stage)

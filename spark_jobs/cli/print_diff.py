@@ -56,4 +56,4 @@ def _of_run(scope: RunScope, run: str) -> RunScope:
             f"{scope.cluster} {scope.day} has no run {run!r}: kept are the published one, and as "
             f"{PREVIOUS!r} the one before it, where the day was audited again."
         )
-    return replace(scope, run=found)
+    return replace(scope, run=found).held()

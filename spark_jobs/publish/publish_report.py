@@ -18,7 +18,7 @@ def publish_run(scope: RunScope) -> str:
 
     Without a run, the files are made of what is published. Returns where they are.
     """
-    scope = publish_draft(scope)
+    scope = publish_draft(scope).held()
     folder = scope.output_dir("reports")
     folder.mkdir(parents=True, exist_ok=True)
     write_files(read_table(scope, "recommendations"), folder)

@@ -40,7 +40,7 @@ def print_which_quota(
             "'quota-audit run' on an archive first, or name another --cluster."
         )
     at_ms = _at_ms(at, days[-1])
-    scope = RunScope(warehouse, cluster, _nearest_day(days, at_ms))
+    scope = RunScope(warehouse, cluster, _nearest_day(days, at_ms)).held()
     broker_id = _broker(scope, broker_id)
     timeline = read_timeline(scope)
     console = Console(soft_wrap=True, highlight=False)

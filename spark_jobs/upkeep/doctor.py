@@ -17,7 +17,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.ailment import Ailment
 from spark_jobs.upkeep.prune_warehouse import bytes_below
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
-from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_run, run_tables
+from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_run, versions_of
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
@@ -95,8 +95,7 @@ def _of_day(scope: RunScope) -> Iterator[Ailment]:
 
 
 def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
-    run = published_run(scope.runs)
-    tables = None if run is None else run_tables(scope.runs, run)
+    run, tables = published_run(scope.runs), scope.tables()
     if run is not None and tables is None:
         yield Ailment(
             "missing_run", _below(scope, scope.runs / PUBLISHED),
@@ -146,8 +145,7 @@ def _of_link(scope: RunScope, table: str, place: str) -> Iterator[Ailment]:
 
 
 def _orphans(scope: RunScope) -> Iterator[Ailment]:
-    runs = kept_runs(scope.runs)
-    needed = {place for run in runs for place in (run_tables(scope.runs, run) or {}).values()}
+    needed = versions_of(scope.runs, kept_runs(scope.runs))
     for table in VERSIONED:
         for version in sorted((scope.runs / table).glob("*")):
             place = _below(scope, version)

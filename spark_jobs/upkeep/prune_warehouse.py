@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.upkeep.retention import old_days
-from spark_jobs.warehouse.runs import pruned_of, write_run
+from spark_jobs.warehouse.runs import write_run
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.write import drafted_for, forget_previous, publish_draft, take_version
 
@@ -53,8 +53,7 @@ def prune_days(
         for table in one.bytes_of:
             take_version(None, table, draft)
         assert draft.run is not None
-        removed = pruned_of(scope.runs, draft.run)
-        removed |= {table: str(kept[table]) for table in one.bytes_of}
+        removed = draft.pruned() | {table: str(kept[table]) for table in one.bytes_of}
         write_run(scope.runs, draft.run, draft.tables() or {}, pruned=removed)
         publish_draft(draft)
         forget_previous(scope)

@@ -41,7 +41,7 @@ def open_table(scope: RunScope, table: str, *, of_any_version: bool = False) -> 
     Raises BadInputError where they were removed because of their age, or have another version of
     the schema: unless ``of_any_version`` says that columns may be null which they lack.
     """
-    schema = TABLES[table]
+    schema, scope = TABLES[table], scope.held()
     folder = scope.partition_dir(table)
     if not folder.is_dir():
         check_not_pruned(scope, table)
@@ -126,7 +126,7 @@ def read_frame(spark: SparkSession, table: str, scope: RunScope) -> DataFrame:
     # Pages and commands that only read with Arrow do not wait for this import.
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    schema = from_arrow_schema(_nullable(TABLES[table]))
+    schema, scope = from_arrow_schema(_nullable(TABLES[table])), scope.held()
     folder = scope.partition_dir(table)
     if not folder.is_dir():
         check_not_pruned(scope, table)
@@ -145,10 +145,7 @@ def made_by(scope: RunScope, table: str) -> MadeBy | None:
 
     None where it has no file. The run says it, else the file itself.
     """
-    return _made_by(scope, table, {} if table in APPENDED else scope.made())
-
-
-def _made_by(scope: RunScope, table: str, said: Mapping[str, MadeBy]) -> MadeBy | None:
+    said = {} if table in APPENDED else scope.made()
     if table in said:
         return said[table]
     # Hidden ones are what a stopped machine left half written.
@@ -168,8 +165,7 @@ def program_of(scope: RunScope) -> str | None:
 def older_tables(scope: RunScope) -> dict[str, MadeBy]:
     """Return the tables of a day that an older version of this program wrote otherwise."""
     scope = scope.pinned()
-    said = scope.made()
-    found = {table: _made_by(scope, table, said) for table in TABLES}
+    found = {table: made_by(scope, table) for table in TABLES}
     return {
         table: made
         for table, made in found.items()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,11 @@ from spark_jobs.warehouse.storage import is_in_bucket, sync, write_whole
 
 RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"
+
+Record = Mapping[str, Any]
+"""A run's ``tables`` (folders below the warehouse), and where it is known: ``made_by`` (by table, a
+MadeBy), ``pruned`` (by table that was removed because of its age, how many days were kept) and
+``carried`` (digests of the states ``before`` and ``after`` its replay)."""
 
 
 def runs_folder(warehouse: Path, cluster: str) -> Path:
@@ -38,10 +43,15 @@ def days_with_runs(warehouse: Path, cluster: str) -> list[dt.date]:
     return sorted(dt.date.fromisoformat(name) for name in names)
 
 
-def run_tables(folder: Path, run: str) -> dict[str, str] | None:
-    """Return where a run's tables are, below the warehouse; None where there is no such run."""
-    found = _read(folder / _name(run))
-    return None if found is None else dict(found["tables"])
+def run_record(folder: Path, run: str) -> Record | None:
+    """Return what the file of a run says; None where there is no such run."""
+    return _read(folder / _name(run))
+
+
+def versions_of(folder: Path, runs: Iterable[str]) -> set[str]:
+    """Return the versions of tables, as folders below the warehouse, that ``runs`` name."""
+    records = [run_record(folder, run) for run in runs]
+    return {version for record in records if record for version in record["tables"].values()}
 
 
 def write_run(
@@ -67,22 +77,6 @@ def write_run(
         "pruned": {table: removed[table] for table in sorted(removed) if table not in tables},
     }
     _replace(folder / _name(run), known | of_tables)
-
-
-def made_by_of(folder: Path, run: str) -> dict[str, dict[str, Any]]:
-    """Return with which version of its schema each table of a run was written, if known."""
-    return dict((_read(folder / _name(run)) or {}).get("made_by", {}))
-
-
-def pruned_of(folder: Path, run: str) -> dict[str, str]:
-    """Return the tables of a run that were removed because of their age, and how many days."""
-    return dict((_read(folder / _name(run)) or {}).get("pruned", {}))
-
-
-def carried_of(folder: Path, run: str) -> dict[str, str | None] | None:
-    """Return the digests of the states ``before`` and ``after`` a run's replay, if it had one."""
-    found = _read(folder / _name(run)) or {}
-    return found.get("carried")
 
 
 def note_carried(folder: Path, run: str, before: str | None, after: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
@@ -14,14 +14,12 @@ from spark_jobs.warehouse.parquet import (
 )
 from spark_jobs.warehouse.runs import (
     RUNS,
-    carried_of,
+    Record,
     day_folder,
     days_with_runs,
     draft_of,
-    made_by_of,
-    pruned_of,
     published_run,
-    run_tables,
+    run_record,
 )
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 from spark_jobs.warehouse.tables import TABLES, partition_columns
@@ -42,6 +40,7 @@ class RunScope:
     cluster: str
     day: dt.date
     run: str | None = None
+    _held: Record | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checked_cluster(self.cluster)
@@ -59,43 +58,57 @@ class RunScope:
     def on(self, day: dt.date) -> RunScope:
         """Return another day as this run has it; as published where the run did not write it."""
         other = replace(self, day=day)
-        is_own = self.run is not None and run_tables(other.runs, self.run) is not None
-        return other if is_own else replace(other, run=None)
+        if self.run is None or run_record(other.runs, self.run) is None:
+            other = replace(other, run=None)
+        return other if self._held is None else other.held()
 
     @property
     def runs(self) -> Path:
         """Return the folder of the day's runs."""
         return day_folder(self.warehouse, self.cluster, self.day)
 
+    def held(self) -> RunScope:
+        """Return this scope for who only reads: what its run says is read now, and never again."""
+        if self._held is not None:
+            return self
+        found = replace(self)
+        object.__setattr__(found, "_held", self._record())
+        return found
+
     def pinned(self) -> RunScope:
         """Return this day as published now: a later run does not change what it reads."""
-        return replace(self, run=self.run or published_run(self.runs))
+        if self.run is not None:
+            return self.held()
+        return replace(self, run=published_run(self.runs)).held()
 
     def newest(self) -> RunScope:
         """Return this day as the run has it that is being made; as published where none is."""
         draft = draft_of(self.runs)
-        return replace(self, run=draft[0]) if draft else self.pinned()
+        return (replace(self, run=draft[0]) if draft else self).pinned()
+
+    def _record(self) -> Record | None:
+        if self._held is not None:
+            return self._held
+        run = self.run or published_run(self.runs)
+        return None if run is None else run_record(self.runs, run)
 
     def tables(self) -> dict[str, str] | None:
         """Return where the tables are, below the warehouse; None where no run says so."""
-        run = self.run or published_run(self.runs)
-        return None if run is None else run_tables(self.runs, run)
+        record = self._record()
+        return None if record is None else dict(record["tables"])
 
     def carried(self) -> dict[str, str | None] | None:
         """Return digests of the states the day's replay began with and ended with, if known."""
-        run = self.run or published_run(self.runs)
-        return None if run is None else carried_of(self.runs, run)
+        return (self._record() or {}).get("carried")
 
     def made(self) -> dict[str, MadeBy]:
         """Return with which version of its schema each table was written, where a run says so."""
-        run = self.run or published_run(self.runs)
-        said = {} if run is None else made_by_of(self.runs, run)
+        said = (self._record() or {}).get("made_by", {})
         return {table: made_by_of_json(one) for table, one in said.items()}
 
     def pruned(self) -> dict[str, str]:
         """Return the tables that were removed because of their age, and how many days were kept."""
-        run = self.run or published_run(self.runs)
-        return {} if run is None else pruned_of(self.runs, run)
+        return dict((self._record() or {}).get("pruned", {}))
 
     def partition_dir(self, table: str) -> Path:
         """Return the folder that holds this scope's rows of ``table``; none is there if it is none.
@@ -166,4 +179,4 @@ def recommended_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunSc
             f"{warehouse} holds no recommendations of the cluster {cluster!r}{when}; the days "
             f"there are: {there}. Run 'quota-audit run' on an archive first, or give another --day."
         )
-    return RunScope(warehouse, cluster, day or days[-1])
+    return RunScope(warehouse, cluster, day or days[-1]).held()

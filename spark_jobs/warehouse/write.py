@@ -23,7 +23,8 @@ from spark_jobs.warehouse.runs import (
     open_draft,
     publish,
     published_run,
-    run_tables,
+    run_record,
+    versions_of,
     write_run,
 )
 from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
@@ -220,9 +221,11 @@ def new_version(table: str, scope: RunScope) -> Path:
 def take_version(place: Path | None, table: str, scope: RunScope) -> None:
     """Make a folder of :func:`new_version` this day's rows of ``table``; see ``put_table``."""
     run = scope.run or new_run()
-    if scope.run is not None:
+    if scope.run is None:
+        tables = _published_tables(scope)
+    else:
         check_draft(scope)
-    tables = dict((run_tables(scope.runs, run) or {}) if scope.run else _published_tables(scope))
+        tables = dict((run_record(scope.runs, run) or {"tables": {}})["tables"])
     tables.pop(table, None)
     made_by = {}
     if place is not None:
@@ -261,7 +264,7 @@ def _named(owner: str | None) -> str:
 
 def _published_tables(scope: RunScope) -> dict[str, str]:
     """Return where the published tables are, also those that were written before runs were."""
-    published = replace(scope, run=None)
+    published = replace(scope, run=None).held()
     folders = {table: published.partition_dir(table) for table in VERSIONED}
     return {
         table: folder.relative_to(scope.warehouse).as_posix()
@@ -275,7 +278,7 @@ def _tidy(scope: RunScope, tables: Iterable[str]) -> None:
     for table in tables:
         _link(scope, table)
     kept = kept_runs(scope.runs)
-    needed = {place for run in kept for place in (run_tables(scope.runs, run) or {}).values()}
+    needed = versions_of(scope.runs, kept)
     if draft_of(scope.runs) is None:  # else a version may be in the making that no run names yet
         for table in VERSIONED:
             for version in (scope.runs / table).glob("*"):
