@@ -33,6 +33,16 @@ def test_the_folder_has_these_dags_and_no_broken_one(bag: DagBag) -> None:
     assert sorted(bag.dags) == sorted(DAG_IDS)
 
 
+def test_airflow_looks_for_dags_in_their_files_only(bag: DagBag) -> None:
+    from airflow.configuration import conf
+    from airflow.utils.file import list_py_file_paths
+
+    assert conf.get("core", "dag_ignore_file_syntax") == "glob"
+    found = {Path(file).relative_to(DAGS) for file in list_py_file_paths(DAGS, safe_mode=False)}
+    assert found == {Path(f"{dag_id}.py") for dag_id in DAG_IDS}
+    assert {Path(stat.file.lstrip("/")) for stat in bag.dagbag_stats} == found
+
+
 def test_every_field_of_a_form_has_a_title_and_a_sentence(dag: Any) -> None:
     fields = {name: dag.params.get_param(name) for name in dag.params}
     assert fields

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
 ROOT = Path(__file__).parents[2]
+PLUGINS = ROOT / "plugins"
 DAY = dt.date(2026, 11, 20)
 REPORT = "/reports/east/2026-11-20/report.html"
 WHO = ("anonymous", "junk cookie", "user without a role", "viewer")
@@ -33,6 +37,27 @@ def plugin(migrated_home: Path) -> Any:
     import quota_audit_plugin
 
     return quota_audit_plugin
+
+
+def test_airflow_imports_the_plugin_and_none_of_its_pages_under_a_name_of_their_own(
+    migrated_home: Path,
+) -> None:
+    code = (
+        "import json, sys, warnings; warnings.simplefilter('ignore');"
+        "from airflow import plugins_manager as manager; manager.ensure_plugins_loaded();"
+        "plugins = [one['name'] for one in manager.get_plugin_info()];"
+        "files = {name: getattr(one, '__file__', None) for name, one in sys.modules.items()};"
+        f"own = [name for name in files if (files[name] or '').startswith({str(PLUGINS)!r})];"
+        "print(json.dumps([plugins, own, manager.get_import_errors()]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=migrated_home
+    )
+    plugins, modules, errors = json.loads(done.stdout.splitlines()[-1])
+    assert errors == {}
+    assert plugins == ["quota_audit_plugin"]
+    others = [name for name in modules if not name.startswith("quota_pages")]
+    assert others == ["quota_audit_plugin"]
 
 
 @pytest.fixture(scope="module")
