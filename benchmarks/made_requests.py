@@ -24,8 +24,14 @@ from benchmarks.made_traffic import (
     broker_rows,
 )
 from spark_jobs.ingest.part_writer import ROW_GROUP_ROWS, SEARCHED_BY
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import BROKERS, DEFAULT, FILES, QUOTA_EVENTS, REQUESTS
+from spark_jobs.warehouse.tables import (
+    BROKERS,
+    FILES,
+    QUOTA_EVENTS,
+    REQUESTS,
+)
 from spark_jobs.warehouse.worker_files import layout
 from spark_jobs.warehouse.write import write_table
 

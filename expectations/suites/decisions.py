@@ -25,8 +25,8 @@ from expectations.suites.rules import (
     suite_of,
     within_the_day,
 )
+from spark_jobs.quota.codes import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
-from spark_jobs.warehouse.tables import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
 
 KEY = ("source_file", "source_line", *SENSOR_COLUMNS, "resource")
 

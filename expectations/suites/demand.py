@@ -13,8 +13,8 @@ from expectations.suites.rules import (
     once,
     suite_of,
 )
+from spark_jobs.quota.codes import QUOTA_LEVELS
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
-from spark_jobs.warehouse.tables import QUOTA_LEVELS
 
 KEY = (*ENTITY_COLUMNS, "broker_id")
 

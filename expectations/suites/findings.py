@@ -15,7 +15,7 @@ from expectations.suites.rules import (
     rule,
     suite_of,
 )
-from spark_jobs.warehouse.tables import FINDING_KINDS, HYPOTHESES, SEVERITIES
+from spark_jobs.quota.codes import FINDING_KINDS, HYPOTHESES, SEVERITIES
 
 KEY = ("finding_id",)
 

@@ -9,7 +9,8 @@ import great_expectations.expectations as gxe
 from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.expectations.row_conditions import AndCondition, Column
 
-from spark_jobs.warehouse.tables import QUOTA_TYPES, TABLES
+from spark_jobs.quota.codes import QUOTA_TYPES
+from spark_jobs.warehouse.tables import TABLES
 
 # NaN compares above every number on Spark and below none in pandas: an upper end catches both.
 LARGEST_DOUBLE = 1.7e308

@@ -26,8 +26,8 @@ from quota_pages.whatif_page import whatif_page
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.audit_outcome import AuditOutcome
+from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.wording.numbers import iso
 
 SAFE = {

@@ -16,10 +16,11 @@ from quota_pages.page import Place, render
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.followed import owners_of
 from spark_jobs.publish.facts.owner_facts import TeamOf, teams_on
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import QUOTA_TYPES, ROLLUP_SPANS_MS
+from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
 from spark_jobs.wording.names import entity_name
 
 DAYS_KEPT_MAX = 40

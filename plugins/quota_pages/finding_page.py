@@ -17,9 +17,10 @@ from quota_pages.page import Place, render
 from spark_jobs.publish.facts.findings import Finding, finding_of
 from spark_jobs.publish.facts.news import news_of
 from spark_jobs.publish.facts.news_words import changes_in_words
+from spark_jobs.quota.codes import BANDWIDTH_TYPES, WRONG_VERDICTS
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import FINDINGS, WRONG_VERDICTS
+from spark_jobs.warehouse.tables import FINDINGS
 from spark_jobs.wording.names import VERDICTS, plural
 from spark_jobs.wording.numbers import NONE, count, duration, moment, significant, size
 from spark_jobs.wording.visible_text import shortened, visible
@@ -33,7 +34,6 @@ KNOWN_DAYS = 14
 SHOWN_MAX = 50
 EXPLAINED_WITHIN_MS = 2
 """What docs/tables.md calls explained: rounding, and an event on a sample's very edge."""
-_BYTES = ("producer_byte_rate", "consumer_byte_rate")
 _MUTATION = "controller_mutation_rate"
 _DECISION_COLUMNS = [
     "recorded_at_ms",
@@ -213,7 +213,7 @@ def _name(text: str | None) -> str:
 def _amount(amount: float | None, quota_type: str) -> str:
     if amount is None:
         return NONE
-    if quota_type in _BYTES:
+    if quota_type in BANDWIDTH_TYPES:
         return size(amount)
     if quota_type == _MUTATION:
         return f"{count(amount)} {plural(round(amount), 'partition')}"

@@ -40,7 +40,7 @@ HYPOTHESES = {
         "The broker may have counted requests that are not in the log.",
     ),
 }
-"""By ``tables.HYPOTHESES``: a name, and what the broker then did."""
+"""By ``codes.HYPOTHESES``: a name, and what the broker then did."""
 
 _LOOK_AT_ONE = (
     "Open some of the decisions below: each explanation shows the arithmetic, with the value and "
@@ -81,7 +81,7 @@ WHAT_TO_DO = {
         "then audit the day again (docs/crosscheck.md)."
     ),
 }
-"""By ``tables.FINDING_KINDS``."""
+"""By ``codes.FINDING_KINDS``."""
 
 WHY_IT_WON = (
     "An explanation is told only where it accounts for at least 60 % of the decisions that say "

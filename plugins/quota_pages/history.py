@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from quota_pages.kept_tables import read_kept, read_kept_days
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.tables import DEFAULT, ROLLUP_SPANS_MS
+from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import rate
 

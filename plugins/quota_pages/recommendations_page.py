@@ -17,10 +17,10 @@ from spark_jobs.publish.facts.proposals import (
     proposals_of,
     written_files,
 )
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import DEFAULT
 from spark_jobs.wording.visible_text import shortened
 
 ROWS_PER_PAGE = 100

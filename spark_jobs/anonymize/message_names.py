@@ -15,7 +15,7 @@ from msgspec import UNSET
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
 from spark_jobs.ingest.messages.message_definition import Field, message_definitions
 from spark_jobs.ingest.quota_sources.out_of_scope import CONNECTION_CREATION_RATE
-from spark_jobs.warehouse.tables import QUOTA_TYPES
+from spark_jobs.quota.codes import QUOTA_TYPES
 
 NAME_FIELDS: dict[str, Kind] = {
     "ProduceRequest.transactionalId": Kind.TRANSACTIONAL_ID,

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from spark_jobs.anonymize.alphabets import ADDRESS_LETTERS, NAME_LETTERS, Alphabet, alphabet_of
 from spark_jobs.anonymize.permutation import permuted
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 KEPT_NAMES = frozenset(
     {

@@ -18,7 +18,7 @@ from spark_jobs.ingest.quota_sources.journal import NOTED_WITHIN_MS, read_journa
 from spark_jobs.ingest.quota_sources.out_of_scope import out_of_scope_names
 from spark_jobs.ingest.quota_sources.snapshot import read_snapshot
 from spark_jobs.ingest.quota_sources.static_config import read_static_config
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 _RELEASE = re.compile(r"\d{1,4}(?:\.\d{1,6}){1,3}")
 _NUMBER = re.compile(r"\+?\d{1,18}")

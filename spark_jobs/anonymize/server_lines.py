@@ -21,7 +21,7 @@ from spark_jobs.ingest.quota_sources.server_log import (
     ThrottleRecord,
     read_server_log,
 )
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 _MANAGERS = {
     "producer_byte_rate": ("PRODUCE", "Produce", "ClientQuotaManager"),

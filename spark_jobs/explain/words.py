@@ -8,13 +8,13 @@ from typing import Any
 
 from spark_jobs.explain.bucket_steps import BucketSteps
 from spark_jobs.explain.rate_steps import RateSteps
+from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.wording.names import REASONS, VERDICTS, entity_name, in_words
 from spark_jobs.wording.numbers import duration, exact_rate, moment, significant
 from spark_jobs.wording.visible_text import shortened, visible
 
 Row = Mapping[str, Any]
 
-_BYTES = frozenset({"producer_byte_rate", "consumer_byte_rate"})
 _COUNTED = {
     "producer_byte_rate": "bytes",
     "consumer_byte_rate": "bytes",
@@ -146,7 +146,7 @@ def advice_lines(decision: Row, steps: RateSteps | None, proposals: list[Row]) -
             f"With {over} less in the {steps.window_size_ms / 1000:g} s before, or the same spread "
             "over more time, nothing is throttled."
         )
-    if quota_type in _BYTES and not decision["quota_client_id"]:
+    if quota_type in BANDWIDTH_TYPES and not decision["quota_client_id"]:
         yield "Other client-ids of the same user fill the same quota: look at them too."
     for proposal in proposals:
         yield proposal_line(proposal)

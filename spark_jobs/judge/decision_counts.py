@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import WRONG_VERDICTS
 
 _KEYS = [*SENSOR_COLUMNS, "quota_level", "verdict", "reason"]
 _MEASURES = [("bound", "min"), ("bound", "max"), ("rate", "max"), ("use", "max"), ("tokens", "min")]

@@ -21,6 +21,7 @@ from spark_jobs.judge.other_states import (
     sensor_history,
     sensors_in,
 )
+from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.replay.read_lost_requests import read_lost_requests
@@ -32,7 +33,6 @@ from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.read import open_table, read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
-BANDWIDTH = ("producer_byte_rate", "consumer_byte_rate")
 # So many decisions are in memory at a time, or those of one sensor.
 _ROWS_AT_A_TIME = 2_000_000
 
@@ -111,7 +111,7 @@ def _suspects(scope: RunScope, settings: JudgeSettings) -> dict[SensorKey, int]:
     # An un-recorded amount is recovered from the throttle, and fits any bound.
     is_off = (pc.abs(pc.subtract(logged, expected)) > tolerance) | pc.field("is_unrecorded")
     is_off = is_off | ((logged > 0) != (expected > 0))
-    is_bandwidth = pc.field("quota_type").isin(BANDWIDTH)
+    is_bandwidth = pc.field("quota_type").isin(BANDWIDTH_TYPES)
     off = _counts(scope, is_bandwidth & is_off)
     found = {key for key, n in off.items() if n >= settings.finding_min_decisions}
     if not found:

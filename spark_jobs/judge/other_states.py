@@ -11,15 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.judge.causes.hypotheses import (
-    OTHER_LEVEL,
-    OTHER_RATE_PROFILE,
-    PREVIOUS_QUOTA,
-    STATE_LOST,
     OtherQuota,
     OtherReplay,
 )
 from spark_jobs.judge.causes.sensor_history import SensorHistory, history_of
 from spark_jobs.judge.causes.stretches import Stretch, losses_before
+from spark_jobs.quota.codes import OTHER_LEVEL, OTHER_RATE_PROFILE, PREVIOUS_QUOTA, STATE_LOST
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.follow.changes import Status
-from spark_jobs.warehouse.tables import SEVERITIES, VERDICTS
+from spark_jobs.quota.codes import SEVERITIES, VERDICTS
 from spark_jobs.wording.visible_text import shortened, visible
 
 METRICS_NAME = "metrics.prom"

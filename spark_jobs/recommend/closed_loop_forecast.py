@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.recommend.read_traffic import Aggregate, grouped
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.weigh.forecast import BrokerForecast, broker_forecast
@@ -43,7 +43,6 @@ _IN_FORCE = ScenarioPolicy(
 )
 _LINE = ("source_file", "source_line")
 _READ = tuple(dict.fromkeys((*CONNECTION_COLUMNS, "recorded_estimate_us", *_LINE)))
-_BYTE_RATES = (str(QuotaType.PRODUCER_BYTE_RATE), str(QuotaType.CONSUMER_BYTE_RATE))
 _ForecastsByKey = dict[SensorKey, tuple[BrokerForecast, ...]]
 
 
@@ -158,7 +157,7 @@ def _connections(
     found = open_table(scope, "requests").to_table(columns=list(_READ), filter=chosen)
     audited = open_table(scope, "decisions").to_table(
         columns=[*_LINE, "recorded_at_ms", "is_unrecorded", "amount"],
-        filter=chosen & pc.field("quota_type").isin(_BYTE_RATES),
+        filter=chosen & pc.field("quota_type").isin(BANDWIDTH_TYPES),
     )
     # Lists cannot be joined: the rows' numbers are, and the columns found with them put beside.
     numbered = found.select(_LINE).append_column("row", pa.array(range(len(found)), pa.int64()))

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from spark_jobs.apply.changes.wording import amount
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.read_traffic import SHARED_TYPES, grouped, traffic_of
 from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ConfiguredValues, QuotaEntity
@@ -28,7 +29,6 @@ from spark_jobs.recommend.weigh.proposal import KEEP, LOWER, PROPOSED, WITHHELD,
 from spark_jobs.recommend.weigh.rows import BLANK_ROW, Row
 from spark_jobs.recommend.weigh.traffic import Amounts, SensorKey, SensorTraffic
 from spark_jobs.recommend.weigh.withheld import refusal
-from spark_jobs.warehouse.tables import DEFAULT
 
 MERGE = "merge"
 _NAMED = ("quota_type", "quota_user", "quota_client_id")

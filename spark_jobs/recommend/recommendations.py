@@ -15,6 +15,7 @@ from pyarrow import csv
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
 from spark_jobs.apply.changes.render import render
 from spark_jobs.errors import AuditFailedError
+from spark_jobs.quota.codes import FINDING_KINDS
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.read_traffic import Parts, bound_sensors, parts_of, traffic_of
@@ -32,7 +33,7 @@ from spark_jobs.recommend.weigh.rows import Basis, row_of, unused_rows
 from spark_jobs.recommend.weigh.traffic import SENSOR, BoundSensor, SensorKey
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
-from spark_jobs.warehouse.tables import FINDING_KINDS, RECOMMENDATIONS
+from spark_jobs.warehouse.tables import RECOMMENDATIONS
 
 CSV_FILE, APPLY_FILE, ROLLBACK_FILE = "recommendations.csv", "apply.sh", "rollback.sh"
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow.dataset as ds
 
 from spark_jobs.apply.changes.wording import amount
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.read_traffic import (
     SHARED_LEVELS,
     SHARED_TYPES,
@@ -53,7 +54,6 @@ from spark_jobs.recommend.weigh.traffic import SensorKey, SensorTraffic
 from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
-from spark_jobs.warehouse.tables import DEFAULT
 
 SPLIT = "split"
 _RAISES = (RAISE, "new_override")

@@ -9,12 +9,12 @@ from rich.console import Console
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.resolve.timeline.resolution import QuotaInForce, which_quota
 from spark_jobs.warehouse.days import DAY_MS, day_of, moment_of, since_epoch_ms
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.tables import QUOTA_TYPES
 from spark_jobs.wording.numbers import moment
 
 _UNITS = {

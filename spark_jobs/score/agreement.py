@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SensorKey
 from spark_jobs.score.logged_outcomes import DecisionKey, LoggedMutation, LoggedOutcomes
-from spark_jobs.warehouse.tables import WRONG_VERDICTS
 
 COLUMNS = (
     "broker_id", "connection", "correlation_id", *ENTITY_COLUMNS, "resource",

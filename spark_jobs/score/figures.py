@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.score.agreement import (
     FIRST_QUOTA_SLACK_MS,
@@ -14,8 +15,6 @@ from spark_jobs.score.agreement import (
 from spark_jobs.score.consistency import Consistency
 from spark_jobs.score.logged_outcomes import LoggedOutcomes
 from spark_jobs.score.planted_faults import PlantedFound
-
-BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
 
 
 def share(part: int, whole: int) -> float | None:

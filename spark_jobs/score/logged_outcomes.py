@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from spark_jobs.ingest.lines.line_time import STAMP, LineClock
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.score.text_outcomes import TEXT_MARKER, read_text_produce
-from spark_jobs.warehouse.tables import DEFAULT
 
 DecisionKey = tuple[int, str, int, str | None]
 """(broker id, connection, correlation id, topic of a mutation or None)"""

@@ -19,6 +19,7 @@ from spark_jobs.ingest.archive import Archive, LogFile, choose_cluster, find_arc
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
+from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.replay_quotas import carried_states, replay_quotas
@@ -33,8 +34,6 @@ from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.write import write_table
-
-BANDWIDTH_TYPES = ("producer_byte_rate", "consumer_byte_rate")
 
 
 @dataclass(frozen=True, slots=True)

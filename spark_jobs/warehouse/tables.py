@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-DEFAULT = "<default>"
-"""How Kafka's tools print the default entity; null means the entity has no such part."""
-
 I8, I16, I32, I64, F64, STR, BOOL = (
     pa.int8(),
     pa.int16(),
@@ -598,57 +595,6 @@ What a change needs is in ``spark_jobs/upkeep/migrations.py``, what it was in do
 
 PARTITIONED_BY_CLUSTER_ONLY = frozenset({"quota_changes"})
 
-QUOTA_TYPES = (
-    "producer_byte_rate",
-    "consumer_byte_rate",
-    "request_percentage",
-    "controller_mutation_rate",
-)
-QUOTA_LEVELS = (
-    "user+client-id",
-    "user+default-client-id",
-    "user",
-    "default-user+client-id",
-    "default-user+default-client-id",
-    "default-user",
-    "client-id",
-    "default-client-id",
-)
-VERDICTS = (
-    "agree",
-    "under_throttled",
-    "over_throttled",
-    "wrongly_admitted",
-    "wrongly_refused",
-    "indeterminate",
-    "no_quota",
-)
-WRONG_VERDICTS = ("under_throttled", "over_throttled", "wrongly_admitted", "wrongly_refused")
-FINDING_KINDS = (
-    "not_enforced",
-    "under_throttled",
-    "over_throttled",
-    "wrongly_admitted",
-    "wrongly_refused",
-    "wrong_quota",
-    "other_rate_profile",
-    "state_lost",
-    "throttle_ignored",
-    "lines_missing",
-    "disagrees_with_metrics",
-)
-HYPOTHESES = (
-    "configured_quota",
-    "previous_quota",
-    "other_level",
-    "unknown_quota",
-    "not_enforced",
-    "other_rate_profile",
-    "state_lost",
-    "client_ignores_throttle",
-    "request_quota",
-    "lines_missing",
-)
 RECOMMENDATION_STATUSES = ("proposed", "withheld", "keep", "not_enough_data")
 RECOMMENDATION_KINDS = (
     "raise",
@@ -672,7 +618,6 @@ CHANGE_OUTCOMES = (
 )
 WHATIF_MODES = ("as_logged", "closed_loop")
 WHATIF_KINDS = ("produce", "fetch", "mutation", "other")
-SEVERITIES = ("critical", "warning", "info")
 
 
 def partition_columns(table: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.wording.visible_text import shortened, visible
 
 VERDICTS = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 
+from spark_jobs.quota.codes import BANDWIDTH_TYPES
+
 _BYTE_STEPS = ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 _UNITS = {
     "producer_byte_rate": "B/s",
@@ -12,7 +14,6 @@ _UNITS = {
     "request_percentage": "% of a thread",
     "controller_mutation_rate": "partitions/s",
 }
-_BYTE_RATES = frozenset({"producer_byte_rate", "consumer_byte_rate"})
 
 NONE = "–"
 """What stands where there is no number."""
@@ -57,7 +58,7 @@ def rate(value: float | None, quota_type: str) -> str:
     """
     if value is None or not math.isfinite(value):
         return NONE
-    if quota_type in _BYTE_RATES:
+    if quota_type in BANDWIDTH_TYPES:
         divisor, unit = byte_step(value)
         return f"{significant(value / divisor)} {unit}"
     if quota_type == "request_percentage":

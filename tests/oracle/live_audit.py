@@ -13,13 +13,13 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.judge.judge_decisions import judge_decisions
+from spark_jobs.quota.codes import QUOTA_TYPES, WRONG_VERDICTS
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.agreement import FIRST_QUOTA_SLACK_MS, compare
 from spark_jobs.score.score_capture import ScoreRequest, read_capture, score_capture
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.tables import QUOTA_TYPES, WRONG_VERDICTS
 from tests.oracle.capture import capture
 
 SCENARIOS = Path(__file__).parent / "scenarios" / "live"

@@ -19,8 +19,8 @@ from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.kafka_admin.clients_jar import VERSION
 from spark_jobs.apply.kafka_admin.kafka_quota_admin import KafkaQuotaAdmin, kafka_quota_admin
 from spark_jobs.cli import app as cli
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.settings import KafkaAdminSettings
-from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.oracle.broker_files import PASSWORD
 from tests.oracle.cluster_plan import COMBINED, ZOOKEEPER

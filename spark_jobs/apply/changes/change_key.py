@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 # Never special in a shell word, and never '/', ':' or '%', which have a meaning here.
 _PLAIN = "@=+,"

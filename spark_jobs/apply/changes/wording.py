@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.warehouse.tables import DEFAULT
 
 UNITS = {
     QuotaType.PRODUCER_BYTE_RATE: "B/s",

@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_jobs.apply.changes.quota_admin import Entity, QuotaKey
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 # ``ClientQuotaEntity.USER`` and ``CLIENT_ID``.
 _TYPES = ("user", "client-id")

@@ -16,7 +16,7 @@ from spark_jobs.ingest.lines.request_line import NO_RESPONSE, Int32, RequestLine
 from spark_jobs.ingest.messages.message_definition import API_NAMES
 from spark_jobs.ingest.messages.message_struct import message_struct
 from spark_jobs.ingest.messages.wire_size import RESPONSE_HEADER_BYTES, body_sizer, header_size
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 USER, CLIENT_ID = "user", "client-id"
 NO_REPLICA = -1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from spark_jobs.warehouse.tables import QUOTA_TYPES
+from spark_jobs.quota.codes import QUOTA_TYPES
 
 QuotaEntity = tuple[str | None, str | None]
 """(user, client-id) as configured: None = no such part, ``<default>`` = the default."""

@@ -18,7 +18,7 @@ from typing import NoReturn
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import QuotaEntity, QuotaEvent
 from spark_jobs.ingest.quota_sources.quota_values import read_bound
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 NOTED_WITHIN_MS = 5_000
 """A change took effect at most this far from the noted time: the tool runs for some seconds."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
-from spark_jobs.warehouse.tables import QUOTA_TYPES
+from spark_jobs.quota.codes import QUOTA_TYPES
 
 APPLIED_WITHIN_MS = 50
 """A broker applies a change when it has read the metadata record: 1 to 32 ms after the

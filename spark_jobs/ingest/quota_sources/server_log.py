@@ -24,7 +24,7 @@ from spark_jobs.ingest.quota_sources.events import QuotaEntity, QuotaEvent
 from spark_jobs.ingest.quota_sources.local_clock import LocalClock
 from spark_jobs.ingest.quota_sources.out_of_scope import is_out_of_scope
 from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG, BrokerStart
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 LOGGED_TWICE_WITHIN_MS = 1_000
 """On a node that is controller and broker, both managers log a change within this time."""

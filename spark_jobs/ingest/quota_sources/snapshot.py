@@ -30,7 +30,7 @@ import msgspec
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS, QuotaEntity, QuotaEvent
 from spark_jobs.ingest.quota_sources.quota_values import read_bound
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 _CONFIGS = re.compile(
     r"(?:Quota configs|Configs) for (?:"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS, QuotaEvent
 from spark_jobs.ingest.quota_sources.java_properties import Property, read_properties
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 _DEFAULTS = {
     "quota.producer.default": "producer_byte_rate",

@@ -21,34 +21,20 @@ from spark_jobs.judge.causes.sensor_history import (
     throttle_ms,
 )
 from spark_jobs.judge.causes.stretches import Stretch
+from spark_jobs.quota.codes import (
+    CLIENT_IGNORES_THROTTLE,
+    CONFIGURED,
+    LINES_MISSING,
+    NOT_ENFORCED,
+    OTHER_LEVEL,
+    PREVIOUS_QUOTA,
+    REQUEST_QUOTA,
+    UNKNOWN_QUOTA,
+)
 from spark_jobs.replay.verdicts.verdicts import REQUEST_THROTTLE_MAX_MS
 
 EXPLAINED_WITHIN_MS = 2
 """Log and hypothesis may differ by this: rounding, and an event on a sample's very edge."""
-
-CONFIGURED = "configured_quota"
-PREVIOUS_QUOTA = "previous_quota"
-OTHER_LEVEL = "other_level"
-NOT_ENFORCED = "not_enforced"
-OTHER_RATE_PROFILE = "other_rate_profile"
-STATE_LOST = "state_lost"
-UNKNOWN_QUOTA = "unknown_quota"
-LINES_MISSING = "lines_missing"
-REQUEST_QUOTA = "request_quota"
-CLIENT_IGNORES_THROTTLE = "client_ignores_throttle"
-
-HYPOTHESES = (
-    CONFIGURED,
-    PREVIOUS_QUOTA,
-    OTHER_LEVEL,
-    UNKNOWN_QUOTA,
-    NOT_ENFORCED,
-    OTHER_RATE_PROFILE,
-    STATE_LOST,
-    CLIENT_IGNORES_THROTTLE,
-    REQUEST_QUOTA,
-    LINES_MISSING,
-)
 
 HARMLESS = (CONFIGURED, LINES_MISSING, REQUEST_QUOTA)
 """What accuses nobody; it is believed where it explains nearly as much as the best accusation."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_jobs.quota.codes import BANDWIDTH_TYPES
+
 
 @dataclass(frozen=True, slots=True)
 class KnownFault:
@@ -33,7 +35,7 @@ KNOWN_FAULTS = (
             description="brokers before 2.5 keep a removed quota in force until they are "
             "restarted or the client was idle for an hour",
         )
-        for quota_type in ("producer_byte_rate", "consumer_byte_rate")
+        for quota_type in BANDWIDTH_TYPES
     ),
 )
 

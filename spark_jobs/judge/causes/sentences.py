@@ -6,18 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.judge.causes.hypotheses import EARLY_MS
+from spark_jobs.wording.numbers import unit_of
 
 if TYPE_CHECKING:
     from spark_jobs.judge.causes.known_faults import KnownFault
     from spark_jobs.judge.causes.stretch_findings import ExplainedStretch
     from spark_jobs.quota.sensor_key import SensorKey
-
-UNITS = {
-    "producer_byte_rate": "B/s",
-    "consumer_byte_rate": "B/s",
-    "request_percentage": "% of a thread",
-    "controller_mutation_rate": "partitions/s",
-}
 
 
 def entity_name(quota_user: str, quota_client_id: str) -> str:
@@ -55,7 +49,7 @@ def explain_hypothesis(stretch: ExplainedStretch, fault: KnownFault | None) -> s
     """Return the sentences of a finding that a hypothesis explains: what, how sure, what else."""
     key, evidence = stretch.key, stretch.evidence
     who = entity_name(key.quota_user, key.quota_client_id)
-    unit = UNITS[key.quota_type]
+    unit = unit_of(key.quota_type)
     configured, estimated = evidence["configured_bound"], stretch.estimated_bound
     what = _HYPOTHESES[stretch.hypothesis].format(
         who=who[0].upper() + who[1:],
@@ -154,7 +148,7 @@ def _bound(quota_type: str, evidence: Mapping[str, Any]) -> str:
     if low is None:
         return "no configured value"
     value = _number(low) if low == high else f"{_number(low)} to {_number(high)}"
-    return f"{value} {UNITS[quota_type]}"
+    return f"{value} {unit_of(quota_type)}"
 
 
 def _number(value: Any) -> str:

@@ -8,17 +8,19 @@ from typing import Any
 
 from spark_jobs.judge.causes.hypotheses import (
     ANOTHER_BOUND,
-    CLIENT_IGNORES_THROTTLE,
     EARLY_MS,
     HARMLESS,
+    Explanation,
+)
+from spark_jobs.judge.causes.sensor_history import SensorHistory
+from spark_jobs.quota.codes import (
+    CLIENT_IGNORES_THROTTLE,
     LINES_MISSING,
     NOT_ENFORCED,
     OTHER_RATE_PROFILE,
     REQUEST_QUOTA,
     STATE_LOST,
-    Explanation,
 )
-from spark_jobs.judge.causes.sensor_history import SensorHistory
 from spark_jobs.quota.sensor_key import SensorKey
 
 KIND_OF_HYPOTHESIS = {

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import SEVERITIES
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import NONE, duration, significant
 from spark_jobs.wording.visible_text import shortened, visible

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from spark_jobs.judge.decision_counts import verdict_counts
 from spark_jobs.publish.facts.audit_facts import Agreement, AuditFacts
 from spark_jobs.publish.follow.owners import Owners
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 TeamOf = Callable[[str | None, str | None], str | None]
 """The team that owns a user's client-id; None: nobody does, or nobody said so."""

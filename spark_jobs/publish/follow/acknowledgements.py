@@ -14,7 +14,7 @@ import msgspec
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.follow.entries_file import document_of, entry_of, text_of
 from spark_jobs.publish.follow.problem import Level
-from spark_jobs.warehouse.tables import SEVERITIES
+from spark_jobs.quota.codes import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)

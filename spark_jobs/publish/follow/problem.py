@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.judge.causes.finding_id import finding_id
+from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.warehouse.tables import SEVERITIES
 
 
 @dataclass(frozen=True, slots=True)

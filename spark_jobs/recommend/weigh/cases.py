@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.weigh.configured_values import (
     ConfiguredValues,
     ValueKey,
@@ -29,7 +30,6 @@ from spark_jobs.recommend.weigh.proposal import (
 )
 from spark_jobs.recommend.weigh.withheld import refusal, why_not_the_quota
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.warehouse.tables import DEFAULT
 
 
 def cases_of(

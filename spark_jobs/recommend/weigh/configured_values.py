@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.apply.changes.quota_set import QuotaValue
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.warehouse.days import DAY_MS
-from spark_jobs.warehouse.tables import DEFAULT
 
 STATIC = "static"
 UNLIMITED = 1e15

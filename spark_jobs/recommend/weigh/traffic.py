@@ -30,7 +30,7 @@ class BoundSensor:
     key: SensorKey
     decisions: int
     last_ms: int
-    level: str  # one of tables.QUOTA_LEVELS
+    level: str  # one of codes.QUOTA_LEVELS
     bound: float
 
 

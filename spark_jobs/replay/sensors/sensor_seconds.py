@@ -7,9 +7,10 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
-from spark_jobs.warehouse.tables import RATES, WRONG_VERDICTS
+from spark_jobs.warehouse.tables import RATES
 
 
 def rates_per_second(decisions: DataFrame) -> DataFrame:

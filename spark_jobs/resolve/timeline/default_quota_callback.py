@@ -13,7 +13,7 @@ import enum
 from collections.abc import Container
 
 from spark_jobs.ingest.quota_sources.events import QuotaEntity
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
+from spark_jobs.quota.codes import DEFAULT, QUOTA_LEVELS
 
 
 class EnabledLevels(enum.IntFlag):
@@ -57,7 +57,7 @@ def candidate_entities(user: str, client_id: str) -> tuple[QuotaEntity, ...]:
 
 
 def quota_level(entity: QuotaEntity) -> str:
-    """Return the name of the level of ``entity``, one of ``tables.QUOTA_LEVELS``."""
+    """Return the name of the level of ``entity``, one of ``codes.QUOTA_LEVELS``."""
     user, client_id = entity
     parts = (
         None if user is None else "default-user" if user == DEFAULT else "user",

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.resolve.timeline.default_quota_callback import EnabledLevels
-from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 BEGINNING_MS = -(1 << 62)
 """Stands for minus infinity: before every log."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_jobs.ingest.quota_sources.events import SOURCES, QuotaEntity, QuotaEvent
+from spark_jobs.quota.codes import QUOTA_LEVELS, QUOTA_TYPES
 from spark_jobs.resolve.timeline.default_quota_callback import quota_level
-from spark_jobs.warehouse.tables import QUOTA_LEVELS, QUOTA_TYPES
 
 SAME_CHANGE_WITHIN_MS = 10_000
 """Sources that tell of one change differ by less: tens of ms as a rule, more when a broker lags."""

@@ -10,9 +10,9 @@ import pytest
 from quota_pages.addresses import entity_id
 from quota_pages.finding_page import SHOWN_MAX, finding_page
 from quota_pages.finding_words import HYPOTHESES, WHAT_TO_DO
+from spark_jobs.quota.codes import FINDING_KINDS
+from spark_jobs.quota.codes import HYPOTHESES as TRIED
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import FINDING_KINDS
-from spark_jobs.warehouse.tables import HYPOTHESES as TRIED
 from spark_jobs.wording.numbers import iso
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of

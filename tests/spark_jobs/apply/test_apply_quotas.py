@@ -18,8 +18,8 @@ from spark_jobs.apply import change_quotas
 from spark_jobs.apply.applied_changes import read_applications
 from spark_jobs.apply.changes.quota_admin import ACCEPTED, QuotaKey
 from spark_jobs.cli import app as cli
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.settings import KafkaAdminSettings
-from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import row, scope_in, write_rows
 from tests.spark_jobs.apply.changes.model_cluster import LOST, WRONG_VALUE, ModelCluster
 

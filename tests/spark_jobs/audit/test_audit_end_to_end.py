@@ -20,6 +20,7 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.judge.judge_decisions import judge_decisions
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms
@@ -29,7 +30,7 @@ from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.tables import TABLES, WRONG_VERDICTS
+from spark_jobs.warehouse.tables import TABLES
 
 pytestmark = pytest.mark.spark
 EXAMPLE = Path(__file__).parents[3] / "examples" / "capture"

@@ -13,11 +13,11 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.judge.judge_decisions import judge_decisions
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import WRONG_VERDICTS
 
 pytestmark = pytest.mark.spark
 CAPTURES = Path(__file__).parents[2] / "golden" / "captures"

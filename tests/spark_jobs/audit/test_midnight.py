@@ -13,11 +13,11 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.archive_days import archive_days
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import QUOTA_TYPES
 from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
 
 # Where a decision is found again in the other audit, and what must be the same there.

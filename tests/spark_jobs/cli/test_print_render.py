@@ -14,9 +14,9 @@ import yaml
 
 from spark_jobs.apply.changes.quota_set import QuotaValue
 from spark_jobs.cli import app as cli
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.weigh.configured_values import values_in_cluster
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.merge import merged
 from spark_jobs.recommend.weigh.backtest import broker_rules, throttle_with
 from spark_jobs.recommend.weigh.traffic import split_by_sensor
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import mutations, produces, shares, steady
 from tests.spark_jobs.recommend.recommended_days import BROKERS, recommended_days, value

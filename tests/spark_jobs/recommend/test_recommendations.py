@@ -10,10 +10,11 @@ import pyarrow.dataset as ds
 import pytest
 
 from spark_jobs.errors import AuditFailedError
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend import read_traffic as sensors
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.warehouse.tables import DEFAULT, RECOMMENDATIONS
+from spark_jobs.warehouse.tables import RECOMMENDATIONS
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, table_of, write_rows
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, rates_of, steady
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.read_traffic import amounts_by_client, parts_of
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.weigh.forecast import BrokerForecast
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
-from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, shares, steady
 from tests.spark_jobs.recommend.recommended_days import recommended_days, value

@@ -13,10 +13,10 @@ from spark_jobs import wording as room
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.read_logs import UNREADABLE_FILE
 from spark_jobs.publish.facts.findings import evidence_items
+from spark_jobs.quota.codes import FINDING_KINDS as KINDS
+from spark_jobs.quota.codes import VERDICTS
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.verdicts import verdicts
-from spark_jobs.warehouse.tables import FINDING_KINDS as KINDS
-from spark_jobs.warehouse.tables import VERDICTS
 from spark_jobs.wording import names
 from spark_jobs.wording.names import REASONS, entity_name, in_words
 from spark_jobs.wording.numbers import byte_step, duration, rate, share, time_of_day

@@ -11,7 +11,7 @@ from typing import Any
 from spark_jobs.apply.changes.plan import Plan, Target
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import Entity
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 
 def request(plan: Plan) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import shlex
 from spark_jobs.apply.changes.plan import Plan, Situation, Target
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.wording import change_sentence, comment, number, subject
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 _HOW = (
     "BOOTSTRAP       host:port of a broker (required)",

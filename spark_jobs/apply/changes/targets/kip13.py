@@ -12,8 +12,8 @@ from spark_jobs.apply.changes.plan import Plan, Situation, Target
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import QuotaSet
 from spark_jobs.apply.changes.wording import change_sentence, number, subject
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.warehouse.tables import DEFAULT
 
 PROPERTIES = {
     QuotaType.PRODUCER_BYTE_RATE: "quota.producer.override",

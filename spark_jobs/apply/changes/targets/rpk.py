@@ -16,8 +16,8 @@ from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import Entity, QuotaSet
 from spark_jobs.apply.changes.wording import change_sentence, named, number, subject
 from spark_jobs.apply.changes.yaml_text import Quoted, yaml_text
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.warehouse.tables import DEFAULT
 
 _HOW = (
     "For Redpanda only: with Apache Kafka what is in force is deleted and not set again.",

@@ -16,7 +16,7 @@ from spark_jobs.apply.changes.plan import Plan, Situation, Target
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import Entity
 from spark_jobs.apply.changes.wording import change_sentence, comment, named, number
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 # A name that ends like the digest of another one gets a digest too: labels stay distinct.
 _PLAIN = re.compile(r"(?!.*-[0-9a-f]{8}$)[A-Za-z0-9_-]+")

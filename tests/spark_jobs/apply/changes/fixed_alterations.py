@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import QuotaValue
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"

@@ -13,7 +13,7 @@ import yaml
 
 from spark_jobs.apply.changes.quota_set import Entity, QuotaSet, QuotaValue, quota_set
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.whatif.policies.kip13_config import ConfigKeys
 
 Held = dict[Entity, dict[str, float]]

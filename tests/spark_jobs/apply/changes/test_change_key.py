@@ -12,7 +12,7 @@ from spark_jobs.apply.changes.change_key import (
 )
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 parts = st.tuples(st.none() | names, st.none() | names).filter(any)

@@ -12,7 +12,7 @@ from spark_jobs.apply.changes.history import (
     taken_back,
 )
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 from tests.builders.tables_builder import NOON_MS, row
 
 

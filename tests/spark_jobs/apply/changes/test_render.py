@@ -16,7 +16,7 @@ from spark_jobs.apply.changes.render import TARGETS, render
 from spark_jobs.apply.changes.wording import change_sentence
 from spark_jobs.cli.print_render import refusal_line
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_TYPES
+from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     CONSUMER,
     MUTATION,

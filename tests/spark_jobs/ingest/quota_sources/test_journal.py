@@ -5,7 +5,7 @@ import pytest
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.journal import NOTED_WITHIN_MS, read_journal
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 NOTED_MS = 1_795_229_264_942
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

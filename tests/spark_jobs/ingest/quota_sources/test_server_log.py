@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.ingest.quota_sources.server_log import ServerLog, read_server_log
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 LOGGER = " (kafka.server.ClientQuotaManager)"
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

@@ -8,7 +8,7 @@ import pytest
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS, QuotaEvent
 from spark_jobs.ingest.quota_sources.snapshot import read_snapshot
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 TAKEN_MS = 1_795_229_264_942
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

@@ -4,7 +4,7 @@ import pytest
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.static_config import StaticConfig, read_static_config
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 KIP_13 = """\
 broker.id=1

@@ -7,9 +7,6 @@ from hypothesis import strategies as st
 
 from spark_jobs.judge.causes.bound_estimate import estimate_bound
 from spark_jobs.judge.causes.hypotheses import (
-    HYPOTHESES,
-    OTHER_LEVEL,
-    PREVIOUS_QUOTA,
     Explanation,
     OtherQuota,
     OtherReplay,
@@ -17,7 +14,7 @@ from spark_jobs.judge.causes.hypotheses import (
 )
 from spark_jobs.judge.causes.sensor_history import SensorHistory
 from spark_jobs.judge.causes.stretches import find_stretches
-from spark_jobs.warehouse.tables import HYPOTHESES as HYPOTHESES_OF_THE_CONTRACT
+from spark_jobs.quota.codes import OTHER_LEVEL, PREVIOUS_QUOTA
 from tests.spark_jobs.judge.causes.sensor_builder import (
     START_MS,
     changing,
@@ -41,10 +38,6 @@ def explained(
 def only(of: SensorHistory, *quotas: OtherQuota) -> Explanation:
     (explanation,) = explained(of, *quotas)
     return explanation
-
-
-def test_the_names_are_those_of_the_table() -> None:
-    assert HYPOTHESES == HYPOTHESES_OF_THE_CONTRACT
 
 
 def test_a_broker_that_does_as_configured_needs_no_hypothesis() -> None:

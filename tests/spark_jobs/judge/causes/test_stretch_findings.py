@@ -9,9 +9,6 @@ import pytest
 from spark_jobs.judge.causes.findings import SensorSecond, find
 from spark_jobs.judge.causes.hypotheses import (
     HARMLESS,
-    HYPOTHESES,
-    PREVIOUS_QUOTA,
-    REQUEST_QUOTA,
     OtherQuota,
     explain_stretch,
 )
@@ -23,8 +20,9 @@ from spark_jobs.judge.causes.stretch_findings import (
     gathered,
 )
 from spark_jobs.judge.causes.stretches import find_stretches
+from spark_jobs.quota.codes import FINDING_KINDS, HYPOTHESES, PREVIOUS_QUOTA, REQUEST_QUOTA
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.warehouse.tables import FINDING_KINDS, FINDINGS
+from spark_jobs.warehouse.tables import FINDINGS
 from tests.spark_jobs.judge.causes.sensor_builder import START_MS, changing, constant, history
 
 ALICE = SensorKey(2, "producer_byte_rate", "alice", "")

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.weigh.proposal import least_default, needed_value, trade_off_curve
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.warehouse.tables import DEFAULT
 from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, rates_of, steady
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.recommend.weigh.observation import PEAK_RATE, Demand
 from spark_jobs.recommend.weigh.proposal import (
     KEEP,
@@ -18,7 +19,6 @@ from spark_jobs.recommend.weigh.proposal import (
     propose,
 )
 from spark_jobs.settings import RecommendSettings
-from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 SETTINGS = RecommendSettings()
 

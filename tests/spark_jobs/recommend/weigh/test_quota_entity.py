@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.quota.codes import DEFAULT, QUOTA_LEVELS
 from spark_jobs.recommend.weigh.configured_values import (
     QuotaEntity,
     configured_entity,
     own_entity,
     takes_over,
 )
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 
 LEVELS = [
     ("user+client-id", ("alice", "etl"), ("alice", "etl")),

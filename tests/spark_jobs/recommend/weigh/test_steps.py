@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.recommend.weigh.proposal import step_down, step_up
-from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 types = st.sampled_from(QUOTA_TYPES)
 values = st.floats(1.0, 1e14)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.aligned_amounts import align_amounts
@@ -27,7 +28,7 @@ from spark_jobs.replay.sensors.sensor_replay import (
     replay_sensors,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
-from spark_jobs.warehouse.tables import QUOTA_STATE, QUOTA_TYPES
+from spark_jobs.warehouse.tables import QUOTA_STATE
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of, cut, rows_of
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.codes import VERDICTS, WRONG_VERDICTS
 from spark_jobs.replay.verdicts.request_verdicts import SharedRows, settle_shared
 from spark_jobs.replay.verdicts.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts
-from spark_jobs.warehouse.tables import VERDICTS, WRONG_VERDICTS
 
 TOLERANCE_MS = 5
 OPEN = ("indeterminate", REQUEST_QUOTA_INTERVAL)

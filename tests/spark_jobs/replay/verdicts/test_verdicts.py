@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.codes import VERDICTS
 from spark_jobs.replay.verdicts.fetch_attempt import Attempt
 from spark_jobs.replay.verdicts.verdicts import (
     MutationRows,
@@ -15,7 +16,6 @@ from spark_jobs.replay.verdicts.verdicts import (
     judge_mutations,
     judge_rates,
 )
-from spark_jobs.warehouse.tables import VERDICTS
 
 TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.quota.codes import DEFAULT, QUOTA_LEVELS
 from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
@@ -10,7 +11,6 @@ from spark_jobs.resolve.timeline.default_quota_callback import (
     quota_limit,
     quota_metric_tags,
 )
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 
 MIXED = EnabledLevels.CLIENT_ID | EnabledLevels.USER | EnabledLevels.USER_CLIENT_ID
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.resolve.timeline.default_quota_callback import EnabledLevels
 from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS, LevelRule, level_steps
-from spark_jobs.warehouse.tables import QUOTA_TYPES
 
 NONE, CLIENT_ID, USER = EnabledLevels.NONE, EnabledLevels.CLIENT_ID, EnabledLevels.USER
 FORGETS = LevelRule(until_restart=False)

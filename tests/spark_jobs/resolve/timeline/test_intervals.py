@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.resolve.timeline.intervals import SAME_CHANGE_WITHIN_MS, quota_intervals
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_CHANGES
+from spark_jobs.warehouse.tables import QUOTA_CHANGES
 from tests.spark_jobs.ingest.quota_sources.quota_events import event, snapshot
 
 BOTH = (1, 2)

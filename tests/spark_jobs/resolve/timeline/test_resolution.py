@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
+from spark_jobs.quota.codes import DEFAULT, QUOTA_LEVELS
 from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
@@ -20,7 +21,6 @@ from spark_jobs.resolve.timeline.default_quota_callback import (
 from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS, LevelRule
 from spark_jobs.resolve.timeline.intervals import quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution, which_quota
-from spark_jobs.warehouse.tables import DEFAULT, QUOTA_LEVELS
 from tests.spark_jobs.ingest.quota_sources.quota_events import event
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.ingest.quota_sources.events import QuotaEntity, QuotaEvent
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.resolve.timeline.intervals import quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, which_quota
-from spark_jobs.warehouse.tables import DEFAULT
 from tests.oracle.jars import maven_jar, run_java
 from tests.spark_jobs.ingest.quota_sources.quota_events import event
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_jobs.apply.changes.render import render
 from spark_jobs.ingest.messages.message_definition import Field, message_definitions
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     ALTERATIONS,
     CONSUMER,

@@ -1,0 +1,73 @@
+"""The codes of the tables: what a column of a quota, a decision or a finding may hold."""
+
+from __future__ import annotations
+
+from spark_jobs.quota.quota_type import QuotaType
+
+QUOTA_TYPES = tuple(map(str, QuotaType))
+BANDWIDTH_TYPES = QUOTA_TYPES[:2]
+"""Bytes per second, produced and fetched."""
+
+DEFAULT = "<default>"
+"""How Kafka's tools print the default entity; null means the entity has no such part."""
+
+QUOTA_LEVELS = (
+    "user+client-id",
+    "user+default-client-id",
+    "user",
+    "default-user+client-id",
+    "default-user+default-client-id",
+    "default-user",
+    "client-id",
+    "default-client-id",
+)
+
+VERDICTS = (
+    "agree",
+    "under_throttled",
+    "over_throttled",
+    "wrongly_admitted",
+    "wrongly_refused",
+    "indeterminate",
+    "no_quota",
+)
+WRONG_VERDICTS = ("under_throttled", "over_throttled", "wrongly_admitted", "wrongly_refused")
+
+FINDING_KINDS = (
+    "not_enforced",
+    "under_throttled",
+    "over_throttled",
+    "wrongly_admitted",
+    "wrongly_refused",
+    "wrong_quota",
+    "other_rate_profile",
+    "state_lost",
+    "throttle_ignored",
+    "lines_missing",
+    "disagrees_with_metrics",
+)
+SEVERITIES = ("critical", "warning", "info")
+
+CONFIGURED = "configured_quota"
+PREVIOUS_QUOTA = "previous_quota"
+OTHER_LEVEL = "other_level"
+NOT_ENFORCED = "not_enforced"
+OTHER_RATE_PROFILE = "other_rate_profile"
+STATE_LOST = "state_lost"
+UNKNOWN_QUOTA = "unknown_quota"
+LINES_MISSING = "lines_missing"
+REQUEST_QUOTA = "request_quota"
+CLIENT_IGNORES_THROTTLE = "client_ignores_throttle"
+
+HYPOTHESES = (
+    CONFIGURED,
+    PREVIOUS_QUOTA,
+    OTHER_LEVEL,
+    UNKNOWN_QUOTA,
+    NOT_ENFORCED,
+    OTHER_RATE_PROFILE,
+    STATE_LOST,
+    CLIENT_IGNORES_THROTTLE,
+    REQUEST_QUOTA,
+    LINES_MISSING,
+)
