@@ -27,8 +27,8 @@ from rich.table import Table
 
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
-from spark_jobs.recommend.weigh.days import SeenDay, seen_day
 from spark_jobs.recommend.weigh.observation import Observation
+from spark_jobs.recommend.weigh.outlook import SeenDay, seen_day
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of

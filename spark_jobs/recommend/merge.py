@@ -23,8 +23,8 @@ from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.read_traffic import SHARED_TYPES, grouped, traffic_of
 from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ConfiguredValues, QuotaEntity
-from spark_jobs.recommend.weigh.days import SeenDay
 from spark_jobs.recommend.weigh.observation import seen_alone
+from spark_jobs.recommend.weigh.outlook import SeenDay
 from spark_jobs.recommend.weigh.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case, Rules
 from spark_jobs.recommend.weigh.rows import BLANK_ROW, Row
 from spark_jobs.recommend.weigh.traffic import Amounts, SensorKey, SensorTraffic

@@ -25,9 +25,9 @@ from spark_jobs.recommend.weigh.backtest import BrokerRule, broker_rules
 from spark_jobs.recommend.weigh.cases import cases_of
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoop, replay_waiting
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, end_of_day_ms
-from spark_jobs.recommend.weigh.days import SeenDay, over_days, seen_day
 from spark_jobs.recommend.weigh.forecast import BrokerForecast, forecast_by_broker, throttle_time_of
 from spark_jobs.recommend.weigh.observation import Observation, observe
+from spark_jobs.recommend.weigh.outlook import SeenDay, over_days, seen_day
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.weigh.rows import Basis, row_of, unused_rows
 from spark_jobs.recommend.weigh.traffic import SENSOR, BoundSensor, SensorKey

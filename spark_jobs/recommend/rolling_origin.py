@@ -19,8 +19,8 @@ from spark_jobs.recommend.weigh.backtest import throttle_with
 from spark_jobs.recommend.weigh.cases import cases_of
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoop, replay_waiting
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey, end_of_day_ms
-from spark_jobs.recommend.weigh.days import SeenDay, over_days
 from spark_jobs.recommend.weigh.forecast import Trial
+from spark_jobs.recommend.weigh.outlook import SeenDay, over_days
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.weigh.traffic import SensorKey
 from spark_jobs.recommend.weigh.withheld import within_capacity

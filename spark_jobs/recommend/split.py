@@ -37,9 +37,9 @@ from spark_jobs.recommend.weigh.configured_values import (
     configured_entity,
     end_of_day_ms,
 )
-from spark_jobs.recommend.weigh.days import SeenDay, over_days
 from spark_jobs.recommend.weigh.forecast import Trial, kept_of
 from spark_jobs.recommend.weigh.observation import FREE_RUN, Observation, seen_alone
+from spark_jobs.recommend.weigh.outlook import SeenDay, over_days
 from spark_jobs.recommend.weigh.proposal import (
     KEEP,
     LOWER,

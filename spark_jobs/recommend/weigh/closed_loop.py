@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from spark_jobs.apply.changes.quota_admin import QuotaKey
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.weigh.days import SeenDay
 from spark_jobs.recommend.weigh.forecast import (
     BrokerForecast,
     Forecasts,
@@ -20,6 +19,7 @@ from spark_jobs.recommend.weigh.forecast import (
     is_more_harm,
     throttle_time_of,
 )
+from spark_jobs.recommend.weigh.outlook import SeenDay
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case
 from spark_jobs.recommend.weigh.traffic import SENSOR, SensorKey
 from spark_jobs.settings import RecommendSettings

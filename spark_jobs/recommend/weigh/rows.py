@@ -13,8 +13,8 @@ from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.closed_loop import Replayed, waiting_evidence
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey
-from spark_jobs.recommend.weigh.days import SeenDay
 from spark_jobs.recommend.weigh.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of
+from spark_jobs.recommend.weigh.outlook import SeenDay
 from spark_jobs.recommend.weigh.proposal import (
     NOT_ENOUGH_DATA,
     PROPOSED,

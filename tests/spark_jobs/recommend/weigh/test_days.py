@@ -6,8 +6,8 @@ import pytest
 
 from spark_jobs.recommend.recommend_quotas import demand_table, observations_of
 from spark_jobs.recommend.recommendations import observed
-from spark_jobs.recommend.weigh.days import over_days, seen_day
 from spark_jobs.recommend.weigh.observation import Observation
+from spark_jobs.recommend.weigh.outlook import over_days, seen_day
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import DEMAND
 from tests.builders.tables_builder import Row, row, table_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.recommend.weigh.days import DayDemand, outlook
+from spark_jobs.recommend.weigh.outlook import DayDemand, outlook
 from spark_jobs.settings import RecommendSettings
 
 SETTINGS = RecommendSettings()
