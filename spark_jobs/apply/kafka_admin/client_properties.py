@@ -13,7 +13,6 @@ from spark_jobs.ingest.quota_sources.java_properties import Property, read_prope
 
 HIDDEN = "[hidden]"
 JAAS = "sasl.jaas.config"
-
 # Kafka hands on what the providers of ``config.providers`` are to know.
 _OPEN_PREFIXES = ("config.providers",)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?')

@@ -30,12 +30,11 @@ from spark_jobs.apply.kafka_admin.client_properties import (
     secrets_of,
     without_secrets,
 )
-from spark_jobs.apply.kafka_admin.clients_jar import clients_jar
-from spark_jobs.apply.kafka_admin.java_quotas import JavaQuotas
-from spark_jobs.apply.kafka_admin.jvm import kafka_jvm
+from spark_jobs.apply.kafka_admin.jvm import clients_jar, kafka_jvm
 from spark_jobs.apply.kafka_admin.kafka_errors import FailureSentences
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import KafkaAdminSettings
+from spark_jobs.warehouse.tables import DEFAULT
 
 _CLIENT_CONFIGS = (
     "org.apache.kafka.clients.admin.AdminClientConfig",
@@ -46,6 +45,8 @@ _API_TIMEOUT, _REQUEST_TIMEOUT = "default.api.timeout.ms", "request.timeout.ms"
 # Kafka ends every call by itself; this is for the case that it does not.
 _GRACE_MS = 5_000
 _CLOSE_MS = 3_000
+# ``ClientQuotaEntity.USER`` and ``CLIENT_ID``.
+_TYPES = ("user", "client-id")
 
 
 @contextmanager
@@ -162,6 +163,54 @@ class KafkaQuotaAdmin:
             raise QuotaAdminError(
                 f"The quotas of {self._sentences.servers} cannot be read: {message}."
             ) from None
+
+
+class JavaQuotas:
+    """Makes and reads the objects of ``org.apache.kafka.common.quota`` in a JVM."""
+
+    def __init__(self, jvm: Any) -> None:
+        self._jvm = jvm
+        self._quota = jvm.org.apache.kafka.common.quota
+
+    def entity(self, entity: Entity) -> Any:
+        """Return a ``ClientQuotaEntity``; a default is a null name."""
+        entries = self._jvm.java.util.HashMap()
+        for entity_type, name in _parts(entity):
+            entries.put(entity_type, None if name == DEFAULT else name)
+        return self._quota.ClientQuotaEntity(entries)
+
+    def filter_of(self, entity: Entity) -> Any:
+        """Return the ``ClientQuotaFilter`` of this very entity."""
+        component = self._quota.ClientQuotaFilterComponent
+        components = self._jvm.java.util.ArrayList()
+        for entity_type, name in _parts(entity):
+            is_default = name == DEFAULT
+            components.add(
+                component.ofDefaultEntity(entity_type)
+                if is_default
+                else component.ofEntity(entity_type, name)
+            )
+        return self._quota.ClientQuotaFilter.containsOnly(components)
+
+    def alteration(self, entity: Entity, alterations: Iterable[QuotaAlteration]) -> Any:
+        """Return the ``ClientQuotaAlteration`` of all changes of one entity; null removes."""
+        operations = self._jvm.java.util.ArrayList()
+        for one in alterations:
+            value = None if one.after is None else float(one.after)
+            operations.add(self._quota.ClientQuotaAlteration.Op(one.quota_type, value))
+        return self._quota.ClientQuotaAlteration(self.entity(entity), operations)
+
+    def values(self, entity: Entity, described: Any) -> Iterator[tuple[QuotaKey, float]]:
+        """Yield the values that a description (entity → type → value) has of ``entity``."""
+        of_entity = described.get(self.entity(entity))
+        for quota_type, value in (of_entity or {}).items():
+            yield (str(quota_type), *entity), float(value)
+
+
+def _parts(entity: Entity) -> Iterator[tuple[str, str]]:
+    for entity_type, name in zip(_TYPES, entity, strict=True):
+        if name is not None:
+            yield entity_type, name
 
 
 def _check(client: ClientProperties, jvm: Any, settings: KafkaAdminSettings) -> None:

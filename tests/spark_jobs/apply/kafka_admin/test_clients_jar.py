@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.apply.kafka_admin import clients_jar as module
-from spark_jobs.apply.kafka_admin.clients_jar import NAME, PATH, clients_jar
+from spark_jobs.apply.kafka_admin import jvm as module
+from spark_jobs.apply.kafka_admin.jvm import NAME, PATH, clients_jar
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import KafkaAdminSettings
 

@@ -19,7 +19,7 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 
 from spark_jobs.apply.changes.quota_admin import AnswerKind, QuotaAdminError
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.kafka_admin.clients_jar import VERSION
+from spark_jobs.apply.kafka_admin.jvm import VERSION
 from spark_jobs.apply.kafka_admin.kafka_errors import FailureSentences
 from spark_jobs.apply.kafka_admin.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.errors import BadInputError
