@@ -19,7 +19,7 @@ from spark_jobs.apply.changes.carry_out import DONE, ChangeResult, carry_out
 from spark_jobs.apply.changes.change_plan import PlannedChange, plan_changes, refusal, validated
 from spark_jobs.apply.changes.quota_admin import ClusterFacts, QuotaAdmin
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.kafka_admin.kafka_quota_admin import kafka_quota_admin
+from spark_jobs.apply.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import KafkaAdminSettings
 from spark_jobs.warehouse.scope import RunScope

@@ -9,8 +9,8 @@ import typer
 
 from spark_jobs.apply.changes.plan import Refusal, Rendered
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
-from spark_jobs.apply.changes.render import render
 from spark_jobs.apply.changes.wording import one_line, subject
+from spark_jobs.apply.render import render
 from spark_jobs.errors import BadInputError
 from spark_jobs.recommend.weigh.configured_values import end_of_day_ms, values_in_cluster
 from spark_jobs.warehouse.days import DAY_MS, day_number

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 from pyarrow import csv
 
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
-from spark_jobs.apply.changes.render import render
+from spark_jobs.apply.render import render
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.codes import FINDING_KINDS
 from spark_jobs.quota.quota_type import QuotaType

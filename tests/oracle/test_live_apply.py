@@ -16,8 +16,8 @@ import pytest
 from spark_jobs.apply.applied_changes import read_applications
 from spark_jobs.apply.changes.quota_admin import AnswerKind, QuotaKey
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.kafka_admin.jvm import VERSION
-from spark_jobs.apply.kafka_admin.kafka_quota_admin import KafkaQuotaAdmin, kafka_quota_admin
+from spark_jobs.apply.kafka_jvm import VERSION
+from spark_jobs.apply.kafka_quota_admin import KafkaQuotaAdmin, kafka_quota_admin
 from spark_jobs.cli import app as cli
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.settings import KafkaAdminSettings

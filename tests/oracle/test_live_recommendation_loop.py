@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.apply.changes.quota_admin import QuotaKey
-from spark_jobs.apply.kafka_admin.jvm import VERSION
+from spark_jobs.apply.kafka_jvm import VERSION
 from spark_jobs.recommend.weigh.change_results import AS_PREDICTED, NO_TRAFFIC
 from tests.builders.airflow_server import RECOMMEND_URL, AirflowServer, airflow_server
 from tests.oracle.jars import maven_jar

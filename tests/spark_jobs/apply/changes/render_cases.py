@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import QuotaValue
-from spark_jobs.apply.changes.render import TARGETS
+from spark_jobs.apply.render import TARGETS
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     ALTERATIONS,
     IN_FORCE,

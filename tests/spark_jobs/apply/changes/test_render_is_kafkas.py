@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.apply.changes.kafka_rules import kafkas_reason
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import QuotaSet, QuotaValue, altered, quota_set
-from spark_jobs.apply.changes.render import render
+from spark_jobs.apply.render import render
 from tests.oracle.jars import run_java
 from tests.oracle.kafka_libs import kafka_libs
 from tests.oracle.logging_file import logging_file

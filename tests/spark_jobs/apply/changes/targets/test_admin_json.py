@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_jobs.apply.changes.render import render
+from spark_jobs.apply.render import render
 from spark_jobs.ingest.messages.message_definition import Field, message_definitions
 from spark_jobs.quota.codes import DEFAULT
 from tests.spark_jobs.apply.changes.fixed_alterations import (

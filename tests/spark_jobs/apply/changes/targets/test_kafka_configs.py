@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.apply.changes.plan import Rendered
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, proposed_alterations
-from spark_jobs.apply.changes.render import render
 from spark_jobs.apply.changes.targets.kafka_configs import entity_arguments
+from spark_jobs.apply.render import render
 from tests.builders.tables_builder import row
 from tests.spark_jobs.apply.changes.fixed_alterations import MUTATION, alteration
 from tests.spark_jobs.apply.changes.script_calls import calls_of, recording_tool, run

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.apply.changes.render import render
+from spark_jobs.apply.render import render
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.whatif.policies.kip13_config import ConfigKeys
 from tests.spark_jobs.apply.changes.fixed_alterations import CONSUMER, PRODUCER, alteration, value

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 import yaml
 
-from spark_jobs.apply.changes.render import render
 from spark_jobs.apply.changes.targets.strimzi import resource_name
+from spark_jobs.apply.render import render
 from tests.oracle.jars import maven_jar, run_java
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     ALTERATIONS,

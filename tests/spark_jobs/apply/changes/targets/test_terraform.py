@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.apply.changes.render import render
 from spark_jobs.apply.changes.targets.terraform import label, quoted
-from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.apply.render import render
+from spark_jobs.warehouse.tables import DEFAULT
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     ALTERATIONS,
     IN_FORCE,

@@ -23,15 +23,15 @@ from spark_jobs.apply.changes.quota_admin import (
     QuotaKey,
 )
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.kafka_admin.client_properties import (
+from spark_jobs.apply.client_properties import (
     ClientProperties,
     check_keys,
     read_client_properties,
     secrets_of,
     without_secrets,
 )
-from spark_jobs.apply.kafka_admin.jvm import clients_jar, kafka_jvm
-from spark_jobs.apply.kafka_admin.kafka_errors import FailureSentences
+from spark_jobs.apply.kafka_errors import FailureSentences
+from spark_jobs.apply.kafka_jvm import clients_jar, kafka_jvm
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import KafkaAdminSettings
 from spark_jobs.warehouse.tables import DEFAULT

@@ -19,9 +19,9 @@ from pyspark.errors.exceptions.captured import install_exception_handler
 
 from spark_jobs.apply.changes.quota_admin import AnswerKind, QuotaAdminError
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.kafka_admin.jvm import VERSION
-from spark_jobs.apply.kafka_admin.kafka_errors import FailureSentences
-from spark_jobs.apply.kafka_admin.kafka_quota_admin import kafka_quota_admin
+from spark_jobs.apply.kafka_errors import FailureSentences
+from spark_jobs.apply.kafka_jvm import VERSION
+from spark_jobs.apply.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import KafkaAdminSettings
 from tests.endurance.living_processes import living
@@ -29,7 +29,7 @@ from tests.oracle.jars import maven_jar
 
 pytestmark = pytest.mark.jvm
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 10
 NOBODY = "127.0.0.1:1"
 ALICE = QuotaAlteration("producer_byte_rate", "alice", None, None, 5.0)
@@ -53,7 +53,7 @@ import sys
 import time
 from pathlib import Path
 import psutil
-from spark_jobs.apply.kafka_admin.jvm import kafka_jvm
+from spark_jobs.apply.kafka_jvm import kafka_jvm
 from spark_jobs.settings import KafkaAdminSettings
 with kafka_jvm(Path(sys.argv[1]), KafkaAdminSettings()):
     print(*(child.pid for child in psutil.Process().children()), flush=True)

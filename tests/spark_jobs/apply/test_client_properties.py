@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.apply.kafka_admin.client_properties import (
+from spark_jobs.apply.client_properties import (
     JAAS,
     ClientProperties,
     check_keys,

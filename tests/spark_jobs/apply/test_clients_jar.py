@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.apply.kafka_admin import jvm as module
-from spark_jobs.apply.kafka_admin.jvm import NAME, PATH, clients_jar
+from spark_jobs.apply import kafka_jvm as module
+from spark_jobs.apply.kafka_jvm import NAME, PATH, clients_jar
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import KafkaAdminSettings
 

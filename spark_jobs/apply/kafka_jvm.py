@@ -2,8 +2,8 @@
 
 It is the Java that Spark runs on, with the jars of py4j and slf4j that PySpark brings. It listens
 on loopback for this process only (py4j's token), ends with it, and logs nothing: what has to be
-said comes as an exception, and a log could hold what must not be shown. The jar of Kafka's client is
-one version, known by its checksum, fetched once from Maven Central.
+said comes as an exception, and a log could hold what must not be shown. The jar of Kafka's client
+is one version, known by its checksum, fetched once from Maven Central.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError
 
-from spark_jobs.apply.kafka_admin.kafka_errors import OwnExceptionsClient
+from spark_jobs.apply.kafka_errors import OwnExceptionsClient
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import KafkaAdminSettings
 

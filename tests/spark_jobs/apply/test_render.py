@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.quota_set import QuotaValue, altered, quota_set
-from spark_jobs.apply.changes.render import TARGETS, render
 from spark_jobs.apply.changes.wording import change_sentence
+from spark_jobs.apply.render import TARGETS, render
 from spark_jobs.cli.print_render import refusal_line
 from spark_jobs.errors import BadInputError
 from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
@@ -28,7 +28,7 @@ from tests.spark_jobs.apply.changes.fixed_alterations import (
 from tests.spark_jobs.apply.changes.quota_models import AFTER
 from tests.spark_jobs.apply.changes.render_cases import CASES
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "render"
+GOLDEN = Path(__file__).parents[2] / "golden" / "render"
 each_target = pytest.mark.parametrize("target", TARGETS)
 
 
