@@ -1,23 +1,94 @@
-"""The commands apply and rollback: which changes."""
+"""The commands apply and rollback: a plan, shown; carried out where told; recorded."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+import getpass
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
-from spark_jobs.apply.applied_changes import read_applications
-from spark_jobs.apply.change_quotas import ChangeReport, Target, WantedChanges, change_quotas
-from spark_jobs.apply.changes.applied_rows import APPLY, ROLLBACK, forecasts_of
+from spark_jobs.apply.applied_changes import only_one_run, read_applications, record_application
+from spark_jobs.apply.changes.carry_out import DONE, ChangeResult, carry_out
 from spark_jobs.apply.changes.change_key import chosen_changes, parse_selection
+from spark_jobs.apply.changes.change_plan import PlannedChange, plan_changes, refusal, validated
 from spark_jobs.apply.changes.history import (
+    APPLY,
+    ROLLBACK,
+    Application,
+    Forecasts,
     application_to_take_back,
     cut_off_applications,
+    ended_rows,
+    forecasts_of,
+    intended_rows,
     taken_back,
 )
-from spark_jobs.apply.changes.quota_alteration import proposed_alterations
-from spark_jobs.errors import BadInputError
+from spark_jobs.apply.changes.quota_admin import ClusterFacts, QuotaAdmin
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, proposed_alterations
+from spark_jobs.apply.kafka_quota_admin import kafka_quota_admin
+from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.settings import KafkaAdminSettings
 from spark_jobs.warehouse.read import read_table
-from spark_jobs.warehouse.scope import recommended_day
+from spark_jobs.warehouse.scope import RunScope, recommended_day
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The cluster to change, and how: ``execute`` False shows what would be done.
+
+    ``applied_by`` None is the user of the operating system.
+    """
+
+    warehouse: Path
+    cluster: str
+    bootstrap_servers: str
+    command_config: Path | None = None
+    execute: bool = False
+    applied_by: str | None = None
+    note: str | None = None
+    settings: KafkaAdminSettings = field(default_factory=KafkaAdminSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedChanges:
+    """What is to be changed, and why one may.
+
+    ``kafka_cluster_id`` None: whatever cluster answers. ``cut_off`` are earlier runs of which
+    nobody knows what they did; they are told of.
+    """
+
+    action: str
+    alterations: Sequence[QuotaAlteration]
+    evidence_day: str
+    allow_delete: bool
+    forecasts: Forecasts = field(default_factory=dict)
+    takes_back: str | None = None
+    kafka_cluster_id: str | None = None
+    cut_off: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeReport:
+    """What was planned, and what became of it; no ``results`` where nothing was carried out."""
+
+    wanted: WantedChanges
+    facts: ClusterFacts
+    plan: tuple[PlannedChange, ...]
+    refused: str | None
+    application_id: str | None = None
+    results: tuple[ChangeResult, ...] = ()
+
+
+class ChangesFailedError(AuditFailedError):
+    """Something was to be changed and was not, or reads otherwise (exit 1)."""
 
 
 def apply_quotas(
@@ -74,3 +145,115 @@ def rollback_quotas(
         cut_off=cut_off_applications(history),
     )
     change_quotas(target, wanted, show)
+
+
+def change_quotas(
+    target: Target, wanted: WantedChanges, show: Callable[[ChangeReport], None]
+) -> None:
+    """Change the quotas of a cluster, or show what would be changed.
+
+    ``show`` is given the report, once. Raises BadInputError where nothing was changed because
+    nothing may be (drift, a value the cluster rejects, a deletion that is not allowed, a cluster
+    that cannot be reached), ChangesFailedError where some of it was not done.
+    """
+    opened = kafka_quota_admin(target.bootstrap_servers, target.command_config, target.settings)
+    alone = only_one_run(target.warehouse, target.cluster) if target.execute else nullcontext()
+    with alone, opened as admin:
+        report = _planned(target, wanted, admin)
+        if report.refused or not target.execute:
+            show(report)
+            if report.refused:
+                raise BadInputError(report.refused)
+            return
+        _execute(target, report, admin, show)
+
+
+def _planned(target: Target, wanted: WantedChanges, admin: QuotaAdmin) -> ChangeReport:
+    facts = admin.facts()
+    if wanted.kafka_cluster_id is not None and facts.cluster_id != wanted.kafka_cluster_id:
+        raise BadInputError(
+            f"{target.bootstrap_servers} is the Kafka cluster {facts.cluster_id}, and "
+            f"{wanted.takes_back} was applied to {wanted.kafka_cluster_id}: give that one's "
+            "--bootstrap-server. Nothing was changed."
+        )
+    found = admin.values([alteration.entity for alteration in wanted.alterations])
+    plan = plan_changes(wanted.alterations, found, allow_delete=wanted.allow_delete)
+    # A cluster is asked about a plan only when nothing else speaks against it.
+    plan = plan if refusal(plan) else validated(plan, admin)
+    return ChangeReport(wanted, facts, plan, refusal(plan))
+
+
+def _execute(
+    target: Target,
+    report: ChangeReport,
+    admin: QuotaAdmin,
+    show: Callable[[ChangeReport], None],
+) -> None:
+    application = _application(target, report)
+    forecasts = report.wanted.forecasts
+    started = dt.datetime.fromtimestamp(application.started_ms / 1000, dt.UTC)
+    record = partial(record_application, RunScope(target.warehouse, target.cluster, started.date()))
+    record(intended_rows(application, report.plan, forecasts))
+    results = carry_out(report.plan, admin, _pause_until(target.settings.read_back_ms))
+    # Shown before it is recorded: a full disk must not hide what was changed.
+    show(
+        ChangeReport(
+            report.wanted,
+            report.facts,
+            report.plan,
+            refused=None,
+            application_id=application.application_id,
+            results=results,
+        )
+    )
+    record(ended_rows(application, results, _now_ms(), forecasts))
+    undone = [result for result in results if result.outcome not in DONE]
+    if undone:
+        raise ChangesFailedError(
+            f"{len(undone)} of {len(results)} changes were not made, or nobody knows; the rest "
+            "stands. Each one's state is above, and in the table applied_changes as "
+            f"{application.application_id}. Once the cause is gone, the same command does the rest."
+        )
+
+
+def _application(target: Target, report: ChangeReport) -> Application:
+    started_ms = _now_ms()
+    moment = dt.datetime.fromtimestamp(started_ms / 1000, dt.UTC)
+    return Application(
+        application_id=f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}",
+        action=report.wanted.action,
+        takes_back=report.wanted.takes_back,
+        started_ms=started_ms,
+        applied_by=target.applied_by or _user(),
+        note=target.note or None,
+        bootstrap_servers=target.bootstrap_servers,
+        kafka_cluster_id=report.facts.cluster_id,
+        evidence_day=report.wanted.evidence_day,
+    )
+
+
+def _user() -> str:
+    """Return the name of the user of the operating system; in a container there may be none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def _pause_until(read_back_ms: int) -> Callable[[], bool]:
+    """Return what waits a little, and says whether there is time left, from its first call on."""
+    ends: list[float] = []
+
+    def pause() -> bool:
+        if not ends:
+            ends.append(time.monotonic() + read_back_ms / 1000)
+        if time.monotonic() >= ends[0]:
+            return False
+        time.sleep(_POLL_S)
+        return True
+
+    return pause
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

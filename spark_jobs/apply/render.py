@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_jobs.apply.changes.kafka_rules import each_once, sift
-from spark_jobs.apply.changes.plan import Plan, Rendered, Situation, Target
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import QuotaValue, altered, quota_set
+from spark_jobs.apply.changes.quota_alteration import (
+    QuotaAlteration,
+    QuotaValue,
+    altered,
+    quota_set,
+)
 from spark_jobs.apply.changes.targets import (
     admin_json,
     jikkou,
@@ -18,6 +21,7 @@ from spark_jobs.apply.changes.targets import (
     strimzi,
     terraform,
 )
+from spark_jobs.apply.changes.targets.target import Plan, Rendered, Situation, Target
 from spark_jobs.errors import BadInputError
 
 TARGETS: dict[str, Target] = {

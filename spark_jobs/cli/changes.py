@@ -35,8 +35,7 @@ def apply_changes(
 
     Without it, show what would be done.
     """
-    from spark_jobs.apply.apply_quotas import apply_quotas
-    from spark_jobs.apply.change_quotas import Target
+    from spark_jobs.apply.apply_quotas import Target, apply_quotas
     from spark_jobs.cli.print_changes import changes_printer
 
     target = Target(
@@ -61,8 +60,7 @@ def roll_back(
 
     Without it, show what would be done.
     """
-    from spark_jobs.apply.apply_quotas import rollback_quotas
-    from spark_jobs.apply.change_quotas import Target
+    from spark_jobs.apply.apply_quotas import Target, rollback_quotas
     from spark_jobs.cli.print_changes import changes_printer
 
     target = Target(

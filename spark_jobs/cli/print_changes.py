@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.apply.change_quotas import ChangeReport, Target
+from spark_jobs.apply.apply_quotas import ChangeReport, Target
 from spark_jobs.apply.changes.carry_out import ChangeResult
 from spark_jobs.apply.changes.change_key import change_key
 from spark_jobs.apply.changes.change_plan import PlannedChange, value_text

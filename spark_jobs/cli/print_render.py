@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from spark_jobs.apply.changes.plan import Refusal, Rendered
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
+from spark_jobs.apply.changes.targets.target import Refusal, Rendered
 from spark_jobs.apply.changes.wording import one_line, subject
 from spark_jobs.apply.render import render
 from spark_jobs.errors import BadInputError

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from spark_jobs.apply.changes.plan import Refusal
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.targets.target import Refusal
 from spark_jobs.quota.quota_type import QuotaType
 
 LONG_MAX = 2.0**63

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.apply.changes.quota_set import QuotaValue
-from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.apply.changes.quota_alteration import QuotaValue
 from spark_jobs.warehouse.days import DAY_MS
 
 STATIC = "static"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.apply import change_quotas
+from spark_jobs.apply import apply_quotas as change_quotas
 from spark_jobs.apply.applied_changes import read_applications
 from spark_jobs.apply.changes.quota_admin import ACCEPTED, QuotaKey
 from spark_jobs.cli import app as cli

@@ -10,8 +10,12 @@ import yaml
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import QuotaValue, altered, quota_set
+from spark_jobs.apply.changes.quota_alteration import (
+    QuotaAlteration,
+    QuotaValue,
+    altered,
+    quota_set,
+)
 from spark_jobs.apply.changes.wording import change_sentence
 from spark_jobs.apply.render import TARGETS, render
 from spark_jobs.cli.print_render import refusal_line

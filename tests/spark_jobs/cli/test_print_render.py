@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spark_jobs.apply.changes.quota_set import QuotaValue
+from spark_jobs.apply.changes.quota_alteration import QuotaValue
 from spark_jobs.cli import app as cli
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.weigh.configured_values import values_in_cluster

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from spark_jobs.apply.changes.plan import Plan, Target
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import Entity
-from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration
+from spark_jobs.apply.changes.targets.target import Plan, Target
+from spark_jobs.warehouse.tables import DEFAULT
 
 
 def request(plan: Plan) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 
-from spark_jobs.apply.changes.plan import Plan, Situation, Target
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.wording import change_sentence, comment, number, subject
 from spark_jobs.quota.codes import DEFAULT
 

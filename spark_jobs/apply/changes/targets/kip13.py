@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_jobs.apply.changes.kafka_rules import unsettable
-from spark_jobs.apply.changes.plan import Plan, Situation, Target
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import QuotaSet
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaSet
+from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.wording import change_sentence, number, subject
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.quota_type import QuotaType

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_jobs.apply.changes.kafka_rules import unsettable
-from spark_jobs.apply.changes.plan import Plan, Situation, Target
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import Entity, QuotaSet
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaSet
+from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
+from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, named, number, subject
-from spark_jobs.apply.changes.yaml_text import Quoted, yaml_text
-from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.quota_type import QuotaType
 
 _HOW = (

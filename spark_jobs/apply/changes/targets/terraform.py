@@ -12,9 +12,8 @@ import unicodedata
 from collections.abc import Mapping
 
 from spark_jobs.apply.changes.kafka_rules import unsettable_of
-from spark_jobs.apply.changes.plan import Plan, Situation, Target
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import Entity
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration
+from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.wording import change_sentence, comment, named, number
 from spark_jobs.quota.codes import DEFAULT
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import QuotaValue
-from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaValue
+from spark_jobs.warehouse.tables import DEFAULT
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from spark_jobs.apply.changes.quota_set import Entity, QuotaSet, QuotaValue, quota_set
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaSet, QuotaValue, quota_set
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.whatif.policies.kip13_config import ConfigKeys

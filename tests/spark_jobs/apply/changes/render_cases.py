@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import QuotaValue
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaValue
 from spark_jobs.apply.render import TARGETS
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     ALTERATIONS,

@@ -9,7 +9,7 @@ import pygohcl
 import pytest
 import yaml
 
-from spark_jobs.apply.changes.quota_set import altered, quota_set
+from spark_jobs.apply.changes.quota_alteration import altered, quota_set
 from spark_jobs.apply.render import TARGETS, render
 from tests.spark_jobs.apply.changes.fixed_alterations import alteration
 from tests.spark_jobs.apply.changes.quota_models import AFTER

@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 
 from spark_jobs.apply.changes.kafka_rules import kafkas_reason
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import QuotaSet, QuotaValue, altered, quota_set
+from spark_jobs.apply.changes.quota_alteration import (
+    QuotaAlteration,
+    QuotaSet,
+    QuotaValue,
+    altered,
+    quota_set,
+)
 from spark_jobs.apply.render import render
 from tests.oracle.jars import run_java
 from tests.oracle.kafka_libs import kafka_libs

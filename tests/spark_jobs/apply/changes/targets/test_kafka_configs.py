@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.apply.changes.plan import Rendered
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, proposed_alterations
 from spark_jobs.apply.changes.targets.kafka_configs import entity_arguments
+from spark_jobs.apply.changes.targets.target import Rendered
 from spark_jobs.apply.render import render
 from tests.builders.tables_builder import row
 from tests.spark_jobs.apply.changes.fixed_alterations import MUTATION, alteration

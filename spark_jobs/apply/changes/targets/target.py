@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.quota_set import Entity, QuotaSet
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaSet
 from spark_jobs.apply.changes.wording import comment, subject
 
 
