@@ -17,12 +17,10 @@ from spark_jobs.apply.changes.quota_admin import (
     ACCEPTED,
     AnswerKind,
     ClusterFacts,
-    Entity,
     EntityAnswer,
     QuotaAdminError,
-    QuotaKey,
 )
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaKey
 from spark_jobs.apply.client_properties import (
     ClientProperties,
     check_keys,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.apply.applied_changes import read_applications
-from spark_jobs.apply.changes.quota_admin import AnswerKind, QuotaKey
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.quota_admin import AnswerKind
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaKey
 from spark_jobs.apply.kafka_jvm import VERSION
 from spark_jobs.apply.kafka_quota_admin import KafkaQuotaAdmin, kafka_quota_admin
 from spark_jobs.cli import app as cli

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.apply.changes.quota_admin import QuotaKey
+from spark_jobs.apply.changes.quota_alteration import QuotaKey
 from spark_jobs.apply.kafka_jvm import VERSION
 from spark_jobs.recommend.weigh.change_results import AS_PREDICTED, NO_TRAFFIC
 from tests.builders.airflow_server import RECOMMEND_URL, AirflowServer, airflow_server

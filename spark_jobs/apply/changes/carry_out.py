@@ -15,13 +15,11 @@ from spark_jobs.apply.changes.change_plan import (
 )
 from spark_jobs.apply.changes.quota_admin import (
     AnswerKind,
-    Entity,
     EntityAnswer,
     QuotaAdmin,
     QuotaAdminError,
-    QuotaKey,
-    key_of,
 )
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaKey
 
 
 class Outcome(StrEnum):
@@ -95,7 +93,7 @@ def _read_back(
             now = admin.values(entities)
         except QuotaAdminError as error:
             now, trouble = None, str(error)
-        if now is not None and all(now.get(key_of(a)) == a.after for a in awaited):
+        if now is not None and all(now.get(a.key) == a.after for a in awaited):
             return now, ""
         if not pause():
             return now, trouble
@@ -111,7 +109,7 @@ def _result(
     now: Mapping[QuotaKey, float] | None,
     trouble: str,
 ) -> ChangeResult:
-    read = None if now is None else now.get(key_of(change.alteration))
+    read = None if now is None else now.get(change.alteration.key)
     outcome, message = _outcome(change, answers, now is not None, read, trouble)
     return ChangeResult(change, outcome, message, read, now is not None)
 

@@ -8,15 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spark_jobs.apply.changes.change_key import change_key
-from spark_jobs.apply.changes.quota_admin import (
-    AnswerKind,
-    Entity,
-    EntityAnswer,
-    QuotaAdmin,
-    QuotaKey,
-    key_of,
-)
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.quota_admin import AnswerKind, EntityAnswer, QuotaAdmin
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaKey
 from spark_jobs.errors import BadInputError
 
 ENTITIES_PER_REQUEST = 50
@@ -58,13 +51,13 @@ def plan_changes(
     or it is neither, and somebody changed it since. Raises BadInputError where two alterations are
     about one value.
     """
-    counts = Counter(map(key_of, alterations))
-    twice = [a for a in alterations if counts[key_of(a)] > 1]
+    counts = Counter(alteration.key for alteration in alterations)
+    twice = [a for a in alterations if counts[a.key] > 1]
     if twice:
         raise BadInputError(
             f"{change_key(twice[0])} is to be changed {len(twice)} times at once: choose one value."
         )
-    return tuple(_planned(a, found.get(key_of(a)), allow_delete) for a in alterations)
+    return tuple(_planned(a, found.get(a.key), allow_delete) for a in alterations)
 
 
 def validated(plan: Sequence[PlannedChange], admin: QuotaAdmin) -> tuple[PlannedChange, ...]:

@@ -9,8 +9,7 @@ from typing import Any
 
 from spark_jobs.apply.changes.carry_out import DONE, ChangeResult, Outcome
 from spark_jobs.apply.changes.change_plan import PlannedChange, Step
-from spark_jobs.apply.changes.quota_admin import QuotaKey, key_of
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaKey
 from spark_jobs.errors import BadInputError
 
 APPLY, ROLLBACK = "apply", "rollback"
@@ -100,7 +99,7 @@ def _rows(
             "message": result.message,
             "reason": result.planned.alteration.reason,
             "ended_ms": ended_ms,
-            **asdict(forecasts.get(key_of(result.planned.alteration), Forecast())),
+            **asdict(forecasts.get(result.planned.alteration.key, Forecast())),
         }
         for position, result in enumerate(results)
     ]

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaKey
 from spark_jobs.errors import BadInputError
-
-Entity = tuple[str | None, str | None]
-QuotaKey = tuple[str, str | None, str | None]
-"""Quota type, user, client-id."""
 
 
 class AnswerKind(StrEnum):
@@ -64,8 +60,3 @@ class QuotaAdmin(Protocol):
         With ``validate_only`` the cluster says what it would answer and changes nothing. Never
         raises for what the cluster, or the way to it, did: that is the answer.
         """
-
-
-def key_of(alteration: QuotaAlteration) -> QuotaKey:
-    """Return which value an alteration changes."""
-    return alteration.quota_type, alteration.user, alteration.client_id

@@ -10,6 +10,9 @@ PROPOSED = "proposed"
 Entity = tuple[str | None, str | None]
 """User and client-id; None = no such part, ``<default>`` = the default."""
 
+QuotaKey = tuple[str, str | None, str | None]
+"""Quota type, user, client-id."""
+
 QuotaSet = Mapping[Entity, Mapping[str, float]]
 """By entity, by quota type; an entity without a value is not in it."""
 
@@ -31,9 +34,14 @@ class QuotaAlteration:
     reason: str = ""
 
     @property
-    def entity(self) -> tuple[str | None, str | None]:
+    def entity(self) -> Entity:
         """Return user and client-id."""
         return self.user, self.client_id
+
+    @property
+    def key(self) -> QuotaKey:
+        """Return quota type, user and client-id of the value it changes."""
+        return self.quota_type, self.user, self.client_id
 
     def taken_back(self) -> QuotaAlteration:
         """Return the alteration that undoes this one."""

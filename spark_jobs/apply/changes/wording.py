@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.quota.codes import DEFAULT
-from spark_jobs.quota.quota_type import QuotaType
-
-UNITS = {
-    QuotaType.PRODUCER_BYTE_RATE: "B/s",
-    QuotaType.CONSUMER_BYTE_RATE: "B/s",
-    QuotaType.REQUEST_PERCENTAGE: "% of a thread",
-    QuotaType.CONTROLLER_MUTATION_RATE: "partitions/s",
-}
+from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.wording.numbers import unit_of
 
 
 def amount(value: float, quota_type: str) -> str:
@@ -21,7 +14,7 @@ def amount(value: float, quota_type: str) -> str:
     ('1,250,000 B/s', '2.5 partitions/s')
     """
     digits = f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.3g}"
-    return f"{digits} {UNITS[QuotaType(quota_type)]}"
+    return f"{digits} {unit_of(quota_type)}"
 
 
 def number(value: float) -> int | float:

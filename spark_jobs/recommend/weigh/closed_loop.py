@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from spark_jobs.apply.changes.quota_admin import QuotaKey
+from spark_jobs.apply.changes.quota_alteration import QuotaKey
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.forecast import (
     BrokerForecast,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spark_jobs.apply.changes.kafka_rules import WHOLE_NUMBERS
-from spark_jobs.apply.changes.quota_admin import QuotaKey
+from spark_jobs.apply.changes.quota_alteration import QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.backtest import BrokerRule

@@ -16,7 +16,8 @@ import pytest
 
 from spark_jobs.apply import apply_quotas as change_quotas
 from spark_jobs.apply.applied_changes import read_applications
-from spark_jobs.apply.changes.quota_admin import ACCEPTED, QuotaKey
+from spark_jobs.apply.changes.quota_admin import ACCEPTED
+from spark_jobs.apply.changes.quota_alteration import QuotaKey
 from spark_jobs.cli import app as cli
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.settings import KafkaAdminSettings

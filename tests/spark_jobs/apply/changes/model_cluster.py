@@ -9,13 +9,10 @@ from spark_jobs.apply.changes.quota_admin import (
     ACCEPTED,
     AnswerKind,
     ClusterFacts,
-    Entity,
     EntityAnswer,
     QuotaAdminError,
-    QuotaKey,
-    key_of,
 )
-from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaKey
 
 WRONG_VALUE = EntityAnswer(AnswerKind.REFUSED, "Quota must be greater than 0")
 LOST = EntityAnswer(AnswerKind.UNKNOWN, "no answer in time")
@@ -82,9 +79,9 @@ class ModelCluster:
 
     def _set(self, one: QuotaAlteration) -> None:
         if one.after is None:
-            self.held.pop(key_of(one), None)
+            self.held.pop(one.key, None)
         else:
-            self.held[key_of(one)] = one.after
+            self.held[one.key] = one.after
 
 
 class Patience:

@@ -10,7 +10,6 @@ from spark_jobs.apply.changes.change_plan import (
     requests_of,
     validated,
 )
-from spark_jobs.apply.changes.quota_admin import key_of
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.errors import BadInputError
 from tests.spark_jobs.apply.changes.model_cluster import ModelCluster
@@ -27,7 +26,7 @@ def alteration(
 def planned(
     one: QuotaAlteration, found: float | None, *, allow_delete: bool = False
 ) -> PlannedChange:
-    values = {} if found is None else {key_of(one): found}
+    values = {} if found is None else {one.key: found}
     (change,) = plan_changes([one], values, allow_delete=allow_delete)
     return change
 
@@ -91,7 +90,7 @@ def test_one_value_cannot_be_changed_twice() -> None:
 
 def test_what_the_cluster_itself_rejects_is_found_before_anything_is_changed() -> None:
     one = alteration(10.0, -5.0)
-    cluster = ModelCluster({key_of(one): 10.0})
+    cluster = ModelCluster({one.key: 10.0})
     (change,) = validated([planned(one, 10.0)], cluster)
     assert (change.step, change.message) == (Step.REJECTED, "Quota must be greater than 0")
     assert cluster.writes == []
