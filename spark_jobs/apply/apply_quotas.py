@@ -14,19 +14,19 @@ from functools import partial
 from pathlib import Path
 
 from spark_jobs.apply.applied_changes import only_one_run, read_applications, record_application
-from spark_jobs.apply.changes.carry_out import DONE, ChangeResult, carry_out
+from spark_jobs.apply.changes.carry_out import DONE, CarriedOutChange, carry_out
 from spark_jobs.apply.changes.change_key import chosen_changes, parse_selection
 from spark_jobs.apply.changes.change_plan import PlannedChange, plan_changes, refusal, validated
 from spark_jobs.apply.changes.history import (
     APPLY,
     ROLLBACK,
     Application,
-    Forecasts,
+    Predictions,
     application_to_take_back,
     cut_off_applications,
     ended_rows,
-    forecasts_of,
     intended_rows,
+    predictions_of,
     taken_back,
 )
 from spark_jobs.apply.changes.quota_admin import ClusterFacts, QuotaAdmin
@@ -41,7 +41,7 @@ _POLL_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterTarget:
     """The cluster to change, and how: ``execute`` False shows what would be done.
 
     ``applied_by`` None is the user of the operating system.
@@ -69,7 +69,7 @@ class WantedChanges:
     alterations: Sequence[QuotaAlteration]
     evidence_day: str
     allow_delete: bool
-    forecasts: Forecasts = field(default_factory=dict)
+    predictions: Predictions = field(default_factory=dict)
     takes_back: str | None = None
     kafka_cluster_id: str | None = None
     cut_off: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class ChangeReport:
     plan: tuple[PlannedChange, ...]
     refused: str | None
     application_id: str | None = None
-    results: tuple[ChangeResult, ...] = ()
+    results: tuple[CarriedOutChange, ...] = ()
 
 
 class ChangesFailedError(AuditFailedError):
@@ -92,7 +92,7 @@ class ChangesFailedError(AuditFailedError):
 
 
 def apply_quotas(
-    target: Target,
+    target: ClusterTarget,
     day: dt.date | None,
     only: list[str],
     *,
@@ -119,14 +119,14 @@ def apply_quotas(
         alterations=alterations,
         evidence_day=str(scope.day),
         allow_delete=allow_delete,
-        forecasts=forecasts_of(rows),
+        predictions=predictions_of(rows),
         cut_off=cut_off_applications(read_applications(target.warehouse, target.cluster)),
     )
     change_quotas(target, wanted, show)
 
 
 def rollback_quotas(
-    target: Target, application_id: str | None, *, show: Callable[[ChangeReport], None]
+    target: ClusterTarget, application_id: str | None, *, show: Callable[[ChangeReport], None]
 ) -> None:
     """Take back an application (None: the last one that stands).
 
@@ -148,7 +148,7 @@ def rollback_quotas(
 
 
 def change_quotas(
-    target: Target, wanted: WantedChanges, show: Callable[[ChangeReport], None]
+    target: ClusterTarget, wanted: WantedChanges, show: Callable[[ChangeReport], None]
 ) -> None:
     """Change the quotas of a cluster, or show what would be changed.
 
@@ -168,7 +168,7 @@ def change_quotas(
         _execute(target, report, admin, show)
 
 
-def _planned(target: Target, wanted: WantedChanges, admin: QuotaAdmin) -> ChangeReport:
+def _planned(target: ClusterTarget, wanted: WantedChanges, admin: QuotaAdmin) -> ChangeReport:
     facts = admin.facts()
     if wanted.kafka_cluster_id is not None and facts.cluster_id != wanted.kafka_cluster_id:
         raise BadInputError(
@@ -184,16 +184,16 @@ def _planned(target: Target, wanted: WantedChanges, admin: QuotaAdmin) -> Change
 
 
 def _execute(
-    target: Target,
+    target: ClusterTarget,
     report: ChangeReport,
     admin: QuotaAdmin,
     show: Callable[[ChangeReport], None],
 ) -> None:
     application = _application(target, report)
-    forecasts = report.wanted.forecasts
+    predictions = report.wanted.predictions
     started = dt.datetime.fromtimestamp(application.started_ms / 1000, dt.UTC)
     record = partial(record_application, RunScope(target.warehouse, target.cluster, started.date()))
-    record(intended_rows(application, report.plan, forecasts))
+    record(intended_rows(application, report.plan, predictions))
     results = carry_out(report.plan, admin, _pause_until(target.settings.read_back_ms))
     # Shown before it is recorded: a full disk must not hide what was changed.
     show(
@@ -206,7 +206,7 @@ def _execute(
             results=results,
         )
     )
-    record(ended_rows(application, results, _now_ms(), forecasts))
+    record(ended_rows(application, results, _now_ms(), predictions))
     undone = [result for result in results if result.outcome not in DONE]
     if undone:
         raise ChangesFailedError(
@@ -216,7 +216,7 @@ def _execute(
         )
 
 
-def _application(target: Target, report: ChangeReport) -> Application:
+def _application(target: ClusterTarget, report: ChangeReport) -> Application:
     started_ms = _now_ms()
     moment = dt.datetime.fromtimestamp(started_ms / 1000, dt.UTC)
     return Application(

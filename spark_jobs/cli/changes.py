@@ -35,10 +35,10 @@ def apply_changes(
 
     Without it, show what would be done.
     """
-    from spark_jobs.apply.apply_quotas import Target, apply_quotas
+    from spark_jobs.apply.apply_quotas import ClusterTarget, apply_quotas
     from spark_jobs.cli.print_changes import changes_printer
 
-    target = Target(
+    target = ClusterTarget(
         warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note
     )
     show = changes_printer(target, as_json=as_json)
@@ -60,10 +60,10 @@ def roll_back(
 
     Without it, show what would be done.
     """
-    from spark_jobs.apply.apply_quotas import Target, rollback_quotas
+    from spark_jobs.apply.apply_quotas import ClusterTarget, rollback_quotas
     from spark_jobs.cli.print_changes import changes_printer
 
-    target = Target(
+    target = ClusterTarget(
         warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note
     )
     rollback_quotas(target, change, show=changes_printer(target, as_json=as_json))

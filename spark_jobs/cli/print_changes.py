@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.apply.apply_quotas import ChangeReport, Target
-from spark_jobs.apply.changes.carry_out import ChangeResult
+from spark_jobs.apply.apply_quotas import ChangeReport, ClusterTarget
+from spark_jobs.apply.changes.carry_out import CarriedOutChange
 from spark_jobs.apply.changes.change_key import change_key
 from spark_jobs.apply.changes.change_plan import PlannedChange, value_text
 from spark_jobs.apply.changes.wording import one_line
@@ -23,7 +23,7 @@ _WIDTH_MAX = 10_000
 _COLUMNS = ("change", "before", "after", "cluster has", "outcome", "")
 
 
-def changes_printer(target: Target, *, as_json: bool) -> Callable[[ChangeReport], None]:
+def changes_printer(target: ClusterTarget, *, as_json: bool) -> Callable[[ChangeReport], None]:
     """Return what prints a report of ``target``."""
 
     def show(report: ChangeReport) -> None:
@@ -40,7 +40,7 @@ def changes_printer(target: Target, *, as_json: bool) -> Callable[[ChangeReport]
     return show
 
 
-def report_object(target: Target, report: ChangeReport) -> dict[str, Any]:
+def report_object(target: ClusterTarget, report: ChangeReport) -> dict[str, Any]:
     """Return the report as JSON has it; ``outcome`` is a plan's step where nothing was executed."""
     rows = _rows(report)
     return {
@@ -66,7 +66,7 @@ def _rows(report: ChangeReport) -> list[dict[str, Any]]:
     return [_row(c, str(c.step), c.message, c.found) for c in report.plan]
 
 
-def _now(result: ChangeResult) -> float | None:
+def _now(result: CarriedOutChange) -> float | None:
     return result.read_back if result.is_read_back else result.planned.found
 
 
@@ -88,7 +88,7 @@ def _row(
     }
 
 
-def _head(target: Target, report: ChangeReport) -> list[str]:
+def _head(target: ClusterTarget, report: ChangeReport) -> list[str]:
     if report.refused:
         state = "refused: nothing was changed"
     elif report.results:

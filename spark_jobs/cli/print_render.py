@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
-from spark_jobs.apply.changes.targets.target import Refusal, Rendered
+from spark_jobs.apply.changes.targets.target import RefusedAlteration, Rendered
 from spark_jobs.apply.changes.wording import one_line, subject
 from spark_jobs.apply.render import render
 from spark_jobs.errors import BadInputError
@@ -48,6 +48,6 @@ def render_day(target: str, scope: RunScope) -> tuple[Rendered, int]:
     return render(target, alterations, in_force), len(alterations)
 
 
-def refusal_line(refusal: Refusal) -> str:
+def refusal_line(refusal: RefusedAlteration) -> str:
     """Return a refusal in one line."""
     return one_line(f"refused: {subject(refusal.alteration)}: {refusal.reason}")

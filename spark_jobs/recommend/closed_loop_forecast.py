@@ -16,7 +16,7 @@ from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.recommend.read_traffic import Aggregate, grouped
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.weigh.forecast import BrokerForecast, broker_forecast
-from spark_jobs.recommend.weigh.traffic import SENSOR, SensorKey
+from spark_jobs.recommend.weigh.traffic import SENSOR, SensorId
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.days import DAY_MS, day_number
@@ -43,14 +43,15 @@ _IN_FORCE = ScenarioPolicy(
 )
 _LINE = ("source_file", "source_line")
 _READ = tuple(dict.fromkeys((*CONNECTION_COLUMNS, "recorded_estimate_us", *_LINE)))
-_ForecastsByKey = dict[SensorKey, tuple[BrokerForecast, ...]]
+_BYTE_RATES = (str(QuotaType.PRODUCER_BYTE_RATE), str(QuotaType.CONSUMER_BYTE_RATE))
+_ForecastsByKey = dict[SensorId, tuple[BrokerForecast, ...]]
 
 
 class _Recorded(NamedTuple):
     """The sensor that each client was last seen on, and who is recorded on which."""
 
-    sensor_of: Mapping[tuple[str, ClientKey], SensorKey]
-    pairs: Sequence[tuple[SensorKey, ClientKey]]
+    sensor_of: Mapping[tuple[str, ClientKey], SensorId]
+    pairs: Sequence[tuple[SensorId, ClientKey]]
 
 
 def closed_loop_forecast(
@@ -94,9 +95,9 @@ def _recorded(decisions: ds.Dataset) -> _Recorded:
 
 
 def sharing_clients(
-    recorded: Iterable[tuple[SensorKey, ClientKey]],
-    concerned: Collection[SensorKey],
-    bound: Collection[SensorKey],
+    recorded: Iterable[tuple[SensorId, ClientKey]],
+    concerned: Collection[SensorId],
+    bound: Collection[SensorId],
 ) -> set[ClientKey]:
     """Return the clients that are recorded on ``concerned``, and all they share a bucket with.
 
@@ -108,8 +109,8 @@ def sharing_clients(
     ...     [produced, etl]))
     [('alice', 'etl'), ('bob', 'etl')]
     """
-    clients_of: dict[SensorKey, set[ClientKey]] = defaultdict(set)
-    sensors_of: dict[ClientKey, set[SensorKey]] = defaultdict(set)
+    clients_of: dict[SensorId, set[ClientKey]] = defaultdict(set)
+    sensors_of: dict[ClientKey, set[SensorId]] = defaultdict(set)
     for sensor, client in recorded:
         if sensor in bound:
             clients_of[sensor].add(client)
@@ -190,8 +191,8 @@ def _as_tried(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _by_sensor(
     broker_id: int, throttles: Iterator[ClientThrottle], recorded: _Recorded
-) -> Iterator[tuple[SensorKey, BrokerForecast]]:
-    found: dict[SensorKey, list[tuple[int, int]]] = defaultdict(list)
+) -> Iterator[tuple[SensorId, BrokerForecast]]:
+    found: dict[SensorId, list[tuple[int, int]]] = defaultdict(list)
     for one in throttles:
         sensor = recorded.sensor_of.get((str(one.quota_type), (one.user, one.client_id)))
         if sensor is not None:

@@ -27,7 +27,7 @@ from spark_jobs.recommend.weigh.observation import seen_alone
 from spark_jobs.recommend.weigh.outlook import SeenDay
 from spark_jobs.recommend.weigh.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case, Rules
 from spark_jobs.recommend.weigh.rows import BLANK_ROW, Row
-from spark_jobs.recommend.weigh.traffic import Amounts, SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.traffic import Amounts, SensorId, SensorTraffic
 from spark_jobs.recommend.weigh.withheld import refusal
 
 MERGE = "merge"
@@ -340,7 +340,7 @@ def together_on(
     return Together(peak, hottest, requests, throttle_ms)
 
 
-def merged(key: SensorKey, parts: Sequence[SensorTraffic], bound: float) -> SensorTraffic:
+def merged(key: SensorId, parts: Sequence[SensorTraffic], bound: float) -> SensorTraffic:
     """Return the traffic of several sensors as that of one, in the order of their record times.
 
     Starts of brokers and idle hours are left out: what the bucket remembers over them makes it

@@ -20,8 +20,8 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.traffic import (
     SENSOR,
     TRAFFIC_COLUMNS,
-    BoundSensor,
-    SensorKey,
+    QuotaSensor,
+    SensorId,
     SensorTraffic,
     split_by_sensor,
 )
@@ -44,7 +44,7 @@ Aggregate = tuple[str, str, pc.FunctionOptions | None, str]
 """Column, Acero's function, its options, and what the result is called."""
 
 
-def bound_sensors(decisions: ds.Dataset) -> list[BoundSensor]:
+def bound_sensors(decisions: ds.Dataset) -> list[QuotaSensor]:
     """Return the sensors that a quota still bounds at their last decision, sorted by key.
 
     Reads ``decisions`` batch by batch: what is held is one row per sensor and value of its quota.
@@ -53,18 +53,18 @@ def bound_sensors(decisions: ds.Dataset) -> list[BoundSensor]:
         ("recorded_at_ms", "hash_count", pc.CountOptions(mode="all"), "decisions"),
         ("recorded_at_ms", "hash_max", None, "last_ms"),
     ]
-    by_sensor: dict[SensorKey, list[dict[str, Any]]] = {}
+    by_sensor: dict[SensorId, list[dict[str, Any]]] = {}
     for row in grouped(decisions, [*SENSOR, "quota_level", "bound"], aggregates):
         by_sensor.setdefault(tuple(row[name] for name in SENSOR), []).append(row)
     sensors = (_sensor(key, rows) for key, rows in sorted(by_sensor.items()))
     return [sensor for sensor in sensors if sensor is not None]
 
 
-def _sensor(key: SensorKey, rows: list[dict[str, Any]]) -> BoundSensor | None:
+def _sensor(key: SensorId, rows: list[dict[str, Any]]) -> QuotaSensor | None:
     last = max(rows, key=lambda r: (r["last_ms"], r["bound"] is not None, r["bound"] or 0.0))
     if last["bound"] is None or last["quota_level"] is None:
         return None
-    return BoundSensor(
+    return QuotaSensor(
         key=key,
         decisions=sum(row["decisions"] for row in rows),
         last_ms=last["last_ms"],
@@ -74,15 +74,15 @@ def _sensor(key: SensorKey, rows: list[dict[str, Any]]) -> BoundSensor | None:
 
 
 def traffic_of(
-    decisions: ds.Dataset, sensors: Iterable[BoundSensor], rows_max: int = PORTION_ROWS_MAX
+    decisions: ds.Dataset, sensors: Iterable[QuotaSensor], rows_max: int = PORTION_ROWS_MAX
 ) -> Iterator[SensorTraffic]:
     """Yield the traffic of ``sensors``, holding ``rows_max`` decisions or one sensor at a time."""
     for portion in _portions(sensors, rows_max):
         yield from split_by_sensor(read_sensors(decisions, [sensor.key for sensor in portion]))
 
 
-def _portions(sensors: Iterable[BoundSensor], rows_max: int) -> Iterator[list[BoundSensor]]:
-    portion: list[BoundSensor] = []
+def _portions(sensors: Iterable[QuotaSensor], rows_max: int) -> Iterator[list[QuotaSensor]]:
+    portion: list[QuotaSensor] = []
     rows = 0
     for sensor in sensors:
         if portion and rows + sensor.decisions > rows_max:
@@ -94,7 +94,7 @@ def _portions(sensors: Iterable[BoundSensor], rows_max: int) -> Iterator[list[Bo
         yield portion
 
 
-def read_sensors(decisions: ds.Dataset, keys: Sequence[SensorKey]) -> pa.Table:
+def read_sensors(decisions: ds.Dataset, keys: Sequence[SensorId]) -> pa.Table:
     """Return all decisions of the sensors named by ``keys``, in TRAFFIC_COLUMNS."""
     wanted = pa.table(dict(zip(SENSOR, map(list, zip(*keys, strict=True)), strict=True)))
     # Each part by itself skips files early; only all three together say which rows are meant.
@@ -120,7 +120,7 @@ class Parts:
 
 
 def parts_of(
-    decisions: ds.Dataset, client_ids: Mapping[SensorKey, Collection[str]]
+    decisions: ds.Dataset, client_ids: Mapping[SensorId, Collection[str]]
 ) -> Iterator[Parts]:
     """Yield each bucket that has traffic, parted from some client-ids; one is held at a time."""
     for key, leaving in sorted(client_ids.items()):
@@ -142,8 +142,8 @@ def _only(table: pa.Table) -> SensorTraffic | None:
 
 
 def amounts_by_client(
-    decisions: ds.Dataset, keys: Collection[SensorKey]
-) -> dict[SensorKey, ClientAmounts]:
+    decisions: ds.Dataset, keys: Collection[SensorId]
+) -> dict[SensorId, ClientAmounts]:
     """Return how much each client-id made of the buckets ``keys``, the empty one for no name.
 
     Reads ``decisions`` batch by batch: what is held is one number for each client-id.
@@ -163,7 +163,7 @@ def amounts_by_client(
         where=wanted & served,
         also_read=["is_unrecorded", "logged_admitted"],
     )
-    found: dict[SensorKey, ClientAmounts] = defaultdict(dict)
+    found: dict[SensorId, ClientAmounts] = defaultdict(dict)
     for row in rows:
         key = (row["quota_type"], row["quota_user"], row["quota_client_id"])
         if key in keys:

@@ -23,7 +23,7 @@ from spark_jobs.recommend.weigh.change_results import NOT_AS_PREDICTED, change_r
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoop
 from spark_jobs.recommend.weigh.observation import BrokerLoad, Demand, Observation, RateShape
 from spark_jobs.recommend.weigh.outlook import seen_day
-from spark_jobs.recommend.weigh.traffic import SENSOR, BoundSensor, SensorKey
+from spark_jobs.recommend.weigh.traffic import SENSOR, QuotaSensor, SensorId
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import day_number
 from spark_jobs.warehouse.read import open_table, read_table
@@ -161,7 +161,7 @@ def demand_table(observations: Iterable[Observation]) -> pa.Table:
 
 def observations_of(demand: pa.Table) -> list[Observation]:
     """Return the observations that rows of DEMAND of one day stand for, sorted by key."""
-    loads: dict[SensorKey, list[tuple[BoundSensor, BrokerLoad]]] = defaultdict(list)
+    loads: dict[SensorId, list[tuple[QuotaSensor, BrokerLoad]]] = defaultdict(list)
     for row in demand.to_pylist():
         key = tuple(row[name] for name in SENSOR)
         shape = RateShape(
@@ -185,12 +185,12 @@ def observations_of(demand: pa.Table) -> list[Observation]:
             muted_ms=row["muted_ms"],
             largest_amount=row["largest_amount"],
         )
-        sensor = BoundSensor(key, row["requests"], row["last_ms"], row["quota_level"], row["bound"])
+        sensor = QuotaSensor(key, row["requests"], row["last_ms"], row["quota_level"], row["bound"])
         loads[key].append((sensor, load))
     return [_observed([*of]) for _, of in sorted(loads.items())]
 
 
-def _observed(loads: list[tuple[BoundSensor, BrokerLoad]]) -> Observation:
+def _observed(loads: list[tuple[QuotaSensor, BrokerLoad]]) -> Observation:
     loads.sort(key=lambda one: one[1].broker_id)
     # The sensor is the same on every broker.
     sensor = loads[0][0]

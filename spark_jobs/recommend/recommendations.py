@@ -30,7 +30,7 @@ from spark_jobs.recommend.weigh.observation import Observation, observe
 from spark_jobs.recommend.weigh.outlook import SeenDay, over_days, seen_day
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.weigh.rows import Basis, row_of, unused_rows
-from spark_jobs.recommend.weigh.traffic import SENSOR, BoundSensor, SensorKey
+from spark_jobs.recommend.weigh.traffic import SENSOR, QuotaSensor, SensorId
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import RECOMMENDATIONS
@@ -106,8 +106,8 @@ def _dataset(decisions: pa.Table | ds.Dataset) -> ds.Dataset:
 
 def _observations(
     data: ds.Dataset,
-    sensors: list[BoundSensor],
-    seconds: Mapping[SensorKey, int],
+    sensors: list[QuotaSensor],
+    seconds: Mapping[SensorId, int],
     rules: Mapping[int, BrokerRule],
 ) -> list[Observation]:
     by_key = {sensor.key: sensor for sensor in sensors}
@@ -123,7 +123,7 @@ def _observations(
     return seen
 
 
-def _seconds_of_traffic(rates: pa.Table) -> dict[SensorKey, int]:
+def _seconds_of_traffic(rates: pa.Table) -> dict[SensorId, int]:
     """Return in how many seconds each sensor had traffic; for mutations, from first to last.
 
     Mutations are rare by nature: a topic a minute for an hour is plenty of evidence.
@@ -141,8 +141,8 @@ def _seconds_of_traffic(rates: pa.Table) -> dict[SensorKey, int]:
     return seconds
 
 
-def _faults(findings: pa.Table) -> dict[SensorKey, set[str]]:
-    faults: dict[SensorKey, set[str]] = defaultdict(set)
+def _faults(findings: pa.Table) -> dict[SensorId, set[str]]:
+    faults: dict[SensorId, set[str]] = defaultdict(set)
     for row in findings.select([*SENSOR, "kind", "hypothesis"]).to_pylist():
         if row["kind"] in FINDING_KINDS:
             key = (row["quota_type"], row["quota_user"], row["quota_client_id"])
@@ -152,7 +152,7 @@ def _faults(findings: pa.Table) -> dict[SensorKey, set[str]]:
 
 def _forecasts(
     data: ds.Dataset, cases: Iterable[Case], today: SeenDay, rules: Mapping[int, BrokerRule]
-) -> dict[SensorKey, tuple[BrokerForecast, ...]]:
+) -> dict[SensorId, tuple[BrokerForecast, ...]]:
     """Return what the proposals lead to, by replaying the traffic of the sensors they bound."""
     changing = [case for case in cases if case.proposal.proposed is not None]
     proposed = {
@@ -169,7 +169,7 @@ def _forecasts(
 
 def split_forecasts(
     decisions: ds.Dataset, cases: Sequence[Case], rules: Mapping[int, BrokerRule]
-) -> dict[SensorKey, tuple[BrokerForecast, ...]]:
+) -> dict[SensorId, tuple[BrokerForecast, ...]]:
     """Return what splits among ``cases`` lead to: their own throttling, and the bucket's rest."""
     forecasts = {}
     split = {

@@ -22,7 +22,7 @@ from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, Value
 from spark_jobs.recommend.weigh.forecast import Trial
 from spark_jobs.recommend.weigh.outlook import SeenDay, over_days
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
-from spark_jobs.recommend.weigh.traffic import SensorKey
+from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.warehouse.days import DAY_MS
 
@@ -92,7 +92,7 @@ def _trials(
     """Yield each case with its trial; a client with an override of its own is no follower then."""
     seen = origin.following.observations
     case_of = {key: case for key, case in bounding_cases(cases).items() if key in seen}
-    throttles: dict[SensorKey, tuple[int, int]] = {}
+    throttles: dict[SensorId, tuple[int, int]] = {}
     for traffic in traffic_of(origin.decisions, [seen[key].sensor for key in sorted(case_of)]):
         case = case_of[traffic.key]
         before, after = (
@@ -118,8 +118,8 @@ def _proposed(case: Case) -> float:
 
 def _trial(
     case: Case,
-    own: Sequence[SensorKey],
-    throttles: Mapping[SensorKey, tuple[int, int]],
+    own: Sequence[SensorId],
+    throttles: Mapping[SensorId, tuple[int, int]],
     following: SeenDay,
 ) -> Trial:
     proposed = _proposed(case)

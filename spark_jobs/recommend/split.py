@@ -50,7 +50,7 @@ from spark_jobs.recommend.weigh.proposal import (
     Rules,
     SharedBucket,
 )
-from spark_jobs.recommend.weigh.traffic import SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.traffic import SensorId, SensorTraffic
 from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
@@ -110,7 +110,7 @@ def splits_of(
     ]
     first = days[-1].day - rules.settings.season_days + 1
     recent = [of for day, of in zip(days, amounts, strict=True) if day.day >= first]
-    wanted: dict[SensorKey, str] = {}
+    wanted: dict[SensorId, str] = {}
     for key in shared:
         client_id = _largest([of[key] for of in recent if key in of])
         if client_id is None or (*key[:2], client_id) in days[-1].observations:
@@ -149,15 +149,15 @@ def _largest(days: Sequence[ClientAmounts]) -> str | None:
 
 
 def _tried_day_by_day(
-    client_ids: Mapping[SensorKey, str],
+    client_ids: Mapping[SensorId, str],
     days: Sequence[SeenDay],
     decisions: Sequence[ds.Dataset],
-    amounts: Sequence[Mapping[SensorKey, ClientAmounts]],
+    amounts: Sequence[Mapping[SensorId, ClientAmounts]],
     changes: Sequence[Mapping[str, Any]],
     rules: Rules,
-) -> dict[SensorKey, tuple[list[_PartedDay], list[Trial]]]:
+) -> dict[SensorId, tuple[list[_PartedDay], list[Trial]]]:
     """Return each bucket's days, and what would have been proposed before each, tried on it."""
-    found: dict[SensorKey, tuple[list[_PartedDay], list[Trial]]] = defaultdict(lambda: ([], []))
+    found: dict[SensorId, tuple[list[_PartedDay], list[Trial]]] = defaultdict(lambda: ([], []))
     for i, day in enumerate(days if client_ids else ()):
         own = {key: (c,) for key, c in client_ids.items() if key in amounts[i]}
         before = _at_end_of(changes, days[i - 1]) if i else None
@@ -358,8 +358,8 @@ def without_departed(
         for case in cases
         if is_shared_raise(case) and (case.quota_type, case.entity.user) in named
     }
-    left: dict[SensorKey, list[SeenDay]] = defaultdict(list)
-    departed: dict[SensorKey, set[str]] = defaultdict(set)
+    left: dict[SensorId, list[SeenDay]] = defaultdict(list)
+    departed: dict[SensorId, set[str]] = defaultdict(set)
     for day, data in zip(days, decisions, strict=True):
         keys = [key for key in shared if key in day.observations]
         for key, amounts in amounts_by_client(data, keys).items():
@@ -392,8 +392,8 @@ def _seen_without(parts: Parts, whole: Observation, rules: Rules) -> Observation
 
 def _again(
     case: Case,
-    departed: Mapping[SensorKey, Collection[str]],
-    left: Mapping[SensorKey, Sequence[SeenDay]],
+    departed: Mapping[SensorId, Collection[str]],
+    left: Mapping[SensorId, Sequence[SeenDay]],
     rules: Rules,
 ) -> Case:
     key = case.observations[0].sensor.key

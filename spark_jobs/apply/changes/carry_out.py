@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from spark_jobs.apply.changes.change_plan import (
     ENTITIES_PER_REQUEST,
+    ChangeStep,
     PlannedChange,
-    Step,
     requests_of,
     value_text,
 )
@@ -22,7 +22,7 @@ from spark_jobs.apply.changes.quota_admin import (
 from spark_jobs.apply.changes.quota_alteration import Entity, QuotaKey
 
 
-class Outcome(StrEnum):
+class ChangeOutcome(StrEnum):
     """What became of a change; the names are those of ``tables.CHANGE_OUTCOMES``."""
 
     INTENDED = "intended"
@@ -38,15 +38,15 @@ class Outcome(StrEnum):
     """No answer, or accepted and not read back: it may have happened, or may still happen."""
 
 
-DONE = (Outcome.APPLIED, Outcome.ALREADY_SO)
+DONE = (ChangeOutcome.APPLIED, ChangeOutcome.ALREADY_SO)
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeResult:
+class CarriedOutChange:
     """What became of a change; ``read_back`` means something where ``is_read_back``."""
 
     planned: PlannedChange
-    outcome: Outcome
+    outcome: ChangeOutcome
     message: str | None
     read_back: float | None
     is_read_back: bool
@@ -57,7 +57,7 @@ def carry_out(
     admin: QuotaAdmin,
     pause: Callable[[], bool],
     entities_max: int = ENTITIES_PER_REQUEST,
-) -> tuple[ChangeResult, ...]:
+) -> tuple[CarriedOutChange, ...]:
     """Apply the plan, request by request until one fails, read everything back, say what happened.
 
     A broker learns of a change a moment after the controller has accepted it: the values are read
@@ -84,7 +84,7 @@ def _read_back(
     awaited = [
         change.alteration
         for change in plan
-        if change.step == Step.APPLY and _may_come_true(answers.get(change.alteration.entity))
+        if change.step == ChangeStep.APPLY and _may_come_true(answers.get(change.alteration.entity))
     ]
     trouble = ""
     now: Mapping[QuotaKey, float] | None = None
@@ -108,10 +108,10 @@ def _result(
     answers: Mapping[Entity, EntityAnswer],
     now: Mapping[QuotaKey, float] | None,
     trouble: str,
-) -> ChangeResult:
+) -> CarriedOutChange:
     read = None if now is None else now.get(change.alteration.key)
     outcome, message = _outcome(change, answers, now is not None, read, trouble)
-    return ChangeResult(change, outcome, message, read, now is not None)
+    return CarriedOutChange(change, outcome, message, read, now is not None)
 
 
 def _outcome(
@@ -120,20 +120,20 @@ def _outcome(
     is_read_back: bool,
     read: float | None,
     trouble: str,
-) -> tuple[Outcome, str | None]:
-    if change.step == Step.ALREADY_SO:
-        return Outcome.ALREADY_SO, None
+) -> tuple[ChangeOutcome, str | None]:
+    if change.step == ChangeStep.ALREADY_SO:
+        return ChangeOutcome.ALREADY_SO, None
     answer = answers.get(change.alteration.entity)
     if answer is None:
-        return Outcome.NOT_REACHED, "not sent: an earlier request failed"
+        return ChangeOutcome.NOT_REACHED, "not sent: an earlier request failed"
     if answer.kind == AnswerKind.REFUSED:
-        return Outcome.FAILED, answer.message
+        return ChangeOutcome.FAILED, answer.message
     if not is_read_back:
         said = answer.message or "accepted by the cluster"
-        return Outcome.UNKNOWN, f"{said}; it could not be read back: {trouble}"
+        return ChangeOutcome.UNKNOWN, f"{said}; it could not be read back: {trouble}"
     wanted = change.alteration.after
     if read == wanted:
-        return Outcome.APPLIED, answer.message and f"{answer.message}; read back all the same"
+        return ChangeOutcome.APPLIED, answer.message and f"{answer.message}; read back all the same"
     if answer.kind == AnswerKind.UNKNOWN:
-        return Outcome.UNKNOWN, f"{answer.message}; the cluster has {value_text(read)} so far"
-    return Outcome.DIFFERS, f"accepted, and the cluster has {value_text(read)}"
+        return ChangeOutcome.UNKNOWN, f"{answer.message}; the cluster has {value_text(read)} so far"
+    return ChangeOutcome.DIFFERS, f"accepted, and the cluster has {value_text(read)}"

@@ -52,10 +52,10 @@ class Selection:
         return same_entity and self.quota_type in (None, change.quota_type)
 
 
-def entity_name(user: str | None, client_id: str | None) -> str:
+def entity_path(user: str | None, client_id: str | None) -> str:
     """Return the name of an entity.
 
-    >>> entity_name("alice", None), entity_name("a/b", "<default>")
+    >>> entity_path("alice", None), entity_path("a/b", "<default>")
     ('users/alice', 'users/a%2Fb/clients/<default>')
     """
     parts = ((_USERS, user), (_CLIENTS, client_id))
@@ -64,7 +64,7 @@ def entity_name(user: str | None, client_id: str | None) -> str:
 
 def change_key(change: HasQuotaKey) -> str:
     """Return the name of a change: its entity's, and its quota type."""
-    return f"{entity_name(change.user, change.client_id)}:{change.quota_type}"
+    return f"{entity_path(change.user, change.client_id)}:{change.quota_type}"
 
 
 def parse_selection(text: str) -> Selection:
@@ -116,5 +116,5 @@ def _encoded(name: str) -> str:
 
 
 def _selection_text(selection: Selection) -> str:
-    name = entity_name(selection.user, selection.client_id)
+    name = entity_path(selection.user, selection.client_id)
     return f"{name}:{selection.quota_type}" if selection.quota_type else name

@@ -16,7 +16,7 @@ ENTITIES_PER_REQUEST = 50
 """So that what one lost answer leaves unknown stays small."""
 
 
-class Step(StrEnum):
+class ChangeStep(StrEnum):
     """What a run does about an alteration; but for the first two it does nothing about any."""
 
     APPLY = "apply"
@@ -26,7 +26,7 @@ class Step(StrEnum):
     REJECTED = "rejected"
 
 
-_SOUND = (Step.APPLY, Step.ALREADY_SO)
+_SOUND = (ChangeStep.APPLY, ChangeStep.ALREADY_SO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class PlannedChange:
 
     alteration: QuotaAlteration
     found: float | None
-    step: Step
+    step: ChangeStep
     message: str | None = None
 
 
@@ -74,7 +74,7 @@ def requests_of(
     """Return what is to be applied in portions of so many entities, an entity never divided."""
     by_entity: dict[Entity, list[PlannedChange]] = {}
     for change in plan:
-        if change.step == Step.APPLY:
+        if change.step == ChangeStep.APPLY:
             by_entity.setdefault(change.alteration.entity, []).append(change)
     entities = list(by_entity.values())
     return [
@@ -111,20 +111,20 @@ def value_text(value: float | None) -> str:
 
 def _planned(alteration: QuotaAlteration, found: float | None, allow_delete: bool) -> PlannedChange:
     if found == alteration.after:
-        return PlannedChange(alteration, found, Step.ALREADY_SO)
+        return PlannedChange(alteration, found, ChangeStep.ALREADY_SO)
     if found != alteration.before:
         message = (
             f"the cluster has {value_text(found)}, and {value_text(alteration.before)} was "
             "expected: it was changed since. Audit a newer day, or leave it out with --only"
         )
-        return PlannedChange(alteration, found, Step.DRIFT, message)
+        return PlannedChange(alteration, found, ChangeStep.DRIFT, message)
     if alteration.after is None and not allow_delete:
         message = "deletes the entity's value: allow it with --allow-delete, or leave it out"
-        return PlannedChange(alteration, found, Step.DELETE_NOT_ALLOWED, message)
-    return PlannedChange(alteration, found, Step.APPLY)
+        return PlannedChange(alteration, found, ChangeStep.DELETE_NOT_ALLOWED, message)
+    return PlannedChange(alteration, found, ChangeStep.APPLY)
 
 
 def _answered(change: PlannedChange, answer: EntityAnswer | None) -> PlannedChange:
-    if change.step != Step.APPLY or answer is None or answer.kind == AnswerKind.ACCEPTED:
+    if change.step != ChangeStep.APPLY or answer is None or answer.kind == AnswerKind.ACCEPTED:
         return change
-    return replace(change, step=Step.REJECTED, message=answer.message)
+    return replace(change, step=ChangeStep.REJECTED, message=answer.message)

@@ -7,14 +7,19 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from spark_jobs.apply.changes.carry_out import DONE, ChangeResult, Outcome
-from spark_jobs.apply.changes.change_plan import PlannedChange, Step
+from spark_jobs.apply.changes.carry_out import DONE, CarriedOutChange, ChangeOutcome
+from spark_jobs.apply.changes.change_plan import ChangeStep, PlannedChange
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaKey
 from spark_jobs.errors import BadInputError
 
 APPLY, ROLLBACK = "apply", "rollback"
 # A change that may have been made: a run that was cut off leaves its intentions.
-_MAY_HAVE_HAPPENED = (Outcome.APPLIED, Outcome.DIFFERS, Outcome.UNKNOWN, Outcome.INTENDED)
+_MAY_HAVE_HAPPENED = (
+    ChangeOutcome.APPLIED,
+    ChangeOutcome.DIFFERS,
+    ChangeOutcome.UNKNOWN,
+    ChangeOutcome.INTENDED,
+)
 _SHOWN_MAX = 10
 
 
@@ -34,20 +39,20 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class Prediction:
     """Throttle time of the evidence's day, as it was and as the backtest has it."""
 
     throttle_time_ms_before: int | None = None
     throttle_time_ms_after: int | None = None
 
 
-Forecasts = Mapping[QuotaKey, Forecast]
+Predictions = Mapping[QuotaKey, Prediction]
 
 
-def forecasts_of(recommendations: Sequence[Mapping[str, Any]]) -> dict[QuotaKey, Forecast]:
+def predictions_of(recommendations: Sequence[Mapping[str, Any]]) -> dict[QuotaKey, Prediction]:
     """Return what the rows of ``tables.RECOMMENDATIONS`` predict."""
     return {
-        (row["quota_type"], row["quota_user"], row["quota_client_id"]): Forecast(
+        (row["quota_type"], row["quota_user"], row["quota_client_id"]): Prediction(
             row["throttle_time_ms_before"], row["throttle_time_ms_after"]
         )
         for row in recommendations
@@ -55,34 +60,37 @@ def forecasts_of(recommendations: Sequence[Mapping[str, Any]]) -> dict[QuotaKey,
 
 
 def intended_rows(
-    application: Application, plan: Sequence[PlannedChange], forecasts: Forecasts
+    application: Application, plan: Sequence[PlannedChange], predictions: Predictions
 ) -> list[dict[str, Any]]:
     """Return the rows to write before the first request: a run that is cut off leaves these."""
     results = [
-        ChangeResult(
+        CarriedOutChange(
             change,
-            Outcome.INTENDED if change.step == Step.APPLY else Outcome.ALREADY_SO,
+            ChangeOutcome.INTENDED if change.step == ChangeStep.APPLY else ChangeOutcome.ALREADY_SO,
             message=None,
             read_back=None,
             is_read_back=False,
         )
         for change in plan
     ]
-    return _rows(application, results, None, forecasts)
+    return _rows(application, results, None, predictions)
 
 
 def ended_rows(
-    application: Application, results: Sequence[ChangeResult], ended_ms: int, forecasts: Forecasts
+    application: Application,
+    results: Sequence[CarriedOutChange],
+    ended_ms: int,
+    predictions: Predictions,
 ) -> list[dict[str, Any]]:
     """Return the rows to write when the run has ended, however it did."""
-    return _rows(application, results, ended_ms, forecasts)
+    return _rows(application, results, ended_ms, predictions)
 
 
 def _rows(
     application: Application,
-    results: Sequence[ChangeResult],
+    results: Sequence[CarriedOutChange],
     ended_ms: int | None,
-    forecasts: Forecasts,
+    predictions: Predictions,
 ) -> list[dict[str, Any]]:
     return [
         {
@@ -99,7 +107,7 @@ def _rows(
             "message": result.message,
             "reason": result.planned.alteration.reason,
             "ended_ms": ended_ms,
-            **asdict(forecasts.get(result.planned.alteration.key, Forecast())),
+            **asdict(predictions.get(result.planned.alteration.key, Prediction())),
         }
         for position, result in enumerate(results)
     ]
@@ -143,7 +151,7 @@ def cut_off_applications(history: Sequence[RecordedApplication]) -> tuple[str, .
     found: list[str] = []
     settled: set[tuple[str, str | None, str | None]] = set()
     for application in reversed(history):
-        if {_key(r) for r in application.rows if r["outcome"] == Outcome.INTENDED} - settled:
+        if {_key(r) for r in application.rows if r["outcome"] == ChangeOutcome.INTENDED} - settled:
             found.append(application.application_id)
         settled |= {_key(row) for row in application.rows if row["outcome"] in DONE}
     return tuple(reversed(found))

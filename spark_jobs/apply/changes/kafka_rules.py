@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.targets.target import Refusal
+from spark_jobs.apply.changes.targets.target import RefusedAlteration
 from spark_jobs.quota.quota_type import QuotaType
 
 LONG_MAX = 2.0**63
@@ -21,7 +21,7 @@ WhyNot = Callable[[QuotaAlteration], str | None]
 
 def sift(
     alterations: Iterable[QuotaAlteration], why_not: WhyNot
-) -> tuple[tuple[QuotaAlteration, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[QuotaAlteration, ...], tuple[RefusedAlteration, ...]]:
     """Return what can be expressed, and the rest with its reason, both in their order."""
     fine, refused = [], []
     for alteration in alterations:
@@ -29,7 +29,7 @@ def sift(
         if reason is None:
             fine.append(alteration)
         else:
-            refused.append(Refusal(alteration, reason))
+            refused.append(RefusedAlteration(alteration, reason))
     return tuple(fine), tuple(refused)
 
 

@@ -21,7 +21,7 @@ from spark_jobs.recommend.weigh.forecast import (
 )
 from spark_jobs.recommend.weigh.outlook import SeenDay
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case
-from spark_jobs.recommend.weigh.traffic import SENSOR, SensorKey
+from spark_jobs.recommend.weigh.traffic import SENSOR, SensorId
 from spark_jobs.settings import RecommendSettings
 
 
@@ -30,8 +30,8 @@ class ClosedLoopRequest:
     """Values to set, the sensors that they concern, and all sensors that a quota bounds."""
 
     values: Mapping[QuotaKey, float | None]
-    concerned: frozenset[SensorKey]
-    bound: frozenset[SensorKey]
+    concerned: frozenset[SensorId]
+    bound: frozenset[SensorId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ REPLAYED = frozenset(
 
 
 def closed_loop_request(
-    cases: Iterable[Case], throttle_time_ms: Mapping[SensorKey, int], today: SeenDay
+    cases: Iterable[Case], throttle_time_ms: Mapping[SensorId, int], today: SeenDay
 ) -> ClosedLoopRequest | None:
     """Return what to replay, None where no proposal has to do with a throttled client.
 
@@ -91,7 +91,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayedLoop:
     """A day's closed loop: what was asked and what was found."""
 
     request: ClosedLoopRequest
@@ -110,7 +110,7 @@ class Replayed:
         return found
 
     def _forecast(
-        self, key: SensorKey, as_logged: tuple[BrokerForecast, ...]
+        self, key: SensorId, as_logged: tuple[BrokerForecast, ...]
     ) -> tuple[BrokerForecast, ...]:
         if key not in self.request.concerned:
             return as_logged
@@ -131,7 +131,7 @@ class Replayed:
 
 
 def _harmed(
-    own: set[SensorKey], found: ClosedLoopForecasts, settings: RecommendSettings
+    own: set[SensorId], found: ClosedLoopForecasts, settings: RecommendSettings
 ) -> Iterator[Harm]:
     """Yield the other sensors of the same users and client-ids that are throttled more.
 
@@ -148,9 +148,9 @@ def _harmed(
 def replay_waiting(
     closed_loop: ClosedLoop | None,
     cases: Iterable[Case],
-    throttle_time_ms: Mapping[SensorKey, int],
+    throttle_time_ms: Mapping[SensorId, int],
     today: SeenDay,
-) -> Replayed | None:
+) -> ReplayedLoop | None:
     """Return the day's closed loop under the proposals; None where there is nothing to replay.
 
     ``throttle_time_ms`` is what the proposals lead to as logged.
@@ -159,7 +159,7 @@ def replay_waiting(
     if closed_loop is None or request is None:
         return None
     found = closed_loop(request)
-    return None if found is None else Replayed(request, found)
+    return None if found is None else ReplayedLoop(request, found)
 
 
 def harm_text(waiting: Waiting) -> str:

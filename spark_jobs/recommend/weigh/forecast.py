@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.weigh.observation import muted_ms
-from spark_jobs.recommend.weigh.traffic import SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.traffic import SensorId, SensorTraffic
 from spark_jobs.settings import RecommendSettings
 
 
@@ -24,7 +24,7 @@ class BrokerForecast:
     muted_ms: int
 
 
-Forecasts = Mapping[SensorKey, tuple[BrokerForecast, ...]]
+Forecasts = Mapping[SensorId, tuple[BrokerForecast, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Forecast:
         return sum(broker.throttle_time_ms for broker in self.brokers)
 
 
-def throttle_time_of(forecasts: Forecasts, key: SensorKey) -> int:
+def throttle_time_of(forecasts: Forecasts, key: SensorId) -> int:
     """Return the throttle times of one sensor over all brokers, 0 where it has none."""
     return sum(broker.throttle_time_ms for broker in forecasts.get(key, ()))
 
@@ -70,7 +70,7 @@ def forecast_by_broker(
     return tuple(forecasts)
 
 
-def forecast_of(sensors: Iterable[SensorKey], forecasts: Forecasts) -> Forecast:
+def forecast_of(sensors: Iterable[SensorId], forecasts: Forecasts) -> Forecast:
     """Return the forecasts of ``sensors``, added up per broker."""
     parts = [part for key in sensors for part in forecasts.get(key, ())]
     brokers = sorted({part.broker_id for part in parts})
@@ -91,7 +91,7 @@ def _sum(broker_id: int, parts: Iterable[BrokerForecast]) -> BrokerForecast:
 class Harm:
     """A neighbour that is throttled more; milliseconds of the closed loop."""
 
-    sensor: SensorKey
+    sensor: SensorId
     before_ms: int
     after_ms: int
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.backtest import BrokerRule, first_attempts, windowed_rates
-from spark_jobs.recommend.weigh.traffic import Amounts, BoundSensor, SensorKey, SensorTraffic
+from spark_jobs.recommend.weigh.traffic import Amounts, QuotaSensor, SensorId, SensorTraffic
 
 PEAK_RATE = "peak_rate"
 FREE_RUN = "free_run"
@@ -79,7 +79,7 @@ class BrokerLoad:
 class Observation:
     """What one sensor showed, on a day or on several."""
 
-    sensor: BoundSensor
+    sensor: QuotaSensor
     seconds: int
     brokers: tuple[BrokerLoad, ...]  # by broker_id
     days: int = 1
@@ -124,7 +124,7 @@ class Observation:
 
 
 def observe(
-    sensor: BoundSensor, traffic: SensorTraffic, seconds: int, rules: Mapping[int, BrokerRule]
+    sensor: QuotaSensor, traffic: SensorTraffic, seconds: int, rules: Mapping[int, BrokerRule]
 ) -> Observation:
     """Return what ``traffic`` shows of ``sensor``; ``seconds`` is how long it had traffic."""
     amounts = traffic.amounts
@@ -136,7 +136,7 @@ def observe(
 
 
 def seen_alone(
-    key: SensorKey,
+    key: SensorId,
     bound: float,
     traffic: SensorTraffic,
     rules: Mapping[int, BrokerRule],
@@ -148,7 +148,7 @@ def seen_alone(
     """
     amounts = replace(traffic.amounts, rate=windowed_rates(traffic, rules))
     last_ms = int(amounts.recorded_at_ms.max())
-    sensor = BoundSensor(key, len(amounts), last_ms, level, bound)
+    sensor = QuotaSensor(key, len(amounts), last_ms, level, bound)
     seen = observe(sensor, replace(traffic, amounts=amounts), 0, rules)
     return replace(seen, seconds=max(load.seconds for load in seen.brokers))
 

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from spark_jobs.recommend.weigh.observation import SEVERAL_DAYS, BrokerLoad, Demand, Observation
-from spark_jobs.recommend.weigh.traffic import SensorKey
+from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.settings import RecommendSettings
 
 TREND_DAYS = 14
@@ -27,7 +27,7 @@ class SeenDay:
     """One day's observations by sensor; ``day`` is days since the epoch."""
 
     day: int
-    observations: Mapping[SensorKey, Observation]
+    observations: Mapping[SensorId, Observation]
 
 
 def seen_day(day: int, observations: Sequence[Observation]) -> SeenDay:
@@ -40,7 +40,7 @@ def over_days(days: Sequence[SeenDay], settings: RecommendSettings) -> list[Obse
 
     Throttles and requests are those of the last days that the demand is taken from, without bursts.
     """
-    by_sensor: dict[SensorKey, list[tuple[int, Observation]]] = defaultdict(list)
+    by_sensor: dict[SensorId, list[tuple[int, Observation]]] = defaultdict(list)
     first = days[-1].day - settings.history_days + 1 if days else 0
     for one in days:
         for key, seen in one.observations.items():

@@ -19,7 +19,7 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.recommend.weigh.backtest import BrokerRule
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, QuotaEntity, ValueKey
 from spark_jobs.recommend.weigh.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation
-from spark_jobs.recommend.weigh.traffic import SensorKey
+from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.settings import RecommendSettings
 
 PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
@@ -42,7 +42,7 @@ class Rules:
     """
 
     brokers: Mapping[int, BrokerRule]
-    faults: Mapping[SensorKey, set[str]]
+    faults: Mapping[SensorId, set[str]]
     settings: RecommendSettings
 
 
@@ -116,7 +116,7 @@ class Case:
         return self.observations if self.leaves is None else (self.leaves.seen,)
 
 
-def bounding_cases(cases: Iterable[Case]) -> dict[SensorKey, Case]:
+def bounding_cases(cases: Iterable[Case]) -> dict[SensorId, Case]:
     """Return which of ``cases`` bounds each sensor: an override takes its client from a default."""
     defaults_first = sorted(cases, key=lambda case: not case.entity.is_default)
     return {seen.sensor.key: case for case in defaults_first for seen in case.observations}

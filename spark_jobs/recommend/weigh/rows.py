@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.recommend.weigh.closed_loop import Replayed, waiting_evidence
+from spark_jobs.recommend.weigh.closed_loop import ReplayedLoop, waiting_evidence
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey
 from spark_jobs.recommend.weigh.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of
 from spark_jobs.recommend.weigh.outlook import SeenDay
@@ -44,7 +44,7 @@ class Basis:
     """What every row is made from besides its case."""
 
     forecasts: Forecasts
-    replayed: Replayed | None
+    replayed: ReplayedLoop | None
     trials: Mapping[ValueKey, Sequence[Trial]]
     today: SeenDay
     rules: Rules

@@ -12,7 +12,7 @@ from spark_jobs.quota.partition_inventory import STRICT_SINCE
 
 SENSOR = ("quota_type", "quota_user", "quota_client_id")
 SENSOR_ORDER = (*SENSOR, "broker_id", "sensor_epoch", "sensor_seq")
-SensorKey = tuple[str, str, str]
+SensorId = tuple[str, str, str]
 """Quota type, user and client-id of a sensor."""
 
 TRAFFIC_COLUMNS = (
@@ -24,10 +24,10 @@ TRAFFIC_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class BoundSensor:
+class QuotaSensor:
     """One sensor over all brokers, and the quota it followed last in the day."""
 
-    key: SensorKey
+    key: SensorId
     decisions: int
     last_ms: int
     level: str  # one of codes.QUOTA_LEVELS
@@ -70,7 +70,7 @@ class SensorTraffic:
     amounts: Amounts
 
     @property
-    def key(self) -> SensorKey:
+    def key(self) -> SensorId:
         """Return (quota type, user, client-id) of the sensor."""
         return self.quota_type, self.quota_user, self.quota_client_id
 

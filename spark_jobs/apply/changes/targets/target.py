@@ -10,7 +10,7 @@ from spark_jobs.apply.changes.wording import comment, subject
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedAlteration:
     """An alteration that a target cannot express: what was found, why, what to use instead."""
 
     alteration: QuotaAlteration
@@ -23,7 +23,7 @@ class Rendered:
 
     text: str
     rollback: str
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[RefusedAlteration, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Plan:
     changes: tuple[QuotaAlteration, ...]
     before: QuotaSet
     after: QuotaSet
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RefusedAlteration, ...] = ()
 
     def by_entity(self) -> dict[Entity, list[QuotaAlteration]]:
         """Return the changes of each entity, entities in the order of their first change."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.apply.changes.carry_out import DONE, ChangeResult, Outcome, carry_out
-from spark_jobs.apply.changes.change_plan import Step, plan_changes, refusal, validated
+from spark_jobs.apply.changes.carry_out import DONE, CarriedOutChange, ChangeOutcome, carry_out
+from spark_jobs.apply.changes.change_plan import ChangeStep, plan_changes, refusal, validated
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaKey
 from spark_jobs.warehouse.tables import CHANGE_OUTCOMES, DEFAULT, QUOTA_TYPES
 from tests.spark_jobs.apply.changes.model_cluster import LOST, WRONG_VALUE, ModelCluster, Patience
@@ -30,21 +30,21 @@ def of_wishes(wanted: dict[QuotaKey, tuple[float | None, float | None]]) -> list
 
 def run(
     cluster: ModelCluster, alterations: Sequence[QuotaAlteration], entities_max: int = 1
-) -> tuple[ChangeResult, ...] | None:
+) -> tuple[CarriedOutChange, ...] | None:
     """Return what became of the alterations; None where the plan is refused."""
     found = cluster.values([a.entity for a in alterations])
     plan = validated(plan_changes(alterations, found, allow_delete=True), cluster)
     return None if refusal(plan) else carry_out(plan, cluster, Patience(), entities_max)
 
 
-def three(cluster: ModelCluster) -> dict[str | None, ChangeResult]:
+def three(cluster: ModelCluster) -> dict[str | None, CarriedOutChange]:
     """Return what becomes of one change for each user, a request each."""
     results = run(cluster, [QuotaAlteration(TYPE, user, None, None, 7.0) for user in USERS])
     assert results is not None
     return {result.planned.alteration.user: result for result in results}
 
 
-def outcomes(results: dict[str | None, ChangeResult]) -> list[str]:
+def outcomes(results: dict[str | None, CarriedOutChange]) -> list[str]:
     return [results[user].outcome for user in USERS]
 
 
@@ -61,7 +61,7 @@ def test_applying_twice_is_applying_once(
     assert cluster.held == after_first
     assert len(cluster.writes) == writes
     assert (first is None) == (second is None)
-    assert {r.outcome for r in second or ()} <= {Outcome.ALREADY_SO}
+    assert {r.outcome for r in second or ()} <= {ChangeOutcome.ALREADY_SO}
 
 
 @given(clusters, st.dictionaries(keys, st.none() | bounds))
@@ -84,7 +84,7 @@ def test_drift_never_writes(
     alterations = of_wishes(wanted)
     plan = plan_changes(alterations, held, allow_delete=True)
     has_drifted = any(held.get(k) not in (before, after) for k, (before, after) in wanted.items())
-    assert has_drifted == any(change.step == Step.DRIFT for change in plan)
+    assert has_drifted == any(change.step == ChangeStep.DRIFT for change in plan)
     results = run(cluster, alterations)
     assert (results is None) == has_drifted
     if has_drifted:
@@ -149,4 +149,4 @@ def test_what_cannot_be_read_back_is_unknown_and_says_why() -> None:
 
 
 def test_outcomes_are_those_of_the_table() -> None:
-    assert set(CHANGE_OUTCOMES) == set(Outcome)
+    assert set(CHANGE_OUTCOMES) == set(ChangeOutcome)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.apply.changes.change_plan import (
+    ChangeStep,
     PlannedChange,
-    Step,
     plan_changes,
     refusal,
     requests_of,
@@ -34,27 +34,27 @@ def planned(
 @pytest.mark.parametrize(
     ("before", "after", "found", "step"),
     [
-        (10.0, 20.0, 10.0, Step.APPLY),
-        (None, 20.0, None, Step.APPLY),
-        (10.0, 20.0, 20.0, Step.ALREADY_SO),
-        (10.0, None, None, Step.ALREADY_SO),
-        (10.0, 10.0, 10.0, Step.ALREADY_SO),
-        (10.0, 20.0, 15.0, Step.DRIFT),
-        (10.0, 20.0, None, Step.DRIFT),
-        (None, 20.0, 15.0, Step.DRIFT),
-        (10.0, 10.0, 11.0, Step.DRIFT),
-        (10.0, None, 10.0, Step.DELETE_NOT_ALLOWED),
-        (10.0, None, 11.0, Step.DRIFT),
+        (10.0, 20.0, 10.0, ChangeStep.APPLY),
+        (None, 20.0, None, ChangeStep.APPLY),
+        (10.0, 20.0, 20.0, ChangeStep.ALREADY_SO),
+        (10.0, None, None, ChangeStep.ALREADY_SO),
+        (10.0, 10.0, 10.0, ChangeStep.ALREADY_SO),
+        (10.0, 20.0, 15.0, ChangeStep.DRIFT),
+        (10.0, 20.0, None, ChangeStep.DRIFT),
+        (None, 20.0, 15.0, ChangeStep.DRIFT),
+        (10.0, 10.0, 11.0, ChangeStep.DRIFT),
+        (10.0, None, 10.0, ChangeStep.DELETE_NOT_ALLOWED),
+        (10.0, None, 11.0, ChangeStep.DRIFT),
     ],
 )
 def test_the_value_that_the_cluster_has_decides(
-    before: float | None, after: float | None, found: float | None, step: Step
+    before: float | None, after: float | None, found: float | None, step: ChangeStep
 ) -> None:
     assert planned(alteration(before, after), found).step == step
 
 
 def test_a_deletion_that_is_allowed_is_made() -> None:
-    assert planned(alteration(10.0, None), 10.0, allow_delete=True).step == Step.APPLY
+    assert planned(alteration(10.0, None), 10.0, allow_delete=True).step == ChangeStep.APPLY
 
 
 def test_drift_says_what_was_found_and_what_was_expected() -> None:
@@ -92,7 +92,7 @@ def test_what_the_cluster_itself_rejects_is_found_before_anything_is_changed() -
     one = alteration(10.0, -5.0)
     cluster = ModelCluster({one.key: 10.0})
     (change,) = validated([planned(one, 10.0)], cluster)
-    assert (change.step, change.message) == (Step.REJECTED, "Quota must be greater than 0")
+    assert (change.step, change.message) == (ChangeStep.REJECTED, "Quota must be greater than 0")
     assert cluster.writes == []
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.recommend.weigh.backtest import BrokerRule, broker_rules, throttle_with
 from spark_jobs.recommend.weigh.observation import observe
-from spark_jobs.recommend.weigh.traffic import BoundSensor, SensorTraffic, split_by_sensor
+from spark_jobs.recommend.weigh.traffic import QuotaSensor, SensorTraffic, split_by_sensor
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
 
@@ -49,7 +49,7 @@ def replayed(rows: list[Row]) -> list[int]:
 
 def peak_rate(rows: list[Row], profile: RateProfile = RateProfile.RATE_3_8) -> float:
     traffic = traffic_of(rows)
-    sensor = BoundSensor(traffic.key, len(rows), rows[-1]["recorded_at_ms"], "user", 1.0)
+    sensor = QuotaSensor(traffic.key, len(rows), rows[-1]["recorded_at_ms"], "user", 1.0)
     return observe(sensor, traffic, 1, {1: rule(profile)}).hottest.peak_rate
 
 

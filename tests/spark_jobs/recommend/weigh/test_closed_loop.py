@@ -16,7 +16,7 @@ from spark_jobs.recommend.weigh.closed_loop import (
     Waiting,
 )
 from spark_jobs.recommend.weigh.forecast import BrokerForecast, Forecasts, Harm
-from spark_jobs.recommend.weigh.traffic import SensorKey
+from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.settings import RecommendSettings
 from tests.builders.tables_builder import Row, row, table_of
 from tests.spark_jobs.recommend.day import produces, rates_of, steady
@@ -134,9 +134,9 @@ CLIENTS = st.tuples(NAMES, st.none() | NAMES)
     st.frozensets(SENSORS, max_size=8),
 )
 def test_whoever_shares_a_bound_sensor_is_replayed_together(
-    recorded: list[tuple[SensorKey, tuple[str, str | None]]],
-    concerned: frozenset[SensorKey],
-    others: frozenset[SensorKey],
+    recorded: list[tuple[SensorId, tuple[str, str | None]]],
+    concerned: frozenset[SensorId],
+    others: frozenset[SensorId],
 ) -> None:
     bound = concerned | others
     found = sharing_clients(recorded, concerned, bound)
