@@ -149,11 +149,11 @@ def cut_off_applications(history: Sequence[RecordedApplication]) -> tuple[str, .
     Not of those whose values a later run has read and found, or made, as they were to be.
     """
     found: list[str] = []
-    settled: set[tuple[str, str | None, str | None]] = set()
+    known: set[tuple[str, str | None, str | None]] = set()
     for application in reversed(history):
-        if {_key(r) for r in application.rows if r["outcome"] == ChangeOutcome.INTENDED} - settled:
+        if {_key(r) for r in application.rows if r["outcome"] == ChangeOutcome.INTENDED} - known:
             found.append(application.application_id)
-        settled |= {_key(row) for row in application.rows if row["outcome"] in DONE}
+        known |= {_key(row) for row in application.rows if row["outcome"] in DONE}
     return tuple(reversed(found))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spark_jobs.apply.changes.change_key import (
     change_key,
     chosen_changes,
-    entity_name,
+    entity_path,
     parse_selection,
 )
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
@@ -36,22 +36,22 @@ def test_a_change_is_found_again_by_its_name_and_no_other_is(
 
 @given(parts)
 def test_an_entity_stands_for_all_its_quota_types(entity: tuple[str | None, str | None]) -> None:
-    selection = parse_selection(entity_name(*entity))
+    selection = parse_selection(entity_path(*entity))
     assert all(selection.covers(change(quota_type, *entity)) for quota_type in QUOTA_TYPES)
 
 
 @given(parts)
 def test_a_name_is_one_plain_word(entity: tuple[str | None, str | None]) -> None:
-    name = entity_name(*entity)
+    name = entity_path(*entity)
     assert name.isascii()
     assert name.isprintable()
     assert not set(name.replace(DEFAULT, "")) & set(" \"'$`\\;&|*?<>()[]{}!#\n\t")
 
 
 def test_names_are_written_as_kafka_keeps_them() -> None:
-    assert entity_name("alice", "etl") == "users/alice/clients/etl"
-    assert entity_name(DEFAULT, DEFAULT) == "users/<default>/clients/<default>"
-    assert entity_name(None, "a/b c:d") == "clients/a%2Fb%20c%3Ad"
+    assert entity_path("alice", "etl") == "users/alice/clients/etl"
+    assert entity_path(DEFAULT, DEFAULT) == "users/<default>/clients/<default>"
+    assert entity_path(None, "a/b c:d") == "clients/a%2Fb%20c%3Ad"
 
 
 def test_an_unusual_name_may_be_typed_as_it_is() -> None:
