@@ -31,8 +31,8 @@ from spark_jobs.apply.client_properties import (
 from spark_jobs.apply.kafka_errors import FailureSentences
 from spark_jobs.apply.kafka_jvm import clients_jar, kafka_jvm
 from spark_jobs.errors import BadInputError
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.settings import KafkaAdminSettings
-from spark_jobs.warehouse.tables import DEFAULT
 
 _CLIENT_CONFIGS = (
     "org.apache.kafka.clients.admin.AdminClientConfig",

@@ -43,7 +43,6 @@ _IN_FORCE = ScenarioPolicy(
 )
 _LINE = ("source_file", "source_line")
 _READ = tuple(dict.fromkeys((*CONNECTION_COLUMNS, "recorded_estimate_us", *_LINE)))
-_BYTE_RATES = (str(QuotaType.PRODUCER_BYTE_RATE), str(QuotaType.CONSUMER_BYTE_RATE))
 _ForecastsByKey = dict[SensorId, tuple[BrokerForecast, ...]]
 
 

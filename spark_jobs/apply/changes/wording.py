@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.wording.numbers import unit_of
 
 

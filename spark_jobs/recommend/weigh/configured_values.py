@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.apply.changes.quota_alteration import QuotaValue
+from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.warehouse.days import DAY_MS
 
 STATIC = "static"

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration
 from spark_jobs.apply.changes.targets.target import Plan, Target
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 
 def request(plan: Plan) -> dict[str, Any]:

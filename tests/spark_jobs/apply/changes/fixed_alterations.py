@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaValue
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION = "request_percentage", "controller_mutation_rate"

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from spark_jobs.apply.changes.carry_out import DONE, CarriedOutChange, ChangeOutcome, carry_out
 from spark_jobs.apply.changes.change_plan import ChangeStep, plan_changes, refusal, validated
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaKey
-from spark_jobs.warehouse.tables import CHANGE_OUTCOMES, DEFAULT, QUOTA_TYPES
+from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
+from spark_jobs.warehouse.tables import CHANGE_OUTCOMES
 from tests.spark_jobs.apply.changes.model_cluster import LOST, WRONG_VALUE, ModelCluster, Patience
 
 TYPE = "producer_byte_rate"

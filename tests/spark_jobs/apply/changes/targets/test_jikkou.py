@@ -9,7 +9,7 @@ import yaml
 
 from spark_jobs.apply.changes.targets.jikkou import API_VERSION
 from spark_jobs.apply.render import render
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     CONSUMER,
     MUTATION,

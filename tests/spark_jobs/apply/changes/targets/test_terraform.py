@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.apply.changes.targets.terraform import label, quoted
 from spark_jobs.apply.render import render
-from spark_jobs.warehouse.tables import DEFAULT
+from spark_jobs.quota.codes import DEFAULT
 from tests.spark_jobs.apply.changes.fixed_alterations import (
     ALTERATIONS,
     IN_FORCE,
