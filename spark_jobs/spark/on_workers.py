@@ -6,10 +6,12 @@ rows, and the driver would find none.
 
 from __future__ import annotations
 
+import gc
 import getpass
 import os
 import re
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +23,6 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.spark.code_digest import code_digest
-from spark_jobs.spark.worker_memory import keep_modules
 from spark_jobs.warehouse.storage import is_in_bucket, refusal
 
 Item = TypeVar("Item")
@@ -44,6 +45,7 @@ _PYTHON_FAULTS = (
         "The workers have no program {0}: set PYSPARK_PYTHON to the path of their Python.",
     ),
 )
+_modules_kept = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,20 @@ def on_workers(
         more = [f"and {len(refused) - _NAMED} more"] if len(refused) > _NAMED else []
         raise BadInputError("\n".join([*refused[:_NAMED], *more, _HOW]))
     return [one for one in found if not isinstance(one, _Refused)]
+
+
+def keep_modules() -> None:
+    """Leave what a Python worker keeps from task to task out of Python's search for garbage.
+
+    Spark collects garbage after every task (``pyspark.daemon``), which looks at each object of
+    every loaded module: a tenth of a second, as much as many tasks take. Nothing is done where no
+    module was loaded since this was last done.
+    """
+    global _modules_kept
+    if len(sys.modules) > _modules_kept:
+        _modules_kept = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 def python_fault(said: str) -> str | None:

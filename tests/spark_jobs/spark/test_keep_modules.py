@@ -10,32 +10,32 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_jobs.spark import worker_memory
+from spark_jobs.spark import on_workers
 
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(worker_memory, "_modules_kept", 0)
+    monkeypatch.setattr(on_workers, "_modules_kept", 0)
     yield
     gc.unfreeze()
 
 
 def test_what_is_loaded_is_left_out_until_more_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker_memory.keep_modules()
+    on_workers.keep_modules()
     kept = gc.get_freeze_count()
     assert kept > len(sys.modules)
     more = [[] for _ in range(1000)]
-    worker_memory.keep_modules()
+    on_workers.keep_modules()
     # Other threads may drop some of what is left out.
     assert gc.get_freeze_count() <= kept
     kept = gc.get_freeze_count()
     monkeypatch.setitem(sys.modules, "loaded_later", types.ModuleType("loaded_later"))
-    worker_memory.keep_modules()
+    on_workers.keep_modules()
     assert gc.get_freeze_count() > kept + len(more) // 2
 
 
 def test_garbage_of_later_tasks_is_still_found() -> None:
-    worker_memory.keep_modules()
+    on_workers.keep_modules()
 
     class Cycle:
         def __init__(self) -> None:
