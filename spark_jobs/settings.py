@@ -15,7 +15,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 
 
 class SparkSettings(BaseSettings):
@@ -361,7 +361,7 @@ class ServeSettings(BaseSettings):
 
 def _in_bucket(text: str) -> Path:
     try:
-        return place(text)
+        return storage_path(text)
     except BadInputError as error:
         raise ValueError(str(error)) from error
 

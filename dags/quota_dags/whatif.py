@@ -13,7 +13,7 @@ from typing import Any
 
 from quota_dags.forms import text_of
 from quota_dags.process import TaskTerms, ingest_arguments
-from spark_jobs.warehouse.storage import place, write_whole
+from spark_jobs.warehouse.storage import storage_path, write_whole
 
 TASK_ID = "replay_policies"
 ASSET = ("quota_whatif", "whatif")
@@ -70,7 +70,7 @@ def whatif_of_run(params: Mapping[str, Any], run_id: str) -> WhatifRun:
     """Return what a DAG run replays, from its params and its id."""
     warehouse = text_of(params, "warehouse")
     text = params.get("scenario") or ""
-    path = scenario_path(place(warehouse), run_id, text)
+    path = scenario_path(storage_path(warehouse), run_id, text)
     day = params.get("day")
     return WhatifRun(
         warehouse=warehouse,

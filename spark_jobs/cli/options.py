@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_jobs.warehouse.storage import place, usable_place
+from spark_jobs.warehouse.storage import storage_path, usable_storage_path
 
 if TYPE_CHECKING:
     from spark_jobs.ingest.ingest_options import IngestOptions
@@ -27,12 +27,12 @@ def day_option(name: str, said: str) -> Any:
 
 def warehouse_option(said: str) -> Any:
     """Return the option of the folder or bucket of the tables."""
-    return typer.Option("--warehouse", "-w", parser=usable_place, help=said, metavar="PLACE")
+    return typer.Option("--warehouse", "-w", parser=usable_storage_path, help=said, metavar="PLACE")
 
 
 def place_argument(name: str, said: str) -> Any:
     """Return an argument that is a folder, or s3://bucket/key."""
-    return typer.Argument(parser=usable_place, help=said, metavar=name)
+    return typer.Argument(parser=usable_storage_path, help=said, metavar=name)
 
 
 Warehouse = Annotated[
@@ -64,7 +64,7 @@ MetricsArchive = Annotated[
     option(
         "--archive ARCHIVE",
         "Archive whose broker-metrics*.json are compared with the decisions [default: none].",
-        parser=usable_place,
+        parser=usable_storage_path,
     ),
 ]
 Cluster = Annotated[str | None, option("--cluster NAME", "Cluster name [default: default].")]
@@ -135,7 +135,7 @@ IgnoreProperties = Annotated[
 ]
 Scenario = Annotated[
     Path | None,
-    option("--scenario PLACE", "TOML file of policies; see docs/whatif.md.", parser=place),
+    option("--scenario PLACE", "TOML file of policies; see docs/whatif.md.", parser=storage_path),
 ]
 Policies = Annotated[
     list[str] | None,

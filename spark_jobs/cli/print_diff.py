@@ -14,7 +14,7 @@ from spark_jobs.publish.diff import Diff, diff_of
 from spark_jobs.publish.diff_text import diff_object, diff_text
 from spark_jobs.warehouse.runs import kept_runs, previous_run
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import usable_place
+from spark_jobs.warehouse.storage import usable_storage_path
 
 PREVIOUS = "previous"
 _FORM = (
@@ -41,7 +41,7 @@ def _named(name: str, warehouse: Path | None, cluster: str) -> RunScope:
         day_named = dt.date.fromisoformat(day)
     except ValueError as error:
         raise BadInputError(f"{name!r} names no audit: expected {_FORM}.") from error
-    folder = usable_place(where).absolute() if at else warehouse
+    folder = usable_storage_path(where).absolute() if at else warehouse
     if folder is None:
         raise BadInputError(f"{name!r} says no warehouse, and neither does --warehouse: {_FORM}.")
     return _of_run(audited_day(folder, cluster, day_named), run)

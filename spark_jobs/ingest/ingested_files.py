@@ -15,7 +15,7 @@ from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.warehouse.days import day_number, day_of
 from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from spark_jobs.warehouse.write import put_files
 
 AHEAD = "_ahead"
@@ -133,7 +133,7 @@ def publish_parts(reports: Sequence[FileReport], scopes: Sequence[RunScope]) -> 
         for scope in scopes:
             numbers = {day_number(scope.day)} | ({None} if scope is scopes[0] else set())
             paths = [
-                place(part.path)
+                storage_path(part.path)
                 for report in reports
                 for part in report.parts
                 if part.table == table and part.day in numbers
@@ -150,4 +150,4 @@ def _first_minutes_after(
     if after in {day_number(other.day) for other in scopes}:
         return []
     parts = (part for report in reports for part in report.parts)
-    return [place(p.path) for p in parts if p.table == REQUESTS_TABLE and p.day == after]
+    return [storage_path(p.path) for p in parts if p.table == REQUESTS_TABLE and p.day == after]

@@ -40,7 +40,7 @@ from spark_jobs.settings import JudgeSettings
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.storage import move_files, place, remove_folder
+from spark_jobs.warehouse.storage import move_files, remove_folder, storage_path
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.warehouse.worker_files import TableFiles
 from spark_jobs.warehouse.write import put_carried, put_table, write_table
@@ -157,7 +157,7 @@ def _replay_brokers(
         )
     finally:
         shared.destroy()
-    _take([place(path) for report in reports for path in report.files], task.folder)
+    _take([storage_path(path) for report in reports for path in report.files], task.folder)
     return sum((report.verdicts for report in reports), Counter())
 
 

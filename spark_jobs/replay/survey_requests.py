@@ -16,7 +16,7 @@ from spark_jobs.replay.broker_stream import RowGroup
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.parquet import parquet_file
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from spark_jobs.warehouse.tables import REQUESTS
 
 _LOOKED_AT = (
@@ -44,7 +44,7 @@ def survey_requests(spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup
         by_file.setdefault(path, []).append(index)
     if not by_file:
         return Survey({}, None, frozenset(), False, MUTATIONS.empty_table())
-    folder = place(next(iter(by_file))).parent
+    folder = storage_path(next(iter(by_file))).parent
     found = on_workers(spark, list(by_file.items()), _survey_file, read=folder)
     first_ms: dict[int, int] = {}
     for survey in found:

@@ -70,11 +70,11 @@ def compact_days(
         draft = drafted_for(scope, OWNER)
         for table in one.files:
             check_version(draft, table)
-            folder, place = draft.partition_dir(table), new_version(table, draft)
-            _merge(folder, place, table)
+            folder, version = draft.partition_dir(table), new_version(table, draft)
+            _merge(folder, version, table)
             for beside in {file.parent for file in folder.glob("*/*.parquet")}:
-                _merge(beside, place / beside.name, table)
-            take_version(place, table, draft)
+                _merge(beside, version / beside.name, table)
+            take_version(version, table, draft)
         publish_draft(draft)
         forget_previous(scope)
         said(one)
@@ -102,21 +102,21 @@ def _groups(folder: Path) -> dict[int | None, list[Path]]:
 def _broker_of(path: Path) -> int | None:
     with parquet_file(path) as file:
         footer = file.metadata
-        places = [i for i in range(footer.num_columns) if footer.schema.column(i).path == _BROKER]
+        columns = [i for i in range(footer.num_columns) if footer.schema.column(i).path == _BROKER]
         groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-        told = [group.column(places[0]).statistics for group in groups]
+        told = [group.column(columns[0]).statistics for group in groups]
     if not told or not all(one is not None and one.has_min_max for one in told):
         return None
     brokers = {told_of for one in told for told_of in (one.min, one.max)}
     return brokers.pop() if len(brokers) == 1 else None
 
 
-def _merge(folder: Path, place: Path, table: str) -> None:
+def _merge(folder: Path, version: Path, table: str) -> None:
     schema = TABLES[table]
     searched_by = REQUESTS_BY if table in ("requests", "quarantine") else SEARCHED_BY
     for broker, files in _groups(folder).items():
         name = "several" if broker is None else f"broker-{broker}"
-        with worker_file(place / f"{name}.parquet", table, schema, searched_by) as writer:
+        with worker_file(version / f"{name}.parquet", table, schema, searched_by) as writer:
             for rows in _groups_of_rows(files, schema):
                 writer.write_table(rows, row_group_size=ROWS_IN_GROUP)
 

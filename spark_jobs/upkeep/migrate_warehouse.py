@@ -65,11 +65,11 @@ def _migrate(scope: RunScope) -> None:
     draft = drafted_for(scope, OWNER)
     for table, made in older_tables(draft).items():
         assert table != APPLICATIONS, "its files belong to no run, and have one version"
-        folder, place = draft.partition_dir(table), new_version(table, draft)
-        place.mkdir(parents=True, exist_ok=True)
+        folder, target = draft.partition_dir(table), new_version(table, draft)
+        target.mkdir(parents=True, exist_ok=True)
         for file in sorted(folder.glob("*.parquet")):
-            _migrate_file(file, place / file.name, table, made.schema, scope)
-        take_version(place, table, draft)
+            _migrate_file(file, target / file.name, table, made.schema, scope)
+        take_version(target, table, draft)
     publish_draft(draft)
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.errors import WHAT_OF_DAMAGE, BadInputError
 from spark_jobs.version import VERSION
-from spark_jobs.warehouse.storage import is_in_bucket, place
+from spark_jobs.warehouse.storage import is_in_bucket, storage_path
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
 
 SCHEMA_KEY, PROGRAM_KEY = "quota-audit.schema", "quota-audit.version"
@@ -41,7 +41,7 @@ def parquet_file(path: str | Path, **options: Any) -> pq.ParquetFile:
 
     Raises BadInputError where it is none, or not all of one.
     """
-    found = place(path)
+    found = storage_path(path)
     source, filesystem = on_arrow(found)
     of_bucket = {} if filesystem is None else {"filesystem": filesystem, "pre_buffer": True}
     try:

@@ -35,11 +35,11 @@ _REFUSED = frozenset(
 )  # fmt: skip
 
 
-def place(text: str | Path) -> Path:
-    """Return a folder or file as ``Path``, or as what has its methods for ``s3://bucket/key``.
+def storage_path(text: str | Path) -> Path:
+    """Return the path of a folder or file, or for ``s3://bucket/key`` what has a Path's methods.
 
-    What is a place already is returned. Raises BadInputError for other schemes, and for a bucket
-    without a name.
+    A path is returned as it is. Raises BadInputError for other schemes, and for a bucket without a
+    name.
     """
     if not isinstance(text, str):
         return text
@@ -58,16 +58,16 @@ def place(text: str | Path) -> Path:
     return cast(Path, BucketPath(f"s3://{key}"))
 
 
-def usable_place(text: str) -> Path:
-    """Return :func:`place`; raises BadInputError where its bucket is not there or not ours."""
-    found = place(text)
+def usable_storage_path(text: str) -> Path:
+    """Return :func:`storage_path`; raises BadInputError where its bucket cannot be used."""
+    found = storage_path(text)
     if (why := refusal(found)) is not None:
         raise BadInputError(why)
     return found
 
 
 def is_in_bucket(path: Path) -> bool:
-    """Return whether ``path`` is of object storage: without links, locks and renames."""
+    """Return True if ``path`` is of object storage: without links, locks and renames."""
     return not isinstance(path, Path)
 
 

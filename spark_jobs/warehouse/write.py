@@ -184,11 +184,11 @@ def put_table(staged: Path | None, table: str, scope: RunScope) -> None:
     Outside of a run it is published at once. Both are on one file system, or in one bucket. Raises
     AuditFailedError where another run of the day has begun.
     """
-    place = None
+    version = None
     if staged is not None:
-        place = new_version(table, scope)
-        move_folder(staged, place)
-    take_version(place, table, scope)
+        version = new_version(table, scope)
+        move_folder(staged, version)
+    take_version(version, table, scope)
 
 
 def put_files(
@@ -201,16 +201,16 @@ def put_files(
 
     ``beside`` are files for folders of these names next to them, which are no rows of the table.
     """
-    place = None
+    version = None
     if files:
-        place = new_version(table, scope)
-        place.mkdir(parents=True)
-        move_files((file, place / file.name) for file in files)
+        version = new_version(table, scope)
+        version.mkdir(parents=True)
+        move_files((file, version / file.name) for file in files)
         for name, others in (beside or {}).items():
             if others:
-                (place / name).mkdir()
-                move_files((file, place / name / file.name) for file in others)
-    take_version(place, table, scope)
+                (version / name).mkdir()
+                move_files((file, version / name / file.name) for file in others)
+    take_version(version, table, scope)
 
 
 def new_version(table: str, scope: RunScope) -> Path:
@@ -218,7 +218,7 @@ def new_version(table: str, scope: RunScope) -> Path:
     return scope.runs / table / uuid.uuid4().hex
 
 
-def take_version(place: Path | None, table: str, scope: RunScope) -> None:
+def take_version(version: Path | None, table: str, scope: RunScope) -> None:
     """Make a folder of :func:`new_version` this day's rows of ``table``; see ``put_table``."""
     run = scope.run or new_run()
     if scope.run is None:
@@ -228,8 +228,8 @@ def take_version(place: Path | None, table: str, scope: RunScope) -> None:
         tables = dict((run_record(scope.runs, run) or {"tables": {}})["tables"])
     tables.pop(table, None)
     made_by = {}
-    if place is not None:
-        tables[table] = place.relative_to(scope.warehouse).as_posix()
+    if version is not None:
+        tables[table] = version.relative_to(scope.warehouse).as_posix()
         made_by[table] = made_by_now(table).as_json()
     write_run(scope.runs, run, tables, like=published_run(scope.runs), made_by=made_by)
     if scope.run is None:
@@ -296,11 +296,11 @@ def _link(scope: RunScope, table: str) -> None:
     if "date" not in partition_columns(table) and scope.day != _last_day(scope):
         return
     plain = scope.plain_dir(table)
-    place = (scope.tables() or {}).get(table)
-    if place is None:
+    version = (scope.tables() or {}).get(table)
+    if version is None:
         _remove(plain)
         return
-    target = scope.warehouse / place
+    target = scope.warehouse / version
     if target == plain:
         return
     if not plain.is_symlink():

@@ -15,7 +15,7 @@ from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks
 from spark_jobs.ingest.read_logs import FileReport, with_changes
 from spark_jobs.ingest.read_quota_sources import known_quotas
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from tests.object_storage.moto_server import ObjectStorage
 
 LINES = b"".join(b"line %d\n" % number for number in range(200_000))
@@ -29,7 +29,7 @@ PACKED = {
 
 @pytest.fixture
 def archive(bucket: str, request: pytest.FixtureRequest) -> Path:
-    return place(f"s3://{bucket}/{request.node.name}")
+    return storage_path(f"s3://{bucket}/{request.node.name}")
 
 
 @pytest.mark.parametrize("suffix", PACKED)

@@ -18,7 +18,7 @@ import pytest
 from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from spark_jobs.warehouse.tables import TABLES
 from tests.cluster.package_zip import ROOT, lend_kernels, make_zip
 from tests.cluster.standalone import (
@@ -70,7 +70,7 @@ class Audited:
     @property
     def scope(self) -> RunScope:
         """Return the day in the bucket."""
-        return RunScope(place(f"s3://{self.bucket}/a warehouse"), "default", DAY)
+        return RunScope(storage_path(f"s3://{self.bucket}/a warehouse"), "default", DAY)
 
 
 def run(command: list[str], environment: dict[str, str], cwd: Path) -> subprocess.CompletedProcess:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.check import check_archive as checking
 from spark_jobs.cli.app import app
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "capture"
 
@@ -29,7 +29,7 @@ def test_a_bucket_is_checked_as_a_folder_is(
     bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample_bytes: int
 ) -> None:
     monkeypatch.setattr(checking, "SAMPLE_BYTES", sample_bytes)
-    in_bucket = place(f"s3://{bucket}/archive")
+    in_bucket = storage_path(f"s3://{bucket}/archive")
     for file in sorted(EXAMPLE.rglob("*")):
         if not file.is_file():
             continue

@@ -10,7 +10,7 @@ import pytest
 from quota_pages.kept_tables import stamp_of
 from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from tests.object_storage.moto_server import ObjectStorage
 from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app
 from tests.spark_jobs.warehouse.test_drafts import audit, day_in
@@ -23,7 +23,7 @@ def warehouse(storage: ObjectStorage, bucket: str, small_day: RunScope) -> Path:
         str(small_day.warehouse), f"{bucket}/pages",
         source_filesystem=pafs.LocalFileSystem(), destination_filesystem=storage.client(),
     )  # fmt: skip
-    return place(f"s3://{bucket}/pages")
+    return storage_path(f"s3://{bucket}/pages")
 
 
 def test_every_page_and_file_is_the_same(warehouse: Path, small_day: RunScope) -> None:
@@ -48,7 +48,7 @@ def test_a_page_outside_of_the_data_docs_is_none(warehouse: Path, name: str) -> 
 
 
 def test_a_table_that_was_written_again_has_another_stamp(bucket: str) -> None:
-    day = day_in(place(f"s3://{bucket}/stamps"))
+    day = day_in(storage_path(f"s3://{bucket}/stamps"))
     assert stamp_of(day.partition_dir("findings")) is None
     audit(day, 1)
     first = stamp_of(day.partition_dir("findings"))

@@ -20,7 +20,7 @@ from spark_jobs.warehouse.parquet import on_arrow
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.runs import draft_of
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.write import (
     begin_draft,
@@ -46,7 +46,7 @@ from tests.spark_jobs.warehouse.test_drafts import (
 
 @pytest.fixture
 def warehouse(bucket: str, request: pytest.FixtureRequest) -> Path:
-    return place(f"s3://{bucket}/{request.node.name}")
+    return storage_path(f"s3://{bucket}/{request.node.name}")
 
 
 def keys(folder: Path) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.cli.failed_run import said_of
 from spark_jobs.errors import BadInputError
 from spark_jobs.spark.on_workers import Needs
-from spark_jobs.warehouse.storage import place, usable_place
+from spark_jobs.warehouse.storage import storage_path, usable_storage_path
 from tests.object_storage.moto_server import KEY, SECRET, ObjectStorage
 
 NOT_THERE = "There is no bucket nobody-s-bucket at http://127.0.0.1:"
@@ -33,33 +33,33 @@ def closed_port(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_bucket_that_is_there_can_be_used(bucket: str) -> None:
-    assert str(usable_place(f"s3://{bucket}/key/")) == f"s3://{bucket}/key"
-    assert usable_place(f"s3a://{bucket}") == place(f"s3://{bucket}")
+    assert str(usable_storage_path(f"s3://{bucket}/key/")) == f"s3://{bucket}/key"
+    assert usable_storage_path(f"s3a://{bucket}") == storage_path(f"s3://{bucket}")
 
 
 def test_a_bucket_that_is_missing_is_named(bucket: str) -> None:
     with pytest.raises(BadInputError, match=NOT_THERE):
-        usable_place("s3://nobody-s-bucket/key")
+        usable_storage_path("s3://nobody-s-bucket/key")
 
 
 def test_refused_credentials_are_said_to_be(storage: ObjectStorage, bucket: str) -> None:
     with storage.refusing(), pytest.raises(BadInputError, match=REFUSED):
-        usable_place(f"s3://{bucket}/key")
+        usable_storage_path(f"s3://{bucket}/key")
 
 
 def test_a_service_that_does_not_answer_is_named(bucket: str, closed_port: str) -> None:
     with pytest.raises(BadInputError, match=f"storage at {closed_port} does not answer"):
-        usable_place(f"s3://{bucket}/key")
+        usable_storage_path(f"s3://{bucket}/key")
 
 
 @pytest.mark.parametrize("text", ["hdfs://host/x", "gs://bucket/x", "file:///x", "s3://", "://x"])
 def test_another_scheme_is_no_folder_s_name(text: str) -> None:
     with pytest.raises(BadInputError, match=r"expected a folder, or s3://bucket/key"):
-        place(text)
+        storage_path(text)
 
 
 def test_a_worker_without_credentials_says_so(storage: ObjectStorage, bucket: str) -> None:
-    needs = Needs(Path.cwd(), place(f"s3://{bucket}/staged"))
+    needs = Needs(Path.cwd(), storage_path(f"s3://{bucket}/staged"))
     assert needs.refusal() is None
     with storage.refusing():
         assert REFUSED in (needs.refusal() or "")
@@ -76,7 +76,7 @@ def test_a_worker_without_credentials_says_so(storage: ObjectStorage, bucket: st
 def test_what_cannot_be_looked_at_is_not_taken_for_missing(
     storage: ObjectStorage, bucket: str, look: Callable[[Any], object]
 ) -> None:
-    key = place(f"s3://{bucket}/looked/at.json")
+    key = storage_path(f"s3://{bucket}/looked/at.json")
     key.write_bytes(b"1")
     by_name = getattr(type(key), getattr(look, "__name__", ""), look)
     with storage.refusing(), pytest.raises(OSError, match="AWS Error") as raised:
@@ -120,7 +120,7 @@ def test_an_apply_needs_a_lock_and_says_so(bucket: str) -> None:
 
     with (
         pytest.raises(BadInputError, match="apply and rollback need a warehouse on a file system"),
-        only_one_run(place(f"s3://{bucket}/w"), "default"),
+        only_one_run(storage_path(f"s3://{bucket}/w"), "default"),
     ):
         pass
 

@@ -11,7 +11,7 @@ from spark_jobs.upkeep.migrate_warehouse import migrate_days, older_days
 from spark_jobs.upkeep.prune_warehouse import old_tables, prune_days
 from spark_jobs.warehouse.read import older_tables, read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from spark_jobs.warehouse.write import continued_draft, publish_draft, put_files
 from tests.object_storage.moto_server import ObjectStorage
 from tests.spark_jobs.upkeep.made_days import DAYS, audited
@@ -28,7 +28,7 @@ def test_an_older_warehouse_is_migrated(storage: ObjectStorage, bucket: str, ver
         str(KEPT / version), f"{bucket}/{version}",
         source_filesystem=pafs.LocalFileSystem(), destination_filesystem=storage.client(),
     )  # fmt: skip
-    day = RunScope(place(f"s3://{bucket}/{version}"), "default", DAY)
+    day = RunScope(storage_path(f"s3://{bucket}/{version}"), "default", DAY)
     assert {one.kind for one in examine(day.warehouse).ailments} == {"older_version"}
     migrate_days(day.warehouse, older_days(day.warehouse))
     assert older_tables(day) == {}
@@ -37,7 +37,7 @@ def test_an_older_warehouse_is_migrated(storage: ObjectStorage, bucket: str, ver
 
 
 def test_large_tables_of_old_days_are_removed(bucket: str) -> None:
-    warehouse = place(f"s3://{bucket}/pruned")
+    warehouse = storage_path(f"s3://{bucket}/pruned")
     days = audited(warehouse, tables=TABLES)
     old = old_tables(warehouse, KEPT_DAYS)
     assert [one.day for one in old] == [day.day for day in days[:2]]
@@ -48,9 +48,9 @@ def test_large_tables_of_old_days_are_removed(bucket: str) -> None:
 
 
 def test_files_are_merged(bucket: str) -> None:
-    (day,) = audited(place(f"s3://{bucket}/merged"), DAYS[:1], TABLES)
+    (day,) = audited(storage_path(f"s3://{bucket}/merged"), DAYS[:1], TABLES)
     draft = continued_draft(day)
-    parts = place(f"s3://{bucket}/parts")
+    parts = storage_path(f"s3://{bucket}/parts")
     put_files([part(parts, 1, log) for log in range(3)], "requests", draft)
     publish_draft(draft)
     before = read_table(day, "requests")

@@ -29,7 +29,7 @@ from quota_dags.process import default_launcher, run_process
 from quota_dags.steps import DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.warehouse.storage import CLUSTER_PATTERN, place
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN, storage_path
 from spark_jobs.wording.progress import EVENTS_FILE, EventFile, StepProgress
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -210,7 +210,7 @@ def show_result(audit: DailyAudit, launcher: Sequence[str] = ()) -> None:
     result = run_process(command, print)
     if result.exit_code != 0:
         raise _error(result.exit_code)(f"no summary of {audit.day}: {result.last_line}")
-    reports = place(audit.warehouse) / "reports"
+    reports = storage_path(audit.warehouse) / "reports"
     report = reports / f"cluster={audit.cluster}" / f"date={audit.day}" / "report.html"
     if not report.is_file():
         raise AuditFailedError(f"the audit of {audit.day} left no report at {report}")

@@ -16,7 +16,7 @@ from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.follow.acknowledgements import read_acknowledgements
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from tests.builders.followed_days import CLUSTER, DAYS, day_of, scope_of, write_days
 from tests.builders.tables_builder import row, write_rows
 
@@ -160,7 +160,7 @@ def test_a_file_in_a_bucket_is_not_written() -> None:
     from spark_jobs.publish.acknowledge import _add
 
     with pytest.raises(BadInputError, match="two writers could undo each other"):
-        _add(place("s3://bucket/acknowledged.yaml"), None)  # type: ignore[arg-type]
+        _add(storage_path("s3://bucket/acknowledged.yaml"), None)  # type: ignore[arg-type]
 
 
 def test_a_cluster_has_its_own_problems(warehouse: Path) -> None:

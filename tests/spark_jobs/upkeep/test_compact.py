@@ -18,7 +18,7 @@ from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.upkeep.doctor import examine
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import place
+from spark_jobs.warehouse.storage import storage_path
 from spark_jobs.warehouse.tables import REQUESTS
 from spark_jobs.warehouse.write import continued_draft, publish_draft, put_files
 from tests.builders.tables_builder import NOON_MS, row
@@ -42,7 +42,7 @@ def part(folder: Path, broker: int, log: int) -> Path:
     writer = PartWriter(folder)
     writer.add("requests", None, pa.RecordBatch.from_pylist(rows, REQUESTS))
     (made,) = writer.close()
-    return place(made.path)
+    return storage_path(made.path)
 
 
 @pytest.fixture
