@@ -273,7 +273,7 @@ class AlertSettings(BaseSettings):
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Return what messages are sent by: mail, slack, webhook."""
+        """Return the channels that are set, of mail, slack and webhook."""
         chosen = {
             "mail": self.mail_to,
             "slack": self.slack_connection,
@@ -367,7 +367,7 @@ def _in_bucket(text: str) -> Path:
 
 
 def refused_settings(error: ValidationError) -> str | None:
-    """Return which settings of the environment do not hold, and why; None: it was none of them.
+    """Return a sentence for each setting of the environment that does not hold; None: of none.
 
     No secret is quoted: any text is a key, so none is ever refused, and what may be an address
     with a token is hidden.

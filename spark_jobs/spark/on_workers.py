@@ -57,7 +57,7 @@ class Needs:
     code: str | None = None
 
     def refusal(self) -> str | None:
-        """Return why this worker cannot do its part; None: it can."""
+        """Return the reason why this worker cannot do its part; None: it can."""
         where = f"on the worker {socket.gethostname()}"
         if self.code not in (None, code_digest()):
             return (
@@ -142,7 +142,7 @@ def keep_modules() -> None:
 
 
 def python_fault(said: str) -> str | None:
-    """Return, for people, what Spark says of the workers' Python; None: nothing."""
+    """Return the sentence for people of a fault of the workers' Python; None: it is none."""
     for pattern, sentence in _PYTHON_FAULTS:
         if found := re.search(pattern, said):
             return sentence.format(found[1])

@@ -71,7 +71,7 @@ def master_of(settings: SparkSettings, environ: Mapping[str, str]) -> str | None
 
 
 def python_of_workers(master: str | None, environ: Mapping[str, str]) -> str:
-    """Return what runs Python on workers: ours on this machine, on others what PYSPARK_PYTHON says.
+    """Return the Python of the workers: ours on this machine, on others PYSPARK_PYTHON's.
 
     It must have our dependencies, which the first python3 on PATH need not.
     """

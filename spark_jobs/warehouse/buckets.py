@@ -59,11 +59,11 @@ class S3Files(ArrowFSWrapper):  # type: ignore[misc]
         return entry
 
     def isdir(self, path: str) -> bool:
-        """Return whether a key begins with ``path`` and a slash."""
+        """Return True if a key begins with ``path`` and a slash."""
         return self._kind(path) is FileType.Directory
 
     def isfile(self, path: str) -> bool:
-        """Return whether there is such a key."""
+        """Return True if there is such a key."""
         return self._kind(path) is FileType.File
 
     def _kind(self, path: str) -> FileType:
@@ -135,7 +135,7 @@ class BucketPath(S3Path):
         return [BucketPath(f"s3://{one.path}") for one in found if one.type is FileType.File]
 
     def refusal(self) -> str | None:
-        """Return why this process cannot use the bucket; None: it can."""
+        """Return the reason why this process cannot use the bucket; None: it can."""
         try:
             (found,) = self.fs.fs.get_file_info([self.bucket])
         except OSError as error:

@@ -43,7 +43,7 @@ def moment_of(text: str) -> dt.datetime:
 
 
 def since_epoch_ms(moment: dt.datetime) -> int:
-    """Return the whole milliseconds since the epoch."""
+    """Return the whole milliseconds from the epoch to ``moment``."""
     return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
@@ -58,10 +58,10 @@ class Interval:
 
     @property
     def hands_over_ms(self) -> int:
-        """Return the moment whose states are handed on: all rows before it are there for sure."""
+        """Return the time (ms) of the states handed on: no row before it can come later."""
         return max(self.until_ms - self.handover_ms, self.from_ms)
 
     @property
     def ahead_until_us(self) -> int:
-        """Return up to when requests after the end tell of those before it."""
+        """Return the end (µs) of the requests after ``until_ms`` that tell of those before it."""
         return (self.until_ms + self.ahead_ms) * 1000

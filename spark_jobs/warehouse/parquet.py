@@ -29,7 +29,7 @@ _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def on_arrow(path: Path) -> tuple[str | Path, pafs.FileSystem | None]:
-    """Return ``path`` as Arrow is told of it, and of which file system."""
+    """Return ``path`` as Arrow takes it, and its file system (None: the machine's)."""
     if not is_in_bucket(path):
         return path, None
     of_bucket = cast(Any, path)
@@ -84,17 +84,17 @@ class MadeBy:
     program: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return what :func:`made_by_of_json` takes."""
+        """Return the entry of a run's record, as :func:`made_by_of_json` takes it."""
         return {"schema": self.schema, "program": self.program}
 
 
 def made_by_now(table: str) -> MadeBy:
-    """Return what is written of ``table`` now."""
+    """Return the version of ``table`` that is written now, by this program."""
     return MadeBy(SCHEMA_VERSIONS[table], VERSION)
 
 
 def made_by_of_json(said: Mapping[str, Any]) -> MadeBy:
-    """Return what a run's file says of a table."""
+    """Return the version and program that a run's record gives for a table."""
     return MadeBy(int(said["schema"]), said["program"])
 
 
@@ -110,7 +110,7 @@ def stamped(rows: pa.Table, table: str) -> pa.Table:
 
 
 def made_by_of_file(footer: pq.FileMetaData) -> MadeBy:
-    """Return what a Parquet file says of itself."""
+    """Return the version and program that a Parquet file's footer gives."""
     keys = footer.metadata or {}
     if (said := keys.get(SCHEMA_KEY.encode())) is not None:
         program = keys.get(PROGRAM_KEY.encode())
@@ -123,7 +123,7 @@ def made_by_of_file(footer: pq.FileMetaData) -> MadeBy:
 
 
 def other_version(what: str, made: MadeBy, expected: int, warehouse: str = "WAREHOUSE") -> str:
-    """Return what to say, and to do, of a table or file with another version of its schema."""
+    """Return the sentence and remedy for a table or file with another version of its schema."""
     by = f"quota-audit {made.program}" if made.program else "a version that left no note of itself"
     remedy = (
         f"run 'quota-audit migrate {warehouse}', or audit the day again"

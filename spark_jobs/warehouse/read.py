@@ -141,7 +141,7 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def made_by(scope: RunScope, table: str) -> MadeBy | None:
-    """Return with which version of its schema this scope's ``table`` was written.
+    """Return the version of its schema, and the program, that wrote this scope's ``table``.
 
     None where it has no file. The run says it, else the file itself.
     """
@@ -157,7 +157,7 @@ def made_by(scope: RunScope, table: str) -> MadeBy | None:
 
 
 def program_of(scope: RunScope) -> str | None:
-    """Return the version of this program that decided a day; None where nobody has said."""
+    """Return the version of the program that decided a day, as "0.1.0"; None: not known."""
     made = made_by(scope, "decisions")
     return None if made is None else made.program
 

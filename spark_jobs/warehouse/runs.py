@@ -44,7 +44,7 @@ def days_with_runs(warehouse: Path, cluster: str) -> list[dt.date]:
 
 
 def run_record(folder: Path, run: str) -> Record | None:
-    """Return what the file of a run says; None where there is no such run."""
+    """Return the record of a run; None where there is no such run."""
     return _read(folder / _name(run))
 
 

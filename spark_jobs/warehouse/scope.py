@@ -47,12 +47,12 @@ class RunScope:
 
     @property
     def day_before(self) -> RunScope:
-        """Return the same cluster a day earlier: where its states and inventory are taken from."""
+        """Return the same cluster a day earlier, whose states and inventory the day begins with."""
         return self.on(self.day - dt.timedelta(days=1))
 
     @property
     def day_after(self) -> RunScope:
-        """Return the same cluster a day later: what followed tells of a day's last throttles."""
+        """Return the same cluster a day later, whose begin tells of the day's last throttles."""
         return self.on(self.day + dt.timedelta(days=1))
 
     def on(self, day: dt.date) -> RunScope:
@@ -93,7 +93,7 @@ class RunScope:
         return None if run is None else run_record(self.runs, run)
 
     def tables(self) -> dict[str, str] | None:
-        """Return where the tables are, below the warehouse; None where no run says so."""
+        """Return each table's folder below the warehouse; None where no run says so."""
         record = self._record()
         return None if record is None else dict(record["tables"])
 
@@ -102,16 +102,16 @@ class RunScope:
         return (self._record() or {}).get("carried")
 
     def made(self) -> dict[str, MadeBy]:
-        """Return with which version of its schema each table was written, where a run says so."""
+        """Return the schema version and program of each table, where a run says them."""
         said = (self._record() or {}).get("made_by", {})
         return {table: made_by_of_json(one) for table, one in said.items()}
 
     def pruned(self) -> dict[str, str]:
-        """Return the tables that were removed because of their age, and how many days were kept."""
+        """Return the tables removed because of their age, and how many days of each were kept."""
         return dict((self._record() or {}).get("pruned", {}))
 
     def partition_dir(self, table: str) -> Path:
-        """Return the folder that holds this scope's rows of ``table``; none is there if it is none.
+        """Return the folder of this scope's rows of ``table``; it is not there without a partition.
 
         Warehouses of earlier versions have no runs: their only folder of a day is the plain one.
         """
@@ -121,7 +121,7 @@ class RunScope:
         return self.plain_dir(table) if self.run is None else self.runs / "absent" / table
 
     def plain_dir(self, table: str) -> Path:
-        """Return where other tools find the published rows of ``table``."""
+        """Return the folder in which other tools find the published rows of ``table``."""
         folder = self.warehouse / table / f"cluster={self.cluster}"
         return folder / f"date={self.day}" if "date" in partition_columns(table) else folder
 

@@ -72,7 +72,7 @@ def is_in_bucket(path: Path) -> bool:
 
 
 def refusal(path: Path) -> str | None:
-    """Return why this process cannot use the bucket of ``path``; None: it can, or there is none."""
+    """Return the reason why this process cannot use the bucket of ``path``; None: it can."""
     why: str | None = cast(Any, path).refusal() if is_in_bucket(path) else None
     return why
 
@@ -84,7 +84,7 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def spark_path(folder: Path) -> str:
-    """Return the absolute ``folder`` as Spark is told of it: with the scheme of what holds it.
+    """Return the URL of an absolute ``folder`` for Spark, as ``file:///warehouse/requests``.
 
     Without one it would be what Hadoop's ``fs.defaultFS`` names, as HDFS on YARN. Not
     ``Path.as_uri``: Hadoop takes its percent signs for the folder's own.
@@ -158,7 +158,7 @@ def sync(path: Path) -> None:
 
 
 def endpoint() -> str | None:
-    """Return where the service is, as AWS's own tools are told; None: at Amazon's."""
+    """Return the service's address, as AWS's own tools are told it; None: Amazon's."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
@@ -168,7 +168,7 @@ def _where() -> str:
 
 
 def said_of_storage(error: BaseException) -> str | None:
-    """Return, for people, what an error of the S3 client says; None where it is none."""
+    """Return the sentences for people of an error of the S3 client; None: it is none."""
     said = _SAID.search(str(error))
     if said is None:
         return None
@@ -195,7 +195,7 @@ def said_of_storage(error: BaseException) -> str | None:
 
 
 def no_bucket(name: str) -> str:
-    """Return what to say where there is no such bucket."""
+    """Return the sentence for people that there is no bucket ``name``."""
     return (
         f"There is no bucket {name} at {_where()}. Make it, or check the name, AWS_REGION and "
         "AWS_ENDPOINT_URL: no bucket is made for you."

@@ -263,7 +263,7 @@ def _named(owner: str | None) -> str:
 
 
 def _published_tables(scope: RunScope) -> dict[str, str]:
-    """Return where the published tables are, also those that were written before runs were."""
+    """Return the folders of the published tables, also of those written before there were runs."""
     published = replace(scope, run=None).held()
     folders = {table: published.partition_dir(table) for table in VERSIONED}
     return {
