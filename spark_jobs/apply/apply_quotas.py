@@ -241,7 +241,7 @@ def _user() -> str:
 
 
 def _pause_until(read_back_ms: int) -> Callable[[], bool]:
-    """Return what waits a little, and says whether there is time left, from its first call on."""
+    """Return a function that waits 0.1 s; it returns False once its time (ms) is up."""
     ends: list[float] = []
 
     def pause() -> bool:

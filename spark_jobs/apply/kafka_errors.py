@@ -43,7 +43,7 @@ class FailureSentences:
     jvm_ending: Callable[[], str | None]
 
     def of(self, error: Py4JError, *, is_change: bool = False) -> KafkaFailure:
-        """Return what a call that raised ``error`` met with.
+        """Return the failure of a call that raised ``error``.
 
         ``is_change``: it was to change something, so the same brokers have answered before.
         """
@@ -112,7 +112,7 @@ def _short(name: str) -> str:
 
 
 def _is_answer(exception: Any, names: list[str]) -> bool:
-    """Return whether it is a broker's no: not a lost answer, not a fault on its way."""
+    """Return True if a broker refused: no lost answer, no fault on its way."""
     if not any(name.startswith(_ERRORS) for name in names):
         return False
     unclear = ("TimeoutException", "DisconnectException", "NetworkException",

@@ -71,7 +71,7 @@ class KafkaJvm:
     _said: IO[str]
 
     def ending(self) -> str | None:
-        """Return how the JVM has ended, or does within a moment; None: it runs."""
+        """Return the exit code and last words of the JVM if it ends within 1 s; None: it runs."""
         try:
             code = self._process.wait(_MOMENT_S)
         except subprocess.TimeoutExpired:

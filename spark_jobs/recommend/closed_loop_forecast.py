@@ -56,7 +56,7 @@ class _Recorded(NamedTuple):
 def closed_loop_forecast(
     scope: RunScope, request: ClosedLoopRequest, requests_max: int
 ) -> ClosedLoopForecasts | None:
-    """Return who would have been throttled, of all clients that ``request`` has to do with.
+    """Return the throttles of all clients that ``request`` has to do with, before and after it.
 
     Throttles are added to the sensor that the log has the client on. None where those clients made
     more than ``requests_max`` requests, or none.
@@ -85,7 +85,7 @@ def closed_loop_forecast(
 
 
 def _recorded(decisions: ds.Dataset) -> _Recorded:
-    """Return where each client is recorded; held is a row for each pair of client and sensor."""
+    """Return the sensors each client is recorded on; one row for each such pair is held."""
     last: Aggregate = ("recorded_at_ms", "hash_max", None, "last_ms")
     found = grouped(decisions, [*SENSOR, "user", "client_id"], [last])
     rows = sorted(found, key=lambda row: row["last_ms"])
@@ -126,7 +126,7 @@ def sharing_clients(
 
 
 def _is_of(clients: set[ClientKey]) -> pc.Expression:
-    """Return whether a row is of one of ``clients``: at least of their names."""
+    """Return the condition that a row has a user and a client-id of ``clients``."""
     users = sorted({user for user, _ in clients})
     client_ids = sorted({name for _, name in clients if name is not None})
     is_named = pc.field("client_id").isin(client_ids)

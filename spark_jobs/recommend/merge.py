@@ -137,7 +137,7 @@ def _merge(
 
 
 def _is_calm(case: Case, value: float, days: Sequence[SeenDay], rules: Rules) -> bool:
-    """Return whether a value has been seen long enough, throttled nobody and has a say of its own.
+    """Return True if a value was seen long enough, throttled nobody and may be changed.
 
     What one of them asks for, all together do as well: it says early that they do not fit.
     """
@@ -171,7 +171,7 @@ def _has_room(
     values: ConfiguredValues,
     rules: Rules,
 ) -> bool:
-    """Return whether the user's value fits beside all others, also those that are proposed."""
+    """Return True if the user's value fits beside all others, also those that are proposed."""
     capacity = rules.settings.broker_capacity.get(merge.quota_type)
     if capacity is None:
         return True
@@ -288,7 +288,7 @@ def moves_nobody_else(
     *,
     is_set: bool,
 ) -> bool:
-    """Return whether a value of the user concerns ``client_ids`` only, and who is in it already.
+    """Return True if a user's value concerns ``client_ids`` only, and who is in its bucket now.
 
     Whoever else the user runs follows another bucket, or none, and would be moved. ``is_set`` says
     whether the user has a value now: else nobody is in its bucket. Reads batch by batch.
@@ -317,7 +317,7 @@ def together_on(
     decisions: Sequence[ds.Dataset],
     rules: Mapping[int, BrokerRule],
 ) -> Together:
-    """Return what ``value`` for all of a user's traffic would have led to; one day is held."""
+    """Return the figures of all of a user's traffic under one ``value``; one day is held."""
     own = {(*user, client_id) for client_id in client_ids}
     bucket = (*user, "")
     peak, hottest, requests, throttle_ms = 0.0, -1, 0, 0

@@ -144,7 +144,7 @@ def _only(table: pa.Table) -> SensorTraffic | None:
 def amounts_by_client(
     decisions: ds.Dataset, keys: Collection[SensorId]
 ) -> dict[SensorId, ClientAmounts]:
-    """Return how much each client-id made of the buckets ``keys``, the empty one for no name.
+    """Return each client-id's amount in the buckets ``keys``; the empty client-id has no name.
 
     Reads ``decisions`` batch by batch: what is held is one number for each client-id.
     """

@@ -34,7 +34,7 @@ from spark_jobs.warehouse.write import write_table
 
 
 def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None) -> str:
-    """Write ``demand`` and ``recommendations`` of a day; say how many there are."""
+    """Write ``demand``, ``change_results`` and ``recommendations`` of a day; return a summary."""
     settings = settings or RecommendSettings()
     decisions, brokers = open_table(scope, "decisions"), read_table(scope, "brokers")
     today = observed(decisions, read_table(scope, "rates"), brokers)
@@ -67,7 +67,7 @@ def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None)
 
 
 def _results(scope: RunScope, demand: pa.Table, settings: RecommendSettings) -> pa.Table:
-    """Return what became of the changes that were applied before the day's log begins."""
+    """Return the results of the changes that were applied before the day's log begins."""
     applied = applied_rows(scope.warehouse, scope.cluster)
     if not applied:
         return CHANGE_RESULTS.empty_table()

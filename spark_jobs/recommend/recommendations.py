@@ -41,7 +41,7 @@ CSV_FILE, APPLY_FILE, ROLLBACK_FILE = "recommendations.csv", "apply.sh", "rollba
 def observed(
     decisions: pa.Table | ds.Dataset, rates: pa.Table, brokers: pa.Table
 ) -> list[Observation]:
-    """Return what a day showed of each sensor that a quota bounds, sorted by key.
+    """Return a day's observations of the sensors that a quota bounds, sorted by key.
 
     ``decisions`` is read in portions; given as a dataset it is never in memory as a whole. Raises
     AuditFailedError where a decision names a broker that ``brokers`` does not have.
@@ -124,7 +124,7 @@ def _observations(
 
 
 def _seconds_of_traffic(rates: pa.Table) -> dict[SensorId, int]:
-    """Return in how many seconds each sensor had traffic; for mutations, from first to last.
+    """Return the number of seconds each sensor had traffic; for mutations, from first to last.
 
     Mutations are rare by nature: a topic a minute for an hour is plenty of evidence.
     """
@@ -153,7 +153,7 @@ def _faults(findings: pa.Table) -> dict[SensorId, set[str]]:
 def _forecasts(
     data: ds.Dataset, cases: Iterable[Case], today: SeenDay, rules: Mapping[int, BrokerRule]
 ) -> dict[SensorId, tuple[BrokerForecast, ...]]:
-    """Return what the proposals lead to, by replaying the traffic of the sensors they bound."""
+    """Return the forecasts of the proposals, by replaying the traffic of the sensors they bound."""
     changing = [case for case in cases if case.proposal.proposed is not None]
     proposed = {
         key: case.proposal.proposed
@@ -170,7 +170,7 @@ def _forecasts(
 def split_forecasts(
     decisions: ds.Dataset, cases: Sequence[Case], rules: Mapping[int, BrokerRule]
 ) -> dict[SensorId, tuple[BrokerForecast, ...]]:
-    """Return what splits among ``cases`` lead to: their own throttling, and the bucket's rest."""
+    """Return the forecasts of splits among ``cases``: of what leaves the bucket, and its rest."""
     forecasts = {}
     split = {
         case.leaves.seen.sensor.key: case

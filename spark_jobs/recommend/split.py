@@ -128,7 +128,7 @@ def splits_of(
 
 
 def is_shared_raise(case: Case) -> bool:
-    """Return whether more is proposed for a bucket that client-ids of a user may share."""
+    """Return True if more is proposed for a bucket that client-ids of a user may share."""
     seen = case.observations[0].sensor
     return (
         case.proposal.status == PROPOSED
@@ -203,7 +203,7 @@ def _parted(
 
 
 def _held_back_pace(others: SensorTraffic | None, bound: float, rules: Rules) -> float:
-    """Return what the others asked for before they were throttled, 0 where they never were.
+    """Return the rate the others asked for until they were throttled, 0 where they never were.
 
     Their requests came as slowly as the full bucket let them: replayed without who filled it they
     throttle nobody, however much they would have sent.
@@ -275,7 +275,7 @@ def _reason(case: Case) -> str:
 
 
 def _trial(case: Case, parts: Parts, day: int, rules: Rules) -> Trial:
-    """Return what a split leads to on a day: the bucket as it is, against both parts of it."""
+    """Return the trial of a split on a day: the bucket as it is against both parts of it."""
     proposed = case.proposal.proposed
     assert proposed is not None, "only a case with a value is tried"
     after = _throttle_ms(parts.others, case.current, rules)

@@ -47,7 +47,7 @@ class Selection:
     quota_type: str | None
 
     def covers(self, change: HasQuotaKey) -> bool:
-        """Return whether it is about ``change``."""
+        """Return True if it is about ``change``."""
         same_entity = (self.user, self.client_id) == (change.user, change.client_id)
         return same_entity and self.quota_type in (None, change.quota_type)
 

@@ -45,7 +45,7 @@ def plan_changes(
     *,
     allow_delete: bool,
 ) -> tuple[PlannedChange, ...]:
-    """Return what to do about each alteration, in their order.
+    """Return a planned change for each alteration, in their order.
 
     The cluster's value decides: it is ``after`` already; it is ``before``, so the evidence holds;
     or it is neither, and somebody changed it since. Raises BadInputError where two alterations are
@@ -71,7 +71,7 @@ def validated(plan: Sequence[PlannedChange], admin: QuotaAdmin) -> tuple[Planned
 def requests_of(
     plan: Iterable[PlannedChange], entities_max: int = ENTITIES_PER_REQUEST
 ) -> list[list[PlannedChange]]:
-    """Return what is to be applied in portions of so many entities, an entity never divided."""
+    """Return the changes to apply in portions of ``entities_max`` entities, none divided."""
     by_entity: dict[Entity, list[PlannedChange]] = {}
     for change in plan:
         if change.step == ChangeStep.APPLY:
@@ -84,7 +84,7 @@ def requests_of(
 
 
 def refusal(plan: Sequence[PlannedChange]) -> str | None:
-    """Return why nothing of the plan may be applied; None where it may."""
+    """Return the reason why nothing of the plan may be applied; None: it may."""
     refused = [change for change in plan if change.step not in _SOUND]
     if not refused:
         return None

@@ -50,7 +50,7 @@ Predictions = Mapping[QuotaKey, Prediction]
 
 
 def predictions_of(recommendations: Sequence[Mapping[str, Any]]) -> dict[QuotaKey, Prediction]:
-    """Return what the rows of ``tables.RECOMMENDATIONS`` predict."""
+    """Return the predictions of rows of ``tables.RECOMMENDATIONS``."""
     return {
         (row["quota_type"], row["quota_user"], row["quota_client_id"]): Prediction(
             row["throttle_time_ms_before"], row["throttle_time_ms_after"]
@@ -130,7 +130,7 @@ class RecordedApplication:
         return tuple(row for row in self.rows if row["outcome"] in _MAY_HAVE_HAPPENED)
 
     def common(self, column: str) -> Any:
-        """Return what all its rows have in ``column``."""
+        """Return the value that all its rows have in ``column``."""
         return self.rows[0][column]
 
 

@@ -22,7 +22,7 @@ WhyNot = Callable[[QuotaAlteration], str | None]
 def sift(
     alterations: Iterable[QuotaAlteration], why_not: WhyNot
 ) -> tuple[tuple[QuotaAlteration, ...], tuple[RefusedAlteration, ...]]:
-    """Return what can be expressed, and the rest with its reason, both in their order."""
+    """Return the alterations that can be expressed, and the others refused, in their order."""
     fine, refused = [], []
     for alteration in alterations:
         reason = why_not(alteration)
@@ -48,7 +48,7 @@ def each_once() -> WhyNot:
 
 
 def kafkas_reason(alteration: QuotaAlteration) -> str | None:
-    """Return why Kafka refuses an alteration or its rollback; None: it does not."""
+    """Return the reason why Kafka refuses an alteration or its rollback; None: it does not."""
     named = [part for part in alteration.entity if part is not None]
     if not named:
         return "it names neither a user nor a client-id; a quota needs one of them."
@@ -65,7 +65,7 @@ def kafkas_reason(alteration: QuotaAlteration) -> str | None:
 
 
 def unsettable(quota_type: str, value: float | None, which: str) -> str | None:
-    """Return why Kafka's controller does not set ``value``, called ``which``; None: it does."""
+    """Return the reason why Kafka does not set ``value``, called ``which``; None: it does."""
     if value is None:
         return None
     if not math.isfinite(value) or value <= 0.0:
@@ -89,6 +89,6 @@ def unsettable(quota_type: str, value: float | None, which: str) -> str | None:
 
 
 def unsettable_of(values: Mapping[str, float]) -> str | None:
-    """Return why a value that an entity holds cannot be set again; None: all can."""
+    """Return the reason why a value of an entity cannot be set again; None: all can."""
     reasons = (unsettable(t, v, f"{t} that stays in force") for t, v in values.items())
     return next((reason for reason in reasons if reason), None)

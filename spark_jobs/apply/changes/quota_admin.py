@@ -47,7 +47,7 @@ class QuotaAdmin(Protocol):
     """A cluster whose client quotas can be read and altered."""
 
     def facts(self) -> ClusterFacts:
-        """Return what identifies the cluster. Raises QuotaAdminError."""
+        """Return the cluster's id and its brokers that are down. Raises QuotaAdminError."""
 
     def values(self, entities: Iterable[Entity]) -> Mapping[QuotaKey, float]:
         """Return the own values of the entities, of every quota type. Raises QuotaAdminError."""

@@ -51,7 +51,7 @@ class QuotaAlteration:
 
 
 def proposed_alterations(recommendations: Iterable[Mapping[str, Any]]) -> list[QuotaAlteration]:
-    """Return what the proposed rows of ``tables.RECOMMENDATIONS`` change, in their order.
+    """Return the alterations of the proposed rows of ``tables.RECOMMENDATIONS``, in their order.
 
     ``previous`` of a row is the entity's own value in the cluster; ``proposed`` None removes it.
     """
@@ -88,7 +88,7 @@ def quota_set(values: Iterable[QuotaValue]) -> QuotaSet:
 
 
 def altered(held: QuotaSet, alterations: Iterable[QuotaAlteration]) -> QuotaSet:
-    """Return what ``held`` becomes; what an alteration says of ``before`` is not looked at."""
+    """Return ``held`` after the alterations, whose ``before`` is not looked at."""
     becomes = {entity: dict(values) for entity, values in held.items()}
     for change in alterations:
         values = becomes.setdefault(change.entity, {})

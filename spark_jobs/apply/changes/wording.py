@@ -41,7 +41,7 @@ def named(user: str | None, client_id: str | None) -> str:
 
 
 def subject(alteration: QuotaAlteration) -> str:
-    """Return what an alteration is about, as in ``producer_byte_rate of user 'alice'``."""
+    """Return the subject of an alteration, as in ``producer_byte_rate of user 'alice'``."""
     return f"{alteration.quota_type} of {named(*alteration.entity) or 'no entity'}"
 
 

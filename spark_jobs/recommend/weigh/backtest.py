@@ -89,7 +89,7 @@ def throttle_with(
 
 
 def _runs(amounts: Amounts) -> tuple[list[int], np.ndarray]:
-    """Return where each (broker, epoch) begins, and each row's: one state lives through each."""
+    """Return the first row of each run, and each row's run; a run is one (broker, epoch)."""
     changed = np.ones(len(amounts), bool)
     for key in (amounts.broker_id, amounts.sensor_epoch):
         changed[1:] &= key[1:] == key[:-1]
@@ -124,7 +124,7 @@ def windowed_rates(traffic: SensorTraffic, rules: Mapping[int, BrokerRule]) -> n
 def _recorded(
     amounts: Amounts, bounds: np.ndarray, quota_type: str, rules: Mapping[int, BrokerRule]
 ) -> RateReplay:
-    """Return what the kernel says of amounts that stay recorded."""
+    """Return the kernel's rates and throttles of amounts that stay recorded."""
     starts, run = _runs(amounts)
     own = [rules[broker] for broker in amounts.broker_id[starts].tolist()]
     windows = [rule.window_of(quota_type) for rule in own]

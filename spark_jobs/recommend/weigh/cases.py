@@ -71,7 +71,7 @@ def with_proposal(
     case: Case,
     rules: Rules,
 ) -> Case:
-    """Return the case with what the rule says of it."""
+    """Return the case with its proposal."""
     refused = refusal(case, rules)
     if refused:
         return replace(case, proposal=Proposal(KEEP, refused))
@@ -157,7 +157,7 @@ def _overrides(
 
 
 def _needs_more(seen: Observation, current: float, settings: RecommendSettings) -> bool:
-    """Return whether ``current`` throttles it, not only a value that held earlier in the day."""
+    """Return True if ``current`` throttles it, not only a value that held earlier in the day."""
     is_throttled = seen.throttle_time_ms >= max(settings.min_throttle_ms, 1)
     return is_throttled and seen.hottest.demand.rate > current
 

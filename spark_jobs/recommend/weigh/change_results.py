@@ -75,7 +75,7 @@ def _result(
 
 
 def _is_of(demand: Row, entity: QuotaEntity) -> bool:
-    """Return whether the entity's value bounds the sensor, or did before it was removed."""
+    """Return True if the entity's value bounds the sensor, or did before it was removed."""
     sensor = (demand["quota_level"], demand["quota_user"], demand["quota_client_id"])
     return entity in (configured_entity(*sensor), own_entity(*sensor))
 

@@ -58,7 +58,7 @@ REPLAYED = frozenset(
 def closed_loop_request(
     cases: Iterable[Case], throttle_time_ms: Mapping[SensorId, int], today: SeenDay
 ) -> ClosedLoopRequest | None:
-    """Return what to replay, None where no proposal has to do with a throttled client.
+    """Return the request to replay, None where no proposal concerns a throttled client.
 
     What is neither throttled nor would be by the proposal arrives as it did.
     """
@@ -86,7 +86,7 @@ class Waiting:
 
     @property
     def does_more_harm(self) -> bool:
-        """Return whether neighbours lose more than the case's own clients gain."""
+        """Return True if neighbours lose more than the case's own clients gain."""
         return is_more_harm(self.harmed, self.before_ms - self.after_ms)
 
 
@@ -119,7 +119,7 @@ class ReplayedLoop:
         return tuple((nothing | after).values())
 
     def waiting(self, case: Case, settings: RecommendSettings) -> Waiting | None:
-        """Return what was found of a case, None where it was not replayed."""
+        """Return a case's throttle times in the closed loop, None where it was not replayed."""
         own = {seen.sensor.key for seen in case.changing}
         if case.quota not in self.request.values or not own & self.request.concerned:
             return None
@@ -163,7 +163,7 @@ def replay_waiting(
 
 
 def harm_text(waiting: Waiting) -> str:
-    """Return who is harmed as a clause: the worst, and how many more."""
+    """Return a clause that names the most harmed sensor and counts the others."""
     worst = max(waiting.harmed, key=lambda harm: harm.after_ms - harm.before_ms)
     quota_type, user, client_id = worst.sensor
     name = "/".join(name for name in (user, client_id) if name)
@@ -175,7 +175,7 @@ def harm_text(waiting: Waiting) -> str:
 
 
 def waiting_evidence(waiting: Waiting | None) -> dict[str, object]:
-    """Return what the closed loop adds to a row's evidence, as a JSON object."""
+    """Return the closed loop's part of a row's evidence, as a JSON object."""
     if waiting is None:
         return {"forecast": "as_logged"}
     harmed = [

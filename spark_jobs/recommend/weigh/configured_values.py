@@ -24,7 +24,7 @@ class QuotaEntity:
 
     @property
     def can_be_named(self) -> bool:
-        """Return whether a command line can name it.
+        """Return True if a command line can name it.
 
         Kafka's tools read an empty name as the default, and no argument can hold a zero byte.
         """
@@ -33,7 +33,7 @@ class QuotaEntity:
 
     @property
     def is_default(self) -> bool:
-        """Return whether clients without a value of their own follow it."""
+        """Return True if clients without a value of their own follow it."""
         return DEFAULT in (self.user, self.client_id)
 
 
@@ -70,7 +70,7 @@ def own_entity(level: str, quota_user: str, quota_client_id: str) -> QuotaEntity
 
 
 def takes_over(level: str, other_level: str) -> bool:
-    """Return whether a user's own value would take over the user's sensor at ``other_level``.
+    """Return True if a user's own value would take over the user's sensor at ``other_level``.
 
     ``level`` is the one the user follows now. Kafka looks for the user's value before it looks for
     (default user, client-id), so clients held by the latter would move into the user's bucket.

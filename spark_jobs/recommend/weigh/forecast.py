@@ -59,7 +59,7 @@ def broker_forecast(
 def forecast_by_broker(
     traffic: SensorTraffic, proposed: float, rules: Mapping[int, BrokerRule]
 ) -> tuple[BrokerForecast, ...]:
-    """Return what ``proposed`` would have led to on each broker of one sensor's traffic."""
+    """Return the forecast of one sensor's traffic under ``proposed``, for each broker."""
     throttle_ms = throttle_with(traffic, proposed, rules)
     amounts = traffic.amounts
     forecasts = []
@@ -97,7 +97,7 @@ class Harm:
 
 
 def is_more_harm(harmed: Iterable[Harm], gained_ms: int) -> bool:
-    """Return whether neighbours lose more than is gained."""
+    """Return True if neighbours lose more milliseconds than are gained."""
     return sum(harm.after_ms - harm.before_ms for harm in harmed) > max(gained_ms, 0)
 
 
@@ -119,7 +119,7 @@ class Trial:
     harmed: tuple[Harm, ...] = ()
 
     def is_needed(self, settings: RecommendSettings) -> bool:
-        """Return whether there was anything to promise: a raise of what was not throttled was not.
+        """Return True if there was anything to promise: a raise of something throttled, or a cut.
 
         A lower value always promises not to throttle.
         """
@@ -127,7 +127,7 @@ class Trial:
         return not is_raise or self.throttle_time_ms_before >= max(settings.min_throttle_ms, 1)
 
     def is_kept(self, settings: RecommendSettings) -> bool:
-        """Return whether a raise did what it is for, or a lower value added little throttling.
+        """Return True if a raise did what it is for, or a lower value added little throttling.
 
         A raise leaves little throttling and covers what the next day asked for: a client that
         waits is throttled little by any larger value, and would send more. One step of several
@@ -151,6 +151,6 @@ class Kept(NamedTuple):
 
 
 def kept_of(trials: Iterable[Trial], settings: RecommendSettings) -> Kept:
-    """Return how often what would have been proposed did what it promised."""
+    """Return the number of trials that kept their promise, of those that had one to keep."""
     needed = [trial for trial in trials if trial.is_needed(settings)]
     return Kept(sum(trial.is_kept(settings) for trial in needed), len(needed))

@@ -104,7 +104,7 @@ class Observation:
 
     @property
     def unknown_amounts(self) -> int:
-        """Return how many amounts the log does not have."""
+        """Return the number of amounts that the log does not have."""
         return sum(load.unknown_amounts for load in self.brokers)
 
     @property
@@ -126,7 +126,7 @@ class Observation:
 def observe(
     sensor: QuotaSensor, traffic: SensorTraffic, seconds: int, rules: Mapping[int, BrokerRule]
 ) -> Observation:
-    """Return what ``traffic`` shows of ``sensor``; ``seconds`` is how long it had traffic."""
+    """Return the observation of ``sensor`` in ``traffic``; it had traffic for ``seconds``."""
     amounts = traffic.amounts
     brokers = np.unique(amounts.broker_id).tolist()
     loads = (
@@ -142,7 +142,7 @@ def seen_alone(
     rules: Mapping[int, BrokerRule],
     level: str = OWN_LEVEL,
 ) -> Observation:
-    """Return what a bucket ``key`` would show that has all of ``traffic``, and nothing else.
+    """Return the observation of a bucket ``key`` that has all of ``traffic``, and nothing else.
 
     Its rates are of that traffic alone; the throttles are those the traffic's amounts have.
     """
@@ -186,7 +186,7 @@ def _load(amounts: Amounts, quota_type: str, rule: BrokerRule) -> BrokerLoad:
 
 
 def _seconds(at_ms: np.ndarray, quota_type: str) -> int:
-    """Return in how many seconds there was traffic; of mutations, which are rare, from end to end.
+    """Return the number of seconds with traffic; of mutations, which are rare, from end to end.
 
     A topic a minute for an hour is plenty of evidence.
     """
@@ -257,14 +257,14 @@ def _fastest_free_run(asked: AskedAmounts, window_ms: int, samples: int) -> floa
 
 
 def rolling_rate(at_ms: np.ndarray, amount: np.ndarray, span_ms: int) -> np.ndarray:
-    """Return after each row the amount of the last ``span_ms`` per second."""
+    """Return the amount per second of the last ``span_ms``, after each row."""
     total = _running_total(amount)
     first = np.searchsorted(at_ms, at_ms - span_ms, side="right")
     return np.asarray((total[1:] - total[first]) * 1000.0 / span_ms)
 
 
 def muted_ms(at_ms: np.ndarray, throttle_time_ms: np.ndarray) -> int:
-    """Return for how long at least one client was muted: overlapping throttles count once.
+    """Return the time (ms) in which some client was muted: overlapping throttles count once.
 
     >>> muted_ms(np.array([0, 500, 5_000]), np.array([1_000, 1_000, 100]))
     1600
@@ -273,7 +273,7 @@ def muted_ms(at_ms: np.ndarray, throttle_time_ms: np.ndarray) -> int:
 
 
 def _newly_muted_ms(at_ms: np.ndarray, throttle_time_ms: np.ndarray) -> np.ndarray:
-    """Return per row how much later than before some client is muted because of it."""
+    """Return the milliseconds by which each row prolongs the time in which a client is muted."""
     if not len(at_ms):
         return np.zeros(0, np.int64)
     until = _muted_until_ms(at_ms, throttle_time_ms)

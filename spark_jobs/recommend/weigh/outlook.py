@@ -121,7 +121,7 @@ class Outlook:
 
 
 def outlook(days: Sequence[DayDemand], settings: RecommendSettings) -> Outlook:
-    """Return what is to be expected after the last of ``days``, which are in time order.
+    """Return the demand to expect after the last of ``days``, which are in time order.
 
     >>> outlook([DayDemand(d, 100.0 + 10 * d) for d in range(6)], RecommendSettings()).rate
     220.0

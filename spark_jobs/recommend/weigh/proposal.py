@@ -97,7 +97,7 @@ class Case:
 
     @property
     def quota(self) -> QuotaKey:
-        """Return whose value of which type it is about."""
+        """Return quota type, user and client-id of the value it is about."""
         return self.quota_type, self.entity.user, self.entity.client_id
 
     @property
@@ -117,7 +117,7 @@ class Case:
 
 
 def bounding_cases(cases: Iterable[Case]) -> dict[SensorId, Case]:
-    """Return which of ``cases`` bounds each sensor: an override takes its client from a default."""
+    """Return the case that bounds each sensor: an override takes its client from a default."""
     defaults_first = sorted(cases, key=lambda case: not case.entity.is_default)
     return {seen.sensor.key: case for case in defaults_first for seen in case.observations}
 

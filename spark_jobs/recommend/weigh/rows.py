@@ -89,7 +89,7 @@ def row_of(proposed: Case, basis: Basis) -> Row:
 
 
 def confidence(case: Case, rules: Rules) -> str:
-    """Return how far to rely on a case.
+    """Return the confidence in a case: ``low``, ``medium`` or ``high``.
 
     ``low``: not enough data, decisions that contradict the rules, or amounts missing from the log.
     ``medium``: a throttled client asked for an unknown amount more, a limit cut the step, a request

@@ -39,7 +39,7 @@ BROKER_CAPACITY = "broker_capacity"
 
 
 def refusal(case: Case, rules: Rules) -> str | None:
-    """Return why nothing may be proposed for a case whatever it shows, None where it may."""
+    """Return the reason why a case may get no proposal whatever it shows; None: it may."""
     internal = _internal(case, rules.settings)
     if internal:
         return f"Left out: {internal!r} is the name of an internal principal."
@@ -68,7 +68,7 @@ def why_not_the_quota(
     faults: set[str],
     rules: Rules,
 ) -> str | None:
-    """Return what to do instead of raising ``current``, None where a raise is right.
+    """Return the sentence that says what to do instead of a raise; None: a raise is right.
 
     ``faults`` are the kinds and hypotheses of the findings on the sensors.
     """

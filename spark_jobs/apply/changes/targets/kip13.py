@@ -27,7 +27,7 @@ _HOW = (
 
 
 def overrides(held: QuotaSet, quota_type: str) -> Mapping[str, float]:
-    """Return what the client-ids that have a name of their own hold of ``quota_type``."""
+    """Return the values of ``quota_type`` by client-id, of those that have a name of their own."""
     return {
         client_id: values[quota_type]
         for (user, client_id), values in held.items()

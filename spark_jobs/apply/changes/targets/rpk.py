@@ -36,7 +36,7 @@ def _why_not(alteration: QuotaAlteration, situation: Situation) -> str | None:
 
 
 def _lost(held: QuotaSet) -> str | None:
-    """Return which value in force the import would delete and not set again; None: none."""
+    """Return a clause naming a value in force that the import would lose; None: none."""
     for entity, values in held.items():
         for quota_type, value in values.items():
             reason = _inexpressible(quota_type, value) or unsettable(quota_type, value, "value")
