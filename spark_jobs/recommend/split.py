@@ -14,7 +14,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow.dataset as ds
 
 from spark_jobs.apply.changes.wording import amount
@@ -189,14 +188,16 @@ def _parted(
 ) -> _PartedDay:
     quota_type, user, _ = parts.whole.key
     alone, others = parts.alone, parts.others
-    bound = day.observations[parts.whole.key].sensor.bound
+    whole = day.observations[parts.whole.key]
+    bound = whole.sensor.bound
     own_key = (quota_type, user, client_id)
+    before_ms = 0 if others is None else int(others.amounts.replayed_throttle_time_ms.sum())
     return _PartedDay(
         day=day.day,
-        whole=day.observations[parts.whole.key],
+        whole=whole,
         amounts=amounts,
         alone=None if alone is None else seen_alone(own_key, bound, alone, rules.brokers),
-        others_before_ms=0 if others is None else _ms(others.amounts.replayed_throttle_time_ms),
+        others_before_ms=before_ms,
         others_after_ms=_throttle_ms(others, bound, rules),
         others_pace=_held_back_pace(others, bound, rules),
     )
@@ -215,11 +216,7 @@ def _held_back_pace(others: SensorTraffic | None, bound: float, rules: Rules) ->
 
 
 def _throttle_ms(traffic: SensorTraffic | None, bound: float, rules: Rules) -> int:
-    return 0 if traffic is None else _ms(throttle_with(traffic, bound, rules.brokers))
-
-
-def _ms(throttle_ms: np.ndarray) -> int:
-    return int(throttle_ms.sum())
+    return 0 if traffic is None else int(throttle_with(traffic, bound, rules.brokers).sum())
 
 
 def _case(
