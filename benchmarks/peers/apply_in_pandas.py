@@ -10,16 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd  # noqa: TID251  what is measured is the way through it
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.sensors.sensor_seconds import rates_per_second
 from spark_jobs.spark.spark_session import spark_session
-from spark_jobs.warehouse.tables import DECISIONS
+from spark_jobs.warehouse.tables import DECISIONS, RATES
 
 KEY = ("broker_id", "quota_type", "user", "client_id")
 
@@ -47,6 +48,40 @@ def replayed(rows: pd.DataFrame) -> pd.DataFrame:
         "replayed_admitted": True, "verdict": verdict, "reason": None, "is_proven": False,
     }  # fmt: skip
     return rows.assign(**own)[DECISIONS.names]
+
+
+def rates_per_second(decisions: DataFrame) -> DataFrame:
+    """Return the rows of the ``rates`` table: one sensor in one second, each part in order."""
+    last = F.struct("sensor_epoch", "sensor_seq")
+    second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
+    return (
+        decisions.withColumn("second_ms", second)
+        .groupBy(*SENSOR_COLUMNS, "second_ms")
+        .agg(
+            _sum_in_order().alias("amount"),
+            F.max_by("rate", last).alias("rate"),
+            F.max_by("tokens", last).alias("tokens"),
+            F.max_by("bound", last).alias("bound"),
+            F.count_if((F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted")).alias(
+                "throttled_requests"
+            ),
+            F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
+        )
+        .select(*RATES.names)
+        .sortWithinPartitions(*SENSOR_COLUMNS, "second_ms")
+    )
+
+
+def _sum_in_order() -> Column:
+    """Return the sum of what was recorded, added as the sensor did.
+
+    Rows of a shuffle come in the order in which machines answer, and a sum of floats tells of it.
+    """
+    amount = F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0)
+    rows = F.collect_list(F.struct("sensor_epoch", "sensor_seq", amount.alias("amount")))
+    return F.aggregate(
+        F.sort_array(rows), F.lit(0.0), lambda total, row: total + row.getField("amount")
+    )
 
 
 def main(warehouse: Path, out: Path) -> None:

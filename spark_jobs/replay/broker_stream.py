@@ -95,16 +95,19 @@ def _statistics(
 
 
 def request_chunks(
-    groups: Sequence[RowGroup], broker_id: int, rows_min: int = CHUNK_ROWS
+    groups: Sequence[RowGroup],
+    broker_id: int,
+    rows_min: int = CHUNK_ROWS,
+    more: Sequence[str] = (),
 ) -> Iterator[tuple[pa.Table, np.ndarray, int | None]]:
     """Yield a broker's requests, their order, and the ms before which all have been.
 
-    Requests have REQUEST_COLUMNS, text as dictionaries, and ANSWER_COLUMNS where any fetch was
-    throttled. The order is that of estimate, file and line, over all that is yielded, and names
-    only what is due; the ms are None with the last ones.
+    Requests have REQUEST_COLUMNS and ``more``, text as dictionaries, and ANSWER_COLUMNS where any
+    fetch was throttled. The order is that of estimate, file and line, over all that is yielded, and
+    names only what is due; the ms are None with the last ones.
     """
     coming = sorted(groups, key=lambda g: (g.first_us, g.path, g.index))
-    columns = list(REQUEST_COLUMNS)
+    columns = [*REQUEST_COLUMNS, *more]
     if any(_has_throttled_fetch(path, coming) for path in {g.path for g in groups}):
         columns += ANSWER_COLUMNS
     held: list[pa.Table] = []

@@ -18,18 +18,19 @@ from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
 from spark_jobs.replay.rates import lane_tables
 from spark_jobs.replay.rates.lane_agreement import LaneAgreement
-from spark_jobs.replay.rates.lane_interval import LaneInterval
+from spark_jobs.replay.rates.lane_interval import ClosedInterval, LaneInterval
 from spark_jobs.replay.rates.lane_seconds import Columns, LaneSeconds, rate_rows
 from spark_jobs.replay.rates.lane_settling import (
     SAMPLES_MAX,
     AsEstimated,
     FetchSettling,
     ProduceSettling,
+    RequestTimeSettling,
     Settling,
 )
 from spark_jobs.replay.rates.lane_states import LaneStates
 from spark_jobs.replay.rates.rate_lane import Decided, RateLane
-from spark_jobs.replay.rates.request_lanes import RequestLanes
+from spark_jobs.replay.rates.request_lanes import TIME_COLUMNS, RequestLanes
 from spark_jobs.replay.rates.sensor_codes import SensorCodes, Share
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
@@ -60,6 +61,7 @@ class ReplayTask:
     lost: LostRequests | None
     tolerances: Tolerances
     folder: Path  # where the tables' files are staged
+    read_us: Mapping[int, float]  # of small requests, by broker, where request times are replayed
     has_request_quotas: bool
     interval: Interval
 
@@ -111,11 +113,11 @@ def broker_shares(
 
 
 def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
-    """Write decisions on a share's bandwidth quotas, and what follows from them."""
+    """Write decisions on a share's windowed rates, and what follows from them."""
     broker_id = broker.broker_id
     files = TableFiles(task.folder)
     report = ReplayReport()
-    lanes = {quota_type: _lane(broker, quota_type, task) for quota_type in LANES}
+    lanes = {quota_type: _lane(broker, quota_type, task) for quota_type in _types(task)}
     expand = RequestLanes(
         broker_id,
         task.resolutions,
@@ -123,10 +125,12 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
         task.controller_listeners,
         task.broker_log,
         task.lost,
+        task.read_us.get(broker_id, 0.0),
     )
+    more = TIME_COLUMNS if task.has_request_quotas else ()
     try:
         for requests, order, until_ms in request_chunks(
-            [*broker.groups, *broker.around], broker_id
+            [*broker.groups, *broker.around], broker_id, more=more
         ):
             expanded = expand.rows(requests, order)
             # Nothing is kept while more is read, or longer than it is looked at.
@@ -144,6 +148,10 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
     return report
 
 
+def _types(task: ReplayTask) -> tuple[QuotaType, ...]:
+    return (*LANES, QuotaType.REQUEST_PERCENTAGE) if task.has_request_quotas else LANES
+
+
 def _lane(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> _Lane:
     rules = task.rules[broker.broker_id]
     lane = RateLane(
@@ -155,11 +163,18 @@ def _lane(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> _Lane
         task.carried,
         unrecords=quota_type is QuotaType.CONSUMER_BYTE_RATE,
     )
-    of_interval = LaneInterval(lane, task.interval, DECIDE_ROWS, reads_around=bool(broker.around))
+    of_interval: LaneInterval | ClosedInterval
+    if quota_type is QuotaType.REQUEST_PERCENTAGE:
+        of_interval = ClosedInterval(lane, task.interval, DECIDE_ROWS)
+    else:
+        around = bool(broker.around)
+        of_interval = LaneInterval(lane, task.interval, DECIDE_ROWS, reads_around=around)
     return _Lane(of_interval, shared=task.has_request_quotas)
 
 
 def _settling(rules: BrokerRules, quota_type: QuotaType) -> Settling:
+    if quota_type is QuotaType.REQUEST_PERCENTAGE:
+        return RequestTimeSettling()
     samples, window_ms = rules.of_type(quota_type)
     window = Window(samples, window_ms, rules.profile.keeps_overlapping_sample)
     if quota_type is QuotaType.CONSUMER_BYTE_RATE:
@@ -170,7 +185,7 @@ def _settling(rules: BrokerRules, quota_type: QuotaType) -> Settling:
 class _Lane:
     """One lane and what is gathered from its decisions."""
 
-    def __init__(self, of_interval: LaneInterval, *, shared: bool) -> None:
+    def __init__(self, of_interval: LaneInterval | ClosedInterval, *, shared: bool) -> None:
         self.lane = of_interval.lane
         self.decided = of_interval.decided
         self._states = of_interval.states

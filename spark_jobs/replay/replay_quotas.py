@@ -22,7 +22,6 @@ from spark_jobs.replay.mutation_lane import replay_mutations
 from spark_jobs.replay.profile_scores import profile_scores
 from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.replay_broker import ReplayTask, broker_shares, replay_broker
-from spark_jobs.replay.request_lane import replay_request_quotas
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import (
     DECISION,
@@ -30,6 +29,7 @@ from spark_jobs.replay.sensors.sensor_replay import (
     CarriedState,
 )
 from spark_jobs.replay.sensors.sensor_seconds import seconds_of_decisions
+from spark_jobs.replay.shared_throttles import put_shared_throttles, read_times_us
 from spark_jobs.replay.state_digest import state_digest
 from spark_jobs.replay.survey_requests import Survey, survey_requests
 from spark_jobs.replay.topic_inventory import write_inventory
@@ -71,6 +71,7 @@ def replay_quotas(
     resolutions = resolutions_of(scope, survey)
     folder = scope.warehouse / f".staged-{uuid.uuid4().hex}"
     carried = handed_on(before)
+    has_request_quotas = resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE)
     task = ReplayTask(
         rules=rules,
         resolutions=resolutions,
@@ -80,7 +81,8 @@ def replay_quotas(
         lost=read_lost_requests(scope, resolutions),
         tolerances=tolerances(settings),
         folder=folder,
-        has_request_quotas=resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE),
+        read_us=read_times_us(spark, scope) if has_request_quotas else {},
+        has_request_quotas=has_request_quotas,
         interval=interval_of(scope),
     )
     folder.mkdir(parents=True)
@@ -89,7 +91,7 @@ def replay_quotas(
         mutations = replay_mutations(scope, survey, task)
         if task.has_request_quotas:
             tolerance_ms = settings.tolerance_ms
-            found = replay_request_quotas(spark, scope, task, tolerance_ms, mutations.rows)
+            found = put_shared_throttles(spark, task, tolerance_ms, mutations.rows)
             verdicts = Counter(found)
         verdicts += _stage_mutations(mutations.rows, task)
         for table in TABLES_OF_REPLAY:
@@ -138,7 +140,7 @@ def _replay_brokers(
     brokers: Mapping[int, Sequence[RowGroup]],
     task: ReplayTask,
 ) -> Counter[str]:
-    """Stage what all brokers decided on bandwidth quotas."""
+    """Stage what all brokers decided on windowed rates."""
     if not brokers:
         return Counter()
     around = around_day(scope, task.carried)

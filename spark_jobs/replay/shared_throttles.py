@@ -4,14 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED, BrokerRules
+from spark_jobs.quota.request_time import READ_PERCENTILE
+from spark_jobs.replay.replay_broker import ReplayTask
+from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED, STATE, BrokerRules
 from spark_jobs.replay.sensors.shared_throttles import SHARED, settle_shared_throttles
+from spark_jobs.warehouse.read import read_frame
+from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.storage import spark_path
+from spark_jobs.warehouse.write import write_frame
 
 _REQUEST = ("broker_id", "connection", "correlation_id", "log_time_ms")
+
+
+def read_times_us(spark: SparkSession, scope: RunScope) -> dict[int, float]:
+    """Return, per broker, what reading a small request may have taken."""
+    rows = (
+        read_frame(spark, "requests", scope)
+        .groupBy("broker_id")
+        .agg(F.percentile("send_time_us", READ_PERCENTILE / 100.0).alias("read_us"))
+    )
+    return {row["broker_id"]: row["read_us"] for row in rows.collect()}
+
+
+def put_shared_throttles(
+    spark: SparkSession, task: ReplayTask, tolerance_ms: int, mutations: pa.Table
+) -> dict[str, int]:
+    """Stage all decisions of a day whose brokers have request quotas; return their verdicts.
+
+    Those on windowed rates were staged as ``replayed`` by the workers, ``mutations`` has those on
+    mutations (REPLAYED).
+    """
+    folder, schema = task.folder, from_arrow_schema(REPLAYED)
+    replayed = spark.createDataFrame(mutations, schema=schema)
+    if (folder / "replayed").is_dir():
+        staged = spark.read.schema(schema).parquet(spark_path(folder / "replayed"))
+        replayed = replayed.unionByName(staged)
+    settled = with_shared_throttles(replayed, task.rules, tolerance_ms).persist()
+    try:
+        decided = settled.where(F.col("row_kind") == DECISION)
+        counts = {r["verdict"]: r["count"] for r in decided.groupBy("verdict").count().collect()}
+        write_frame(decided, "decisions", folder / "decisions")
+        states = settled.where(F.col("row_kind") == STATE)
+        write_frame(states, "quota_state", folder / "quota_state")
+    finally:
+        settled.unpersist()
+    return counts
 
 
 def with_shared_throttles(

@@ -19,11 +19,6 @@ from spark_jobs.warehouse.tables import QUOTA_STATE
 _ALL_ARE_OPEN, _NONE_IS_OPEN = -1, np.iinfo(np.int64).max
 
 
-def line_times_ms(rows: LaneRows) -> np.ndarray:
-    """Return when each row's line was written."""
-    return np.asarray(rows.lines["log_time_ms"].to_numpy()[rows.line])
-
-
 class Handover:
     """A lane's sensors at a moment; the lane itself may go on."""
 
@@ -87,7 +82,7 @@ class OpenRows:
         """Return the rows of the interval and the open ones before it."""
         if not len(rows):
             return rows
-        is_before = line_times_ms(rows) < self._from_ms
+        is_before = rows.log_time_ms < self._from_ms
         if not is_before.any():
             return rows
         since_ms = np.full(len(self._lane.codes.names), _ALL_ARE_OPEN, np.int64)

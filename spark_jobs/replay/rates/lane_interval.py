@@ -6,11 +6,34 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from spark_jobs.replay.rates.handover import Handover, OpenRows, line_times_ms
+from spark_jobs.replay.rates.handover import Handover, OpenRows
 from spark_jobs.replay.rates.lane_rows import LaneRows
 from spark_jobs.replay.rates.lane_settling import SPAN_MAX_MS
 from spark_jobs.replay.rates.rate_lane import Decided, RateLane
 from spark_jobs.warehouse.days import Interval
+
+
+class ClosedInterval:
+    """Decides the interval's own lines, and hands sensors on as they are after the last one."""
+
+    def __init__(self, lane: RateLane, interval: Interval, rows_min: int) -> None:
+        """``rows_min``: so many rows are worth a decision."""
+        self.lane = lane
+        self._interval, self._rows_min = interval, rows_min
+
+    def decided(self, rows: LaneRows, until_ms: int | None) -> Iterator[Decided]:
+        """Yield what is decided when ``rows`` have come, as :meth:`LaneInterval.decided`."""
+        is_own = rows.log_time_ms >= self._interval.from_ms
+        is_own &= rows.log_time_ms < self._interval.until_ms
+        self.lane.take(rows.take(np.flatnonzero(is_own)))
+        if until_ms is None or self.lane.is_due(self._rows_min):
+            decided = self.lane.decide(until_ms)
+            if decided is not None:
+                yield decided
+
+    def states(self) -> tuple[RateLane, None]:
+        """Return the lane; nothing is handed on but its states."""
+        return self.lane, None
 
 
 class LaneInterval:
@@ -63,7 +86,7 @@ class LaneInterval:
             return
         own = rows
         if self._own is not None:
-            own = rows.take(np.flatnonzero(line_times_ms(rows) < self._interval.until_ms))
+            own = rows.take(np.flatnonzero(rows.log_time_ms < self._interval.until_ms))
             self._own.take(own)
         self._handover.note(own)
 
@@ -71,7 +94,7 @@ class LaneInterval:
         if decided is None:
             return
         if self._reads_around:
-            line_ms = line_times_ms(decided.rows)
+            line_ms = decided.rows.log_time_ms
             is_own = (line_ms >= self._interval.from_ms) & (line_ms < self._interval.until_ms)
             if not is_own.all():
                 decided = decided.take(np.flatnonzero(is_own))

@@ -28,6 +28,7 @@ class LaneRows:
 
     lines: pa.Table  # LINE_COLUMNS of requests, these rows' among them
     line: np.ndarray  # each row's place in ``lines``
+    log_time_ms: np.ndarray  # when the line was written
     sensor: np.ndarray  # code of transforms.sensor_codes
     level: np.ndarray  # code of the quota's level
     restart_ms: np.ndarray  # the start of the broker's life the row is of, 0: not known
@@ -48,6 +49,10 @@ class LaneRows:
     fetch_max_bytes: np.ndarray
     has_records: np.ndarray
     has_errors: np.ndarray
+    # Of request times, else NaN: what is counted once the response was sent, at most, and what
+    # requests that are missing may have added.
+    unlogged_amount_max: np.ndarray
+    lost_amount_max: np.ndarray
 
     def __len__(self) -> int:
         return len(self.sensor)

@@ -15,7 +15,7 @@ HELD_BACK_MS = 2_000
 """A row that is settled later was recorded so long before a sensor's last one at most."""
 
 GATHERED_ROWS = 32_768
-_SUMS = ("amount", "throttled_requests", "throttle_time_ms")
+_COUNTS = ("throttled_requests", "throttle_time_ms")
 _LASTS = ("rate", "bound")
 _KEY = ("sensor", "second_ms")
 Columns = dict[str, np.ndarray]
@@ -33,7 +33,7 @@ class LaneSeconds:
 
     def take(self, decided: Decided) -> Columns | None:
         """Return the seconds that are over, once they are many; arrays of one length."""
-        fresh = _reduced(_seconds(decided))
+        fresh = _seconds(decided)
         seconds = _merged(_concat([*([self._held] if self._held else []), fresh]))
         last_ms = np.full(int(seconds["sensor"].max()) + 1, -1, np.int64)
         np.maximum.at(last_ms, seconds["sensor"], seconds["second_ms"])
@@ -102,17 +102,16 @@ def _concat(parts: list[Columns]) -> Columns:
 
 
 def _merged(rows: Columns) -> Columns:
-    """Return one row for each sensor and second; of rates and bounds the last one counts."""
+    """Return one row for each sensor and second; of rates and bounds the last one counts.
+
+    Amounts are added from the left, as the sensor recorded them.
+    """
     order = _order(rows["sensor"], rows["second_ms"])
-    return _reduced({name: column[order] for name, column in rows.items()})
-
-
-def _reduced(rows: Columns) -> Columns:
-    """Return rows in a row of one sensor and second as one."""
-    sensor, second_ms = rows["sensor"], rows["second_ms"]
-    is_next = (sensor[1:] != sensor[:-1]) | (second_ms[1:] != second_ms[:-1])
-    starts = np.flatnonzero(np.append(True, is_next))
+    sensor, second_ms = rows["sensor"][order], rows["second_ms"][order]
+    is_first = np.append(True, (sensor[1:] != sensor[:-1]) | (second_ms[1:] != second_ms[:-1]))
+    starts, second = np.flatnonzero(is_first), np.cumsum(is_first) - 1
     lasts = np.append(starts[1:], len(sensor)) - 1
-    merged = {name: rows[name][starts] for name in _KEY}
-    merged |= {name: np.add.reduceat(rows[name], starts) for name in _SUMS}
-    return merged | {name: rows[name][lasts] for name in _LASTS}
+    merged = {name: rows[name][order[starts]] for name in _KEY}
+    merged |= {name: np.add.reduceat(rows[name][order], starts) for name in _COUNTS}
+    merged["amount"] = np.bincount(second, rows["amount"][order])
+    return merged | {name: rows[name][order[lasts]] for name in _LASTS}

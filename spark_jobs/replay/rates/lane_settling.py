@@ -31,12 +31,16 @@ SAMPLES_MAX = 60
 TRIES_MS = 600_000
 TRIES_MAX = 65_536
 LOOKS_BEFORE_TRIES = 3
+APART_MS = 2_000
+"""No request that is still to come was recorded so long before the moment up to which all are there
+by their estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class SensorRows:
     """One life of one sensor, in the order of the estimates; arrays of one length."""
 
+    log_time_ms: np.ndarray
     at_ms: np.ndarray
     earliest_ms: np.ndarray
     latest_ms: np.ndarray
@@ -112,6 +116,31 @@ class AsEstimated:
     def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
         """Return all rows before ``until_ms``."""
         stop = _before(rows.at_ms, until_ms)
+        return [Settled.plainly(rows.at_ms, 0, stop, 0)]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTimeSettling:
+    """Requests at their estimates, once none that overlaps them can come."""
+
+    look_ms: int = 1
+    kept_ms: int = 0
+
+    def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
+        """Return that every request has: what may have been recorded around it."""
+        return np.ones(len(logged_ms), bool)
+
+    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
+        """Return the rows at the begin that surely do not overlap any that follows."""
+        n = stop = len(rows.at_ms)
+        if until_ms is not None:
+            latest_ms = np.maximum.accumulate(rows.log_time_ms)
+            earliest_ms = np.minimum.accumulate(rows.earliest_ms[::-1])[::-1]
+            following_ms = np.minimum(np.append(earliest_ms[1:], until_ms), until_ms - APART_MS)
+            cuts = np.flatnonzero(latest_ms < following_ms)
+            stop = int(cuts[-1]) + 1 if len(cuts) else 0
+            if n - stop >= ROWS_MAX:
+                stop = n - ROWS_MIN
         return [Settled.plainly(rows.at_ms, 0, stop, 0)]
 
 

@@ -17,6 +17,7 @@ from spark_jobs.replay.rates.coded_columns import (
 from spark_jobs.replay.rates.handover import Handover
 from spark_jobs.replay.rates.lane_states import NEVER_MS
 from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS
 from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
@@ -60,14 +61,23 @@ def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:
     columns |= {
         "row_kind": constant(DECISION, n),
         "has_request_bound": pa.array(rows.has_request_bound),
+        "throttle_time_min_ms": pa.array(
+            decided.throttle_min_ms, mask=decided.throttle_min_ms == UNKNOWN_MS
+        ),
+        "throttle_time_max_ms": pa.array(
+            decided.throttle_max_ms, mask=decided.throttle_max_ms == UNKNOWN_MS
+        ),
         "verdict_alone": named(verdicts, decided.verdict_alone),
         "reason_alone": named(reasons, decided.verdict_alone),
     }
     return table_of(columns, coded(REPLAYED), n)
 
 
-def states(lane: RateLane, handover: Handover) -> pa.Table:
-    """Return rows of QUOTA_STATE: each sensor after its last amount, and what is handed on."""
+def states(lane: RateLane, handover: Handover | None) -> pa.Table:
+    """Return rows of QUOTA_STATE: each sensor after its last amount, and what is handed on.
+
+    ``handover`` None: all is said by the state at the end.
+    """
     held = lane.states
     sensor = np.flatnonzero(held.at_ms != NEVER_MS)
     n = len(sensor)
@@ -81,8 +91,15 @@ def states(lane: RateLane, handover: Handover) -> pa.Table:
         "sensor_seq": pa.array(held.seq[sensor]),
         "sample_index": pa.array(held.states.index[sensor], pa.int32()),
         "samples": _samples(held.states.take(sensor)),
-        "resumes_from": handover.rows(sensor),
-        "intervals": pa.nulls(n, QUOTA_STATE.field("intervals").type),
+        "resumes_from": (
+            pa.nulls(n, QUOTA_STATE.field("resumes_from").type)
+            if handover is None
+            else handover.rows(sensor)
+        ),
+        "intervals": pa.array(
+            [lane.intervals and lane.intervals.held(s) for s in sensor.tolist()],
+            QUOTA_STATE.field("intervals").type,
+        ),
     }
     return table_of(columns, QUOTA_STATE, n)
 

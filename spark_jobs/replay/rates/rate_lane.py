@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
+from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey
@@ -22,6 +23,7 @@ from spark_jobs.replay.rates.lane_rows import LaneRows
 from spark_jobs.replay.rates.lane_settling import Settled, Settling
 from spark_jobs.replay.rates.lane_states import NEVER_MS, LaneStates
 from spark_jobs.replay.rates.ordered_rows import OrderedRows
+from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS, RequestIntervals
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.sensors.sensor_replay import (
     EXPIRED_AFTER_MS,
@@ -42,6 +44,9 @@ class Decided:
     rate: np.ndarray
     window_size_ms: np.ndarray
     throttle_ms: np.ndarray
+    # Between these lies what a request quota asked for; UNKNOWN_MS: another quota, or nobody knows.
+    throttle_min_ms: np.ndarray
+    throttle_max_ms: np.ndarray
     is_proven: np.ndarray
     verdict: np.ndarray  # a place in judge.verdicts.RATE_VERDICTS
     # The same if the request's other quota, the one on its time, asked for nothing.
@@ -95,6 +100,12 @@ class RateLane:
         self._settling, self._tolerances = settling, tolerances
         self._carried = carried
         self._unrecords = unrecords
+        self._throttle_max_ms = NO_THROTTLE_MAX
+        self.intervals: RequestIntervals | None = None
+        if states.quota_type == QuotaType.REQUEST_PERCENTAGE:
+            # Capped at one window (ClientRequestQuotaManager.throttleTime).
+            self._throttle_max_ms = states.rules.window_ms
+            self.intervals = RequestIntervals(states.rules, self.carried)
         self._parts: list[LaneRows] = []
         self._waiting = self._new = 0
 
@@ -295,7 +306,7 @@ class RateLane:
             amount_known=amount_known,
             is_unrecorded=is_unrecorded,
             attempt=attempts.attempt,
-            is_request_quota=repeated(False, len(own)),
+            is_request_quota=repeated(self.intervals is not None, len(own)),
             has_request_bound=own.has_request_bound,
             logged_ms=own.logged_ms,
             replayed_ms=throttle_ms,
@@ -310,6 +321,7 @@ class RateLane:
         if own.has_request_bound.any():
             alone = replace(judged, has_request_bound=repeated(False, len(own)))
             verdict_alone = rate_verdicts(alone, self._tolerances)
+        least_ms, most_ms = self._throttles_ms(own, life, lives.begins)
         amount = np.where(amount_known | is_unrecorded, result.amount, np.nan)
         return Decided(
             rows=replace(own, amount=amount),
@@ -320,10 +332,24 @@ class RateLane:
             rate=result.rate,
             window_size_ms=result.window_size_ms,
             throttle_ms=throttle_ms,
+            throttle_min_ms=least_ms,
+            throttle_max_ms=most_ms,
             is_proven=settled.is_proven,
             verdict=verdict,
             verdict_alone=verdict_alone,
         )
+
+    def _throttles_ms(
+        self, own: LaneRows, life: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the most throttle that a request quota may have asked for."""
+        if self.intervals is None:
+            return repeated(UNKNOWN_MS, len(own)), repeated(UNKNOWN_MS, len(own))
+        is_open = own.known_for_ms < self._tolerances.warm_up_ms
+        is_open |= own.change_distance_ms < self._tolerances.change_ms
+        least_ms, most_ms = self.intervals.throttles_ms(own, life, begins)
+        least_ms[is_open] = most_ms[is_open] = UNKNOWN_MS
+        return least_ms, most_ms
 
     def _places(
         self, lives: _Lives, life: np.ndarray, rows: OrderedRows, ended: SensorStates
@@ -372,6 +398,6 @@ class RateLane:
             rows.bound[places],
             behaviour,
             logged_ms,
-            np.full(len(places), NO_THROTTLE_MAX),
+            np.full(len(places), self._throttle_max_ms),
             *states.rate_arrays(),
         )

@@ -1,4 +1,4 @@
-"""A chunk of one broker's requests → the amounts that it recorded on its bandwidth quotas."""
+"""A chunk of one broker's requests → the amounts that it recorded on its quotas."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.repeated import repeated
+from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
 from spark_jobs.replay.rates.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
 from spark_jobs.replay.rates.sensor_codes import CodedRows, SensorCodes
 from spark_jobs.replay.sensors.amounts import bools, floats
@@ -33,8 +34,18 @@ REQUEST_COLUMNS = (
     "recorded_estimate_us", "recorded_earliest_ms", "recorded_latest_ms", "handler_time_us",
     "remote_time_us", "request_bytes", "response_bytes", "fetch_max_bytes",
 )  # fmt: skip
+TIME_COLUMNS = ("response_queue_time_us", "send_time_us")
+"""What the request quota asks for besides."""
 ANSWER_COLUMNS = ("topics", "error_codes")
 """What a fetch was given: asked of throttled ones and those around them."""
+EXEMPT_APIS = frozenset({
+    "LEADER_AND_ISR", "ALTER_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN",
+    "WRITE_TXN_MARKERS", "ALTER_PARTITION", "ALLOCATE_PRODUCER_IDS", "BROKER_HEARTBEAT",
+    "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION", "UNREGISTER_BROKER", "ENVELOPE", "VOTE",
+    "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "FETCH_SNAPSHOT", "UPDATE_RAFT_VOTER",
+})  # fmt: skip
+"""Requests between brokers are exempt from the request quota (``KafkaApis``:
+authorizeClusterOperation, then sendResponseExemptThrottle)."""
 
 
 class RequestLanes:
@@ -48,8 +59,13 @@ class RequestLanes:
         controller_listeners: frozenset[str],
         broker_log: BrokerLog,
         lost: LostRequests | None,
+        read_us: float = 0.0,
     ) -> None:
-        """``codes`` has the quota types whose amounts are asked for."""
+        """``codes`` has the quota types whose amounts are asked for.
+
+        ``read_us`` is the longest read of a small request (``request_time.READ_PERCENTILE``).
+        """
+        self._read_us = read_us
         self._broker_id, self._resolutions, self._codes = broker_id, resolutions, codes
         self._controller_listeners = controller_listeners
         self._broker_log, self._lost = broker_log, lost
@@ -57,13 +73,13 @@ class RequestLanes:
     def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, LaneRows]:
         """Return the amounts of those of ``requests`` that ``order`` names, in its order.
 
-        They have REQUEST_COLUMNS, and ANSWER_COLUMNS unless no fetch of the broker was throttled;
-        the order is that of their estimates.
+        They have REQUEST_COLUMNS, TIME_COLUMNS where request times are asked for, and
+        ANSWER_COLUMNS unless no fetch of the broker was throttled; the order is that of their
+        estimates.
         """
         wanted = ~bools(requests["is_replica"]) & ~bools(requests["is_forwarded"])
         wanted &= ~_is_any_of(requests["listener"], self._controller_listeners)
         in_order = order[wanted[order]]
-        api_key = requests["api_key"].to_numpy()[in_order]
         index = ClientIndex.of_broker(
             self._broker_id, _dictionary(requests["user"]), _dictionary(requests["client_id"])
         )
@@ -73,7 +89,7 @@ class RequestLanes:
                 codes,
                 requests,
                 index,
-                in_order[_is_in(api_key, API_KEYS[quota_type])],
+                in_order[_is_counted(quota_type, requests, in_order)],
             )
             for quota_type, codes in self._codes.items()
         }
@@ -120,6 +136,18 @@ class RequestLanes:
             if is_fetch
             else request_bytes
         )
+        unlogged_amount_max = repeated(np.nan, n)
+        recorded_at_ms, recorded_ms = at_ms, (earliest_ms, latest_ms)
+        if quota_type == QuotaType.REQUEST_PERCENTAGE:
+            # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).
+            amount = own("handler_time_us") * 1000 * 1e-7
+            recorded_ms = _request_times_ms(requests, rows)
+            recorded_at_ms = np.clip(at_ms, *recorded_ms)
+            later_us = network_time_max_us(own("send_time_us"), request_bytes, self._read_us)
+            unlogged_amount_max = later_us * PERCENT_PER_US
+        lost_requests, lost_amount_max = self._lost_requests(
+            quota_type, codes, resolved, earliest_ms, latest_ms
+        )
         has_answers = is_fetch and set(ANSWER_COLUMNS) <= set(requests.column_names)
         has_records, has_errors = (
             _answers(requests, rows) if has_answers else (repeated(False, n), repeated(False, n))
@@ -127,12 +155,13 @@ class RequestLanes:
         return LaneRows(
             lines=requests.select(list(LINE_COLUMNS)),
             line=rows,
+            log_time_ms=own("log_time_ms"),
             sensor=resolved.sensor,
             level=resolved.level,
             restart_ms=lives.restart_ms,
-            at_ms=at_ms,
-            earliest_ms=earliest_ms,
-            latest_ms=latest_ms,
+            at_ms=recorded_at_ms,
+            earliest_ms=recorded_ms[0],
+            latest_ms=recorded_ms[1],
             likely_from_ms=likely_from_ms(
                 earliest_ms, at_ms, own("handler_time_us"), own("remote_time_us"),
                 floats(requests["acks"])[rows],
@@ -146,13 +175,15 @@ class RequestLanes:
                 at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
             ),
             has_request_bound=self._has_request_bound(index, at_ms),
-            lost_requests=self._lost_requests(quota_type, codes, resolved, earliest_ms, latest_ms),
+            lost_requests=lost_requests,
             request_bytes=request_bytes,
             fetch_max_bytes=(
                 floats(requests["fetch_max_bytes"])[rows] if is_fetch else repeated(np.nan, n)
             ),
             has_records=has_records,
             has_errors=has_errors,
+            unlogged_amount_max=unlogged_amount_max,
+            lost_amount_max=lost_amount_max,
         )  # fmt: skip
 
     def _has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
@@ -199,12 +230,31 @@ class RequestLanes:
         resolved: CodedRows,
         earliest_ms: np.ndarray,
         latest_ms: np.ndarray,
-    ) -> np.ndarray:
+    ) -> tuple[np.ndarray, np.ndarray]:
         if self._lost is None:
-            return repeated(0, len(earliest_ms))
+            return repeated(0, len(earliest_ms)), repeated(0.0, len(earliest_ms))
         return self._lost.of_sensors(
             quota_type, self._broker_id, codes.names, resolved.sensor, earliest_ms, latest_ms
         )
+
+
+def _is_counted(quota_type: QuotaType, requests: pa.Table, rows: np.ndarray) -> np.ndarray:
+    """Return whether each of ``rows`` is a request that the quota counts."""
+    api_key = requests["api_key"].to_numpy()[rows]
+    if quota_type in API_KEYS:
+        return _is_in(api_key, API_KEYS[quota_type])
+    without_response = (api_key == PRODUCE) & (floats(requests["acks"])[rows] == 0)
+    is_exempt = _is_any_of(requests["api_name"], EXEMPT_APIS)[rows]
+    return np.asarray(~is_exempt & ~without_response)
+
+
+def _request_times_ms(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and last millisecond in which the request quota counted each request."""
+    names = ("log_time_ms", "remote_time_us", "response_queue_time_us", "send_time_us")
+    logged_ms, remote_us, queued_us, sent_us = (requests[n].to_numpy()[rows] for n in names)
+    acks = floats(requests["acks"])[rows]
+    in_handler = (acks == 0) | (acks == 1)
+    return record_interval_ms(logged_ms, remote_us, queued_us, sent_us, in_handler)
 
 
 def _answers(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,57 +1,100 @@
-"""A sensor's mutations → the same at record times that explain what was admitted and refused."""
+"""Sensors' mutations → the same at record times that explain what was admitted and refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Mapping
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.quota.mutation_times import Bucket, MutationRequest, stretches
-from spark_jobs.replay.sensors.aligned_rows import aligned_rows, one_batch
-from spark_jobs.replay.sensors.amounts import LINE_ORDER
-from spark_jobs.replay.sensors.request_runs import request_changes
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER
+from spark_jobs.replay.sensors.sensor_replay import (
+    EXPIRED_AFTER_MS,
+    BrokerRules,
+    CarriedState,
+)
 
 _COLUMNS = (
     "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "is_strict", "response_earliest_ms",
     "response_latest_ms", "bucket_gap",
 )  # fmt: skip
+_REQUEST = ("connection", "correlation_id", "source_file", "source_line")
+_LIFE = (*SENSOR_COLUMNS, "restart_ms", "recorded_at_ms")
 
 
-class AlignedMutations:
-    """One sensor's mutations of one life of its broker, gathered and yielded in one batch.
+def align_mutations(
+    amounts: pa.RecordBatch,
+    rules: Mapping[int, BrokerRules],
+    carried: Mapping[SensorKey, CarriedState],
+) -> tuple[pa.RecordBatch, dict[SensorKey, Mapping[str, Any]]]:
+    """Return ``amounts`` (AMOUNTS) at their times, and the line that begins the last stretch.
 
-    All of a day's mutations were in one table before: a sensor's are few.
+    The rows of a sensor must be together and in the order of their estimates. Those of one broker's
+    life, between two restarts or an hour of silence, are aligned together. Lines (LINE_ORDER) are
+    by sensor; later ones may move the times since then.
     """
-
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
-        self._waiting: list[pa.RecordBatch] = []
-        self._held: Mapping[str, Any] | None = None
-
-    def take(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Add rows; they wait for the last one."""
-        self._waiting.append(rows)
-        return iter(())
-
-    def flush(self) -> Iterator[pa.RecordBatch]:
-        """Yield the sensor's rows at their chosen times."""
-        if not self._waiting:
-            return
-        rows = one_batch(self._waiting)
-        self._waiting = []
-        request = np.concatenate([[0], np.cumsum(request_changes(rows))])
-        found = list(stretches(_requests(rows, request), self._bucket))
+    at_ms = amounts["recorded_at_ms"].to_numpy().copy()
+    begun: dict[SensorKey, Mapping[str, Any]] = {}
+    starts, _ = sensor_runs(amounts)
+    for start, stop in pairwise([*starts, len(amounts)]):
+        rows = amounts.slice(start, stop - start)
+        *sensor, restart_ms, first_ms = (rows[name][0].as_py() for name in _LIFE)
+        key = SensorKey(*sensor)
+        state = carried.get(key)
+        bucket = _bucket(rules[key.broker_id], key.quota_type, state, restart_ms, first_ms)
+        request = request_numbers(rows)
+        found = list(stretches(_requests(rows, request), bucket))
         times = np.array(list(chain.from_iterable(found)), np.int64)
-        first = int(np.searchsorted(request, len(times) - len(found[-1])))
-        self._held = {name: rows[name][first].as_py() for name in LINE_ORDER}
-        yield aligned_rows(rows, times[request])
+        last = int(np.searchsorted(request, len(times) - len(found[-1])))
+        begun[key] = {name: rows[name][last].as_py() for name in LINE_ORDER}
+        at_ms[start:stop] = times[request]
+    column = AMOUNTS.get_field_index("recorded_at_ms")
+    return amounts.set_column(column, AMOUNTS.field(column), pa.array(at_ms)), begun
 
-    def held(self) -> Mapping[str, Any] | None:
-        """Return the line with which the last stretch began: later ones may move its times."""
-        return self._held
+
+def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
+    """Return the first row of each run of one sensor's one epoch, and each row's run."""
+    changed = _changes(rows, SENSOR_COLUMNS)
+    changed[1:] |= np.diff(rows["restart_ms"].to_numpy()) != 0
+    changed[1:] |= np.diff(rows["recorded_at_ms"].to_numpy()) > EXPIRED_AFTER_MS
+    return np.flatnonzero(changed).tolist(), np.cumsum(changed) - 1
+
+
+def request_numbers(rows: pa.RecordBatch) -> np.ndarray:
+    """Return the number of each row's request; those of one request are together."""
+    return np.cumsum(_changes(rows, _REQUEST)) - 1
+
+
+def _changes(rows: pa.RecordBatch, names: tuple[str, ...]) -> np.ndarray:
+    """Return whether each row differs in these columns from the one before; the first does."""
+    changed = np.zeros(len(rows), bool)
+    changed[:1] = True
+    for name in names:
+        column = rows[name]
+        differs = pc.not_equal(column.slice(1), column.slice(0, max(len(rows) - 1, 0)))
+        changed[1:] |= differs.to_numpy(zero_copy_only=False)
+    return changed
+
+
+def _bucket(
+    rules: BrokerRules,
+    quota_type: str,
+    state: CarriedState | None,
+    restart_ms: int,
+    recorded_at_ms: int,
+) -> Bucket:
+    samples, window_ms = rules.of_type(quota_type)
+    bucket = Bucket(burst_s=samples * (window_ms / 1000.0))
+    slots = rules.profile.slots(samples)
+    if state is None or state.bucket is None or state.is_lost(slots, restart_ms, recorded_at_ms):
+        return bucket
+    bucket.least, bucket.most, bucket.last_update_ms, *_ = state.bucket
+    return bucket
 
 
 def _requests(rows: pa.RecordBatch, request: np.ndarray) -> list[MutationRequest]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
 from spark_jobs.ingest.lost_lines.missing_within import SensorGaps, missing_within
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.repeated import repeated
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.warehouse.tables import F64, I32, STR
 
@@ -93,18 +94,18 @@ class LostRequests:
         sensor: np.ndarray,
         recorded_earliest_ms: np.ndarray,
         recorded_latest_ms: np.ndarray,
-    ) -> np.ndarray:
-        """Return how many requests may be missing before each amount of one broker.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return how many requests may be missing before each amount of one broker, and their size.
 
         ``sensor`` holds places in ``names``, pairs of quota_user and quota_client_id.
         """
         lookup = self.lookups.get(str(quota_type))
         if lookup is None or not lookup.sensors:
-            return np.zeros(len(sensor), np.int64)
+            return repeated(0, len(sensor)), repeated(0.0, len(sensor))
         known = [lookup.sensors.get(f"{broker_id}\x00{user}\x00{cid}") for user, cid in names]
         code = np.array([len(lookup.sensors) if k is None else k for k in known], np.int64)
         from_ms = recorded_earliest_ms - self.window_ms.get(broker_id, WINDOWS_BACK * WINDOW_MS)
-        return missing_within(code[sensor], from_ms, recorded_latest_ms, lookup.gaps)[0]
+        return missing_within(code[sensor], from_ms, recorded_latest_ms, lookup.gaps)
 
 
 def _lookup(

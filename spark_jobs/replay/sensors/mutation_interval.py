@@ -9,7 +9,7 @@ as often as is simple.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,10 @@ import pyarrow.compute as pc
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.replay.sensors.aligned_amounts import align_amounts
-from spark_jobs.replay.sensors.amounts import (
-    LINE_ORDER,
-    RECORD_ORDER,
-)
+from spark_jobs.replay.sensors.aligned_mutations import align_mutations
+from spark_jobs.replay.sensors.amounts import LINE_ORDER, RECORD_ORDER
 from spark_jobs.replay.sensors.mutations import MutationLine, expand_mutations, follow_mutations
+from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import (
     DECISION,
@@ -33,7 +31,6 @@ from spark_jobs.replay.sensors.sensor_replay import (
     STATE,
     BrokerRules,
     CarriedState,
-    replay_sensors,
 )
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
@@ -180,9 +177,8 @@ class MutationInterval:
         of_sensor: defaultdict[SensorKey, list[int]] = defaultdict(list)
         for i, row in enumerate(rows):
             of_sensor[SensorKey.of(row)].append(i)
-        begun: dict[SensorKey, Mapping[str, Any]] = {}
         is_before = pc.less(amounts["order_us"], moment_us)
-        list(align_amounts(self.rules, self.carried, begun)(_batches(amounts.filter(is_before))))
+        _, begun = align_mutations(_batch(amounts.filter(is_before)), self.rules, self.carried)
         found = {}
         for sensor, places in of_sensor.items():
             since: tuple[Any, ...] = (moment_us,)
@@ -197,13 +193,13 @@ class MutationInterval:
         return found
 
     def _replayed(self, amounts: pa.Table) -> pa.Table:
-        align = align_amounts(self.rules, self.carried)
-        replay = replay_sensors(self.rules, self.carried, self.tolerances)
-        return pa.Table.from_batches(list(replay(align(_batches(amounts)))), schema=REPLAYED)
+        aligned, _ = align_mutations(_batch(amounts), self.rules, self.carried)
+        return replay_mutations(aligned, self.rules, self.carried, self.tolerances)
 
 
-def _batches(amounts: pa.Table) -> Iterator[pa.RecordBatch]:
-    yield from amounts.combine_chunks().to_batches()
+def _batch(amounts: pa.Table) -> pa.RecordBatch:
+    batches = amounts.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], amounts.schema)
 
 
 def _states_of(rows: pa.Table) -> list[dict[str, Any]]:

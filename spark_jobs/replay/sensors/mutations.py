@@ -19,14 +19,12 @@ from spark_jobs.quota.partition_inventory import (
     is_strict,
 )
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.replay.sensors.amounts import AMOUNTS
 from spark_jobs.replay.sensors.mutation_lines import decided_lines
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS
 from spark_jobs.replay.verdicts.mutation_throttle import response_interval_ms
 from spark_jobs.resolve.broker_log import BrokerLog
-from spark_jobs.warehouse.tables import F64, I32
 
 MUTATION_COLUMNS = (
     "broker_id", "source_file", "source_line", "connection", "correlation_id", "api_name",
@@ -113,7 +111,6 @@ def _amounts_of(
             "earliest_ms": row["recorded_earliest_ms"],
             "latest_ms": latest_ms,
             "amount": float("nan") if cost is None else float(cost),
-            "behaviour": RECORD,
             "is_strict": is_strict(row["api_name"], row["api_version"]),
             "response_earliest_ms": int(response_earliest_ms),
             "response_latest_ms": int(response_latest_ms),
@@ -187,11 +184,7 @@ def _resolve(
     lives = broker_log.lives(batch["broker_id"].to_numpy(), at_ms)
     resolved = {
         "restart_ms": pa.array(lives.restart_ms),
-        # A lost mutation is told by its twin on the controller or the broker, not by gaps.
-        "lost_requests": pa.nulls(len(batch), I32),
-        "lost_bytes_max": pa.nulls(len(batch), F64),
         "has_request_bound": pa.array(~np.isnan(request.bound) & request.is_enabled),
-        "unlogged_amount_max": pa.nulls(len(batch), F64),
         "quota_user": found.quota_user,
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,

@@ -13,42 +13,8 @@ from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.warehouse.tables import RATES
 
 
-def rates_per_second(decisions: DataFrame) -> DataFrame:
-    """Return the rows of the ``rates`` table: one sensor in one second, each part in order."""
-    last = F.struct("sensor_epoch", "sensor_seq")
-    second = (F.floor(F.col("recorded_at_ms") / 1000) * 1000).cast("long")
-    return (
-        decisions.withColumn("second_ms", second)
-        .groupBy(*SENSOR_COLUMNS, "second_ms")
-        .agg(
-            _sum_in_order().alias("amount"),
-            F.max_by("rate", last).alias("rate"),
-            F.max_by("tokens", last).alias("tokens"),
-            F.max_by("bound", last).alias("bound"),
-            F.count_if((F.col("logged_throttle_time_ms") > 0) | ~F.col("logged_admitted")).alias(
-                "throttled_requests"
-            ),
-            F.sum(F.col("logged_throttle_time_ms").cast("long")).alias("throttle_time_ms"),
-        )
-        .select(*RATES.names)
-        .sortWithinPartitions(*SENSOR_COLUMNS, "second_ms")
-    )
-
-
-def _sum_in_order() -> Column:
-    """Return the sum of what was recorded, added as the sensor did.
-
-    Rows of a shuffle come in the order in which machines answer, and a sum of floats tells of it.
-    """
-    amount = F.when(~F.col("is_unrecorded"), F.coalesce("amount", F.lit(0.0))).otherwise(0.0)
-    rows = F.collect_list(F.struct("sensor_epoch", "sensor_seq", amount.alias("amount")))
-    return F.aggregate(
-        F.sort_array(rows), F.lit(0.0), lambda total, row: total + row.getField("amount")
-    )
-
-
 def seconds_of_decisions(decisions: pa.Table) -> pa.Table:
-    """Return the rows of ``rates`` of few decisions, in order: as :func:`rates_per_second`."""
+    """Return the rows of ``rates`` of few decisions, in order, each second added as recorded."""
     place = ["sensor_epoch", "sensor_seq"]
     order = [(name, "ascending") for name in (*SENSOR_COLUMNS, *place)]
     rows = decisions.sort_by(order)

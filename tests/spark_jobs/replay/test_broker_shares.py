@@ -80,6 +80,7 @@ def replayed(scope: RunScope, folder: Path, of: int) -> dict[str, pa.Table]:
         lost=None,
         tolerances=tolerances(JudgeSettings()),
         folder=folder,
+        read_us={},
         has_request_quotas=False,
         interval=interval_of(scope),
     )

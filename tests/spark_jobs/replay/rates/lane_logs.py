@@ -78,7 +78,12 @@ def throttled_log(rows: list[Row]) -> list[Row]:
 
 
 def decided(
-    lane: RateLane, rows: list[Row], cuts: set[int] | None = None, *, is_over: bool = True
+    lane: RateLane,
+    rows: list[Row],
+    cuts: set[int] | None = None,
+    *,
+    is_over: bool = True,
+    shared: bool = False,
 ) -> list[Row]:
     """Return the decisions of ``rows``, in order of time, taken in pieces that end at ``cuts``."""
     inside = sorted(cut for cut in cuts or () if 0 < cut < len(rows))
@@ -91,7 +96,7 @@ def decided(
         found += [part] if part is not None else []
     if is_over and (rest := lane.decide(None)) is not None:
         found.append(rest)
-    return [row for part in found for row in decisions(part, lane, shared=False).to_pylist()]
+    return [row for part in found for row in decisions(part, lane, shared=shared).to_pylist()]
 
 
 def by_sensor(rows: list[Row]) -> list[Row]:

@@ -28,6 +28,7 @@ def lane_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> LaneRows
     return LaneRows(
         lines=pa.Table.from_pylist(lines, schema=LINES),
         line=np.arange(len(rows)),
+        log_time_ms=column("log_time_ms", np.int64, 0),
         sensor=np.array([codes.code((r["quota_user"], r["quota_client_id"])) for r in rows], int),
         level=np.full(len(rows), -1, np.int8),
         restart_ms=column("restart_ms", np.int64, 0),
@@ -47,4 +48,6 @@ def lane_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> LaneRows
         fetch_max_bytes=column("fetch_max_bytes", float, np.nan),
         has_records=column("has_records", bool, False),
         has_errors=column("has_errors", bool, False),
+        unlogged_amount_max=column("unlogged_amount_max", float, np.nan),
+        lost_amount_max=column("lost_amount_max", float, np.nan),
     )

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.rate import Rate
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.rates.handover import Handover
 from spark_jobs.replay.rates.lane_rows import LaneRows
 from spark_jobs.replay.rates.lane_settling import (
@@ -155,3 +156,48 @@ def test_the_table_of_verdicts_has_a_row_for_every_check() -> None:
     assert {verdict for verdict, _ in RATE_VERDICTS} == {
         "no_quota", "indeterminate", "agree", "under_throttled", "over_throttled",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "restart_ms", "place"),
+    [
+        (1_000, 0, (4, 7)),
+        (1_000, NOON_MS - 60_000, (4, 7)),
+        (1_000, NOON_MS + 500, (5, 0)),
+        (EXPIRED_AFTER_MS + 1, 0, (5, 0)),
+    ],
+    ids=["goes on", "started long before", "restarted since", "idle for an hour"],
+)
+def test_a_state_of_the_day_before_is_forgotten_like_any_other(
+    at_ms: int, restart_ms: int, place: tuple[int, int]
+) -> None:
+    state = CarriedState(4, 7, 0, ((NOON_MS - 500, NOON_MS, 5_000.0),))
+    stream = opened(AsEstimated(), {SensorKey(1, "producer_byte_rate", "alice", ""): state})
+    (found,) = decided(stream, [produce(at_ms, 10.0, restart_ms=restart_ms)])
+    assert (found["sensor_epoch"], found["sensor_seq"]) == place
+    assert found["rate"] == (1.0 if place[0] == 5 else pytest.approx(5_010 / 10.5))
+
+
+def test_a_state_kept_under_other_settings_is_lost_with_the_restart_between() -> None:
+    samples = tuple((NOON_MS - i * 1000, NOON_MS - i * 1000, 5e6) for i in range(13))
+    key = SensorKey(1, "producer_byte_rate", "alice", "")
+    stream = opened(AsEstimated(), {key: CarriedState(0, 40, 0, samples)})
+    (found,) = decided(stream, [produce(0, 10.0)])
+    assert (found["sensor_epoch"], found["sensor_seq"]) == (1, 0)
+    assert found["replayed_throttle_time_ms"] == 0
+
+
+@pytest.mark.parametrize("gap_ms", [3_600_001, EXPIRED_AFTER_MS, EXPIRED_AFTER_MS + 1])
+def test_what_is_left_after_an_hour_decides_as_an_empty_sensor_does(gap_ms: int) -> None:
+    history = [produce(at_ms, 50_000.0) for at_ms in range(0, 15_000, 400)]
+    later = [produce(15_000 + gap_ms + at_ms, 700.0) for at_ms in range(0, 30_000, 350)]
+    columns = ("rate", "window_size_ms", "replayed_throttle_time_ms")
+    kept = decided(opened(AsEstimated()), history + later)[len(history) :]
+    fresh = decided(opened(AsEstimated()), later)
+    assert [[d[c] for c in columns] for d in kept] == [[d[c] for c in columns] for d in fresh]
+
+
+def test_a_decision_without_a_bound_has_no_replayed_throttle() -> None:
+    (found,) = decided(opened(), [produce(0, 5.0, bound=float("nan"))])
+    assert (found["verdict"], found["replayed_throttle_time_ms"]) == ("no_quota", None)
+    assert found["bound"] is None

@@ -17,6 +17,7 @@ from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
 
 PRODUCER, CONSUMER = API_KEYS
+TIME = QuotaType.REQUEST_PERCENTAGE
 FETCH = {"api_key": 1, "api_name": "FETCH", "response_bytes": 5_000}
 ON_FETCHES = {"quota_type": "consumer_byte_rate"}
 ON_TIME = {"quota_type": "request_percentage"}
@@ -28,7 +29,7 @@ class Found:
     def __init__(
         self, rows: list[dict[str, Any]], *quotas: dict[str, Any], log: BrokerLog | None = None
     ) -> None:
-        self.codes = {quota_type: SensorCodes() for quota_type in API_KEYS}
+        self.codes = {quota_type: SensorCodes() for quota_type in (*API_KEYS, TIME)}
         lanes = RequestLanes(
             1, resolutions(*quotas), self.codes, frozenset({"CONTROLLER"}), log or BrokerLog(), None
         )
@@ -115,7 +116,7 @@ def test_a_fetch_says_whether_it_was_given_records(
 )
 def test_what_brokers_ask_of_each_other_is_exempt(of_a_broker: dict[str, Any]) -> None:
     found = Found([FETCH | of_a_broker, of_a_broker], quota(5e4), quota(5e4, **ON_FETCHES))
-    assert [len(rows) for rows in found.rows.values()] == [0, 0]
+    assert [len(rows) for rows in found.rows.values()] == [0, 0, 0]
 
 
 def test_a_request_quota_that_is_in_force_too_is_told() -> None:
@@ -152,3 +153,27 @@ def test_the_brokers_own_stamp_of_a_throttled_request_is_taken() -> None:
     log = BrokerLog.of_rows([], pa.Table.from_pylist([record]))
     rows = Found([{}, {"throttle_time_ms": 70}], quota(5e4), log=log).rows[PRODUCER]
     assert rows.stamp_ms.tolist() == [NOT_STAMPED, NOON_MS + 1]
+
+
+def test_handler_time_counts_in_percent_of_a_second() -> None:
+    asked = [{"api_name": "METADATA", "api_key": 3, "handler_time_us": 2_500}]
+    found = Found(asked, quota(10.0, **ON_TIME))
+    rows = found.rows[TIME]
+    assert found.sensors(TIME) == [("alice", "")]
+    assert (rows.amount.tolist(), rows.bound.tolist()) == ([2_500 * 1000 * 1e-7], [10.0])
+    assert rows.has_request_bound.tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"api_name": "ALTER_PARTITION", "api_key": 56}, {"acks": 0}, {"is_replica": True}],
+    ids=["exempt", "without a response", "follower"],
+)
+def test_some_requests_take_no_request_time(row: dict[str, Any]) -> None:
+    assert Found([row], quota(10.0, **ON_TIME)).lines(TIME) == []
+
+
+def test_no_request_time_is_recorded_before_the_first_request_quota() -> None:
+    early = {"recorded_estimate_us": (NOON_MS - 1) * 1000}
+    assert Found([early], quota(10.0, **ON_TIME)).lines(TIME) == []
+    assert Found([{}], quota(5e4)).lines(TIME) == []

@@ -12,12 +12,13 @@ from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.mutation_times import Bucket
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import BucketState
-from spark_jobs.replay.sensors.aligned_mutations import AlignedMutations
+from spark_jobs.replay.sensors import aligned_mutations
+from spark_jobs.replay.sensors.aligned_mutations import align_mutations, request_numbers
 from spark_jobs.replay.sensors.amounts import AMOUNTS
-from spark_jobs.replay.sensors.request_runs import request_changes
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules, replay_sensors
+from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.replay.verdicts.verdicts import Tolerances
-from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of, cut, gathered, rows_of
+from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of
 
 Row = dict[str, Any]
 IDENTITY = ("connection", "correlation_id", "source_file", "source_line")
@@ -36,20 +37,14 @@ def mutations(*topics: int, **columns: Any) -> list[Row]:
 
 
 TOPICS = st.lists(st.integers(1, 5), min_size=1, max_size=8)
-CUTS = st.sets(st.integers(1, 40), max_size=8)
+RULES = {1: BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)}
 
 
-def full_bucket() -> Bucket:
-    return Bucket(burst_s=11.0, most=1e9, least=1e9)
-
-
-@given(TOPICS, CUTS)
+@given(TOPICS)
 @settings(max_examples=40)
-def test_a_sensors_rows_come_out_once_in_their_order_wherever_batches_were_cut(
-    topics: list[int], cuts: set[int]
-) -> None:
+def test_a_sensors_rows_come_out_once_in_their_order(topics: list[int]) -> None:
     rows = batch_of(mutations(*topics))
-    (found,) = gathered(AlignedMutations(full_bucket()), cut(rows, cuts))
+    found, _ = align_mutations(rows, RULES, {})
     kept = [name for name in AMOUNTS.names if name != "recorded_at_ms"]
     assert found.select(kept).to_pylist() == rows.select(kept).to_pylist()
     # The topics of a request share a record time, inside its interval.
@@ -76,6 +71,12 @@ ASKED = st.tuples(
 def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
     asked: list[tuple[Any, ...]],
 ) -> None:
+    chosen: list[Bucket] = []
+
+    def noted(**settings: Any) -> Bucket:
+        chosen.append(Bucket(**settings))
+        return chosen[-1]
+
     at_ms, rows = 0, []
     for line, (gap_ms, topics, gap, is_strict, bound) in enumerate(asked):
         at_ms += gap_ms
@@ -89,43 +90,29 @@ def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
                     logged_admitted=is_admitted, earliest_ms=at_ms - 9, latest_ms=at_ms + 9,
                 )
             )  # fmt: skip
-    rules = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
-    bucket = Bucket(burst_s=11.0)
-    aligned = gathered(AlignedMutations(bucket), [batch_of(rows)])
-    replay = replay_sensors({1: rules}, {}, Tolerances(5, 13_000, 1_000))
-    *_, state = rows_of(replay(iter(aligned)))
-    held = BucketState(**state["bucket"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aligned_mutations, "Bucket", noted)
+        aligned, begun = align_mutations(batch_of(rows), RULES, {})
+    *_, state = replay_mutations(aligned, RULES, {}, Tolerances(5, 13_000, 1_000)).to_pylist()
+    held, bucket = BucketState(**state["bucket"]), chosen[-1]
     assert held[:3] == (bucket.least, bucket.most, bucket.last_update_ms)
-
-
-def test_mutations_have_no_interval_of_a_request_quota_and_prove_nothing() -> None:
-    (batch,) = gathered(AlignedMutations(full_bucket()), [batch_of(mutations(2))])
-    told = {(r["is_proven"], r["throttle_time_min_ms"], r["throttle_time_max_ms"]) for r in
-            batch.to_pylist()}  # fmt: skip
-    assert told == {(False, None, None)}
-
-
-def test_a_flushed_sensor_has_nothing_left() -> None:
-    sensor = AlignedMutations(full_bucket())
-    assert list(sensor.flush()) == []
-    assert list(sensor.take(batch_of(mutations(3)))) == []
-    assert [len(batch) for batch in sensor.flush()] == [3]
-    assert list(sensor.flush()) == []
+    (line,) = begun.values()
+    assert line["source_line"] in {row["source_line"] for row in rows}
 
 
 @pytest.mark.parametrize("column", IDENTITY)
 def test_each_part_of_what_names_a_request_tells_two_apart(column: str) -> None:
     first, second = mutations(1) * 2
-    assert request_changes(batch_of([first, second])).tolist() == [False]
+    assert request_numbers(batch_of([first, second])).tolist() == [0, 0]
     other = second | {column: "other" if isinstance(second[column], str) else 99}
-    assert request_changes(batch_of([first, other])).tolist() == [True]
+    assert request_numbers(batch_of([first, other])).tolist() == [0, 1]
 
 
 def test_a_topic_more_is_no_request_more() -> None:
     rows = batch_of(mutations(2, 1, 3))
-    assert request_changes(rows).tolist() == [False, True, True, False, False]
+    assert request_numbers(rows).tolist() == [0, 0, 1, 2, 2, 2]
 
 
 def test_one_row_has_no_change() -> None:
     rows = batch_of(mutations(1))
-    assert request_changes(rows).tolist() == []
+    assert request_numbers(rows).tolist() == [0]

@@ -70,7 +70,7 @@ def lost(
             one = [moments[i : i + 1] for moments in within]
             found.append((str(quota_type), int(missing[i]), float(size[i])))
             alone = gaps_of.of_sensors(quota_type, broker_id, names, np.array([i]), *one)
-            assert alone.tolist() == [missing[i]]
+            assert [each.tolist() for each in alone] == [[missing[i]], [size[i]]]
     return found
 
 

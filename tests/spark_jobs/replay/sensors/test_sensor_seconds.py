@@ -4,13 +4,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.replay.sensors.sensor_seconds import rates_per_second, seconds_of_decisions
+from spark_jobs.replay.sensors.sensor_seconds import seconds_of_decisions
 from spark_jobs.warehouse.tables import DECISIONS
-
-pytestmark = pytest.mark.spark
 
 # Added from the left 0.1 + 0.2 + 0.3 is another float than 0.3 + 0.2 + 0.1.
 AMOUNTS = (0.1, 0.2, 0.3, 1e16, 1.0, -1e16)
@@ -35,14 +31,12 @@ ROWS = [decision(sequence, amount) for sequence, amount in enumerate(AMOUNTS)]
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (3, 1, 5, 0, 2, 4)])
 def test_the_amounts_of_a_second_are_added_as_the_sensor_recorded_them(
-    spark: SparkSession, order: tuple[int, ...]
+    order: tuple[int, ...],
 ) -> None:
     schema = pa.schema([field.with_nullable(True) for field in DECISIONS])
     rows = pa.Table.from_pylist([ROWS[place] for place in order], schema=schema)
-    decided = spark.createDataFrame(rows, schema=from_arrow_schema(schema)).coalesce(1)
-    (found,) = rates_per_second(decided).toArrow().to_pylist()
+    (found,) = seconds_of_decisions(rows).to_pylist()
     assert found["amount"] == sum_from_the_left(AMOUNTS)
-    assert seconds_of_decisions(rows).to_pylist() == [found]
 
 
 def sum_from_the_left(amounts: tuple[float, ...]) -> float:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
-from spark_jobs.replay.sensors import request_intervals
-from spark_jobs.replay.sensors.request_intervals import HANDSHAKE_US, RequestIntervals
-from tests.spark_jobs.replay.sensors.amount_rows import (
-    amount,
-    batch_of,
-    cut,
-    gathered,
-    nothing_recorded,
-    rows_of,
-)
+from spark_jobs.replay.rates.lane_settling import RequestTimeSettling
+from spark_jobs.replay.rates.lane_states import LaneStates
+from spark_jobs.replay.rates.rate_lane import RateLane
+from spark_jobs.replay.rates.request_intervals import HANDSHAKE_US
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState
+from spark_jobs.replay.verdicts.verdicts import Tolerances
+from tests.spark_jobs.replay.rates.lane_logs import decided
+from tests.spark_jobs.replay.sensors.amount_rows import amount
 
+REQUEST_PERCENTAGE = "request_percentage"
 WINDOW_MS = 1000
 Row = dict[str, Any]
 
@@ -32,7 +30,7 @@ Row = dict[str, Any]
 def request(at_ms: int, handler_us: int, network_us: float = 0.0, **columns: Any) -> Row:
     """Return a request whose handler time took ``handler_us``; its line came 2 ms later."""
     of_request = {
-        "quota_type": "request_percentage",
+        "quota_type": REQUEST_PERCENTAGE,
         "log_time_ms": at_ms + 2,
         "bound": 5.0,
         "unlogged_amount_max": network_us * PERCENT_PER_US,
@@ -40,30 +38,28 @@ def request(at_ms: int, handler_us: int, network_us: float = 0.0, **columns: Any
     return amount(at_ms, handler_us * PERCENT_PER_US, **of_request | columns)
 
 
-def intervals(
-    rows: list[Row],
-    cuts: list[int] | None = None,
+def opened(
     *,
     samples: int = 11,
     profile: RateProfile = RateProfile.RATE_3_8,
-    is_state_known: bool = True,
+    carried: dict[SensorKey, CarriedState] | None = None,
+) -> RateLane:
+    """Return a request quota of windows of a second."""
+    held = LaneStates(BrokerRules(profile, samples, WINDOW_MS, 11, 1000), REQUEST_PERCENTAGE)
+    fixing, tolerances = RequestTimeSettling(), Tolerances(2, 0, 0)
+    return RateLane(1, SensorCodes(), held, fixing, tolerances, carried or {}, unrecords=False)
+
+
+def intervals(
+    rows: list[Row], cuts: set[int] | None = None, *, is_state_known: bool = True, **held: Any
 ) -> list[Row]:
-    states = nothing_recorded(samples=samples, profile=profile)
-    sensor = RequestIntervals(states, is_state_known=is_state_known)
-    return rows_of(gathered(sensor, cut(batch_of(rows), cuts or [])))
+    """Return the decisions on ``rows``, taken in pieces that end at ``cuts``."""
+    known = rows if is_state_known else [rows[0] | {"known_for_ms": WINDOW_MS - 1}, *rows[1:]]
+    return decided(opened(**held), known, cuts, shared=True)
 
 
 def bounds_ms(rows: list[Row]) -> list[tuple[int | None, int | None]]:
     return [(row["throttle_time_min_ms"], row["throttle_time_max_ms"]) for row in rows]
-
-
-@contextmanager
-def gathering(rows_min: int, rows_max: int) -> Iterator[None]:
-    """Make sensors settle after fewer rows, so that few rows show it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request_intervals, "ROWS_MIN", rows_min)
-        patch.setattr(request_intervals, "ROWS_MAX", rows_max)
-        yield
 
 
 GAPS_MS = st.one_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,36 +13,32 @@ from hypothesis import strategies as st
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
+from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_time_ms
-from spark_jobs.replay.sensors import request_intervals
-from spark_jobs.replay.sensors.amounts import AMOUNTS
-from spark_jobs.replay.sensors.request_intervals import SETTLE_MS, RequestIntervals
+from spark_jobs.replay.rates import lane_settling, request_intervals
+from spark_jobs.replay.rates.lane_settling import APART_MS, RequestTimeSettling
+from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.sensors.amount_rows import (
-    batch_of,
-    cut,
-    gathered,
-    nothing_recorded,
-    rows_of,
-)
-from tests.spark_jobs.replay.sensors.request_logs import (
+from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.request_logs import (
     REQUESTS,
     WINDOW_MS,
     Row,
     bounds_ms,
     broker_throttles_ms,
-    gathering,
     intervals,
     request,
     rows_logged,
 )
+
+CUTS = st.sets(st.integers(1, 24), max_size=4)
 
 
 @given(
     sent=REQUESTS,
     share=st.sampled_from([0.3, 0.8, 0.9, 0.95, 1.0, 1.05]),
     profile=st.sampled_from([RateProfile.RATE_3_3, RateProfile.RATE_3_8]),
-    rows_min=st.sampled_from([3, 2_048]),
+    cuts=CUTS,
     chance=st.randoms(use_true_random=False),
 )
 @settings(max_examples=30)
@@ -49,7 +46,7 @@ def test_what_a_broker_throttles_is_inside_the_interval(
     sent: list[tuple[Any, ...]],
     share: float,
     profile: RateProfile,
-    rows_min: int,
+    cuts: set[int],
     chance: random.Random,
 ) -> None:
     # Throttles are cut off at a window: the bound has to be near to what is spent.
@@ -57,8 +54,7 @@ def test_what_a_broker_throttles_is_inside_the_interval(
         (handler_us + network_us / 2) * PERCENT_PER_US for _, handler_us, network_us, *_ in sent
     )
     rows = rows_logged(sent, share * max(spent, 0.1) / 10)
-    with gathering(rows_min, 16_384):
-        found = intervals(rows, profile=profile)
+    found = intervals(rows, cuts, profile=profile)
     for _ in range(5):
         truth = broker_throttles_ms(rows, profile, chance)
         assert all(
@@ -67,49 +63,44 @@ def test_what_a_broker_throttles_is_inside_the_interval(
         ), (bounds_ms(found), truth)
 
 
-@given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
+@given(REQUESTS, CUTS)
 @settings(max_examples=30)
-def test_rows_come_out_once_each_in_order_with_two_columns_more(
-    sent: list[tuple[Any, ...]], cuts: set[int]
-) -> None:
-    rows = rows_logged(sent, 5.0)
-    with gathering(3, 9):
-        found = intervals(rows, sorted(cuts))
-    whole = batch_of(rows).to_pylist()
-    assert [{name: row[name] for name in AMOUNTS.names} for row in found] == whole
+def test_rows_come_out_once_each_in_order(sent: list[tuple[Any, ...]], cuts: set[int]) -> None:
+    found = intervals(rows_logged(sent, 5.0), cuts)
+    assert [row["source_line"] for row in found] == list(range(len(sent)))
     assert not any(row["is_proven"] for row in found)
     assert all(0 <= least <= most <= WINDOW_MS for least, most in bounds_ms(found))
 
 
-@given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
+@given(REQUESTS, CUTS)
 @settings(max_examples=30)
-def test_where_batches_are_cut_changes_nothing(sent: list[tuple[Any, ...]], cuts: set[int]) -> None:
-    rows = rows_logged(sent, 5.0)
-    assert intervals(rows, sorted(cuts)) == intervals(rows)
-
-
-@given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
-@settings(max_examples=30)
-def test_rows_that_are_settled_early_have_the_same_interval(
+def test_where_requests_are_cut_changes_nothing(
     sent: list[tuple[Any, ...]], cuts: set[int]
 ) -> None:
-    # One connection each: whether a connection is new is known whatever was settled before.
-    rows = [row | {"connection": f"c{i}"} for i, row in enumerate(rows_logged(sent, 5.0))]
-    with gathering(3, 16_384):
-        early = intervals(rows, sorted(cuts))
-    assert early == intervals(rows)
+    rows = rows_logged(sent, 5.0)
+    assert intervals(rows, cuts) == intervals(rows)
 
 
-@given(REQUESTS, st.sets(st.integers(1, 24), max_size=4))
+def fixed(rows: list[Row], until_ms: int) -> int:
+    """Return how many of ``rows`` are fixed where all before ``until_ms`` are there."""
+    made = lane_rows(rows)
+    of_sensor = OrderedRows.of(made, np.arange(len(rows))).stretch(0, len(rows))
+    ((order, *_),) = RequestTimeSettling().settle(
+        of_sensor, SensorStates.allocate([], [], []), until_ms
+    )
+    return len(order)
+
+
+@given(REQUESTS, st.integers(0, 30_000))
 @settings(max_examples=30)
-def test_rows_that_overlap_come_out_together(sent: list[tuple[Any, ...]], cuts: set[int]) -> None:
-    with gathering(3, 16_384):
-        sensor = RequestIntervals(nothing_recorded())
-        batches = gathered(sensor, cut(batch_of(rows_logged(sent, 5.0)), cuts))
-    for i, batch in enumerate(batches[:-1]):
-        later = rows_of(batches[i + 1 :])
-        before_ms = max(row["log_time_ms"] for row in batch.to_pylist())
-        assert before_ms < min(row["earliest_ms"] for row in later)
+def test_rows_that_overlap_are_fixed_together(sent: list[tuple[Any, ...]], until: int) -> None:
+    rows = [r for r in rows_logged(sent, 5.0) if r["recorded_at_ms"] < NOON_MS + until]
+    if not rows:
+        return
+    stop = fixed(rows, NOON_MS + until)
+    before_ms = max((row["log_time_ms"] for row in rows[:stop]), default=0)
+    assert before_ms < NOON_MS + until - APART_MS
+    assert all(before_ms < row["earliest_ms"] for row in rows[stop:])
 
 
 def test_without_network_time_the_throttle_is_known_to_the_millisecond(
@@ -138,8 +129,8 @@ def test_nothing_is_said_before_two_spans_of_a_sensor_whose_past_is_in_part_unkn
     assert bounds_ms(intervals(rows)) == [(0, 0)] * 5
 
 
-@pytest.mark.parametrize("cuts", [[1], [2], [3], [1, 2, 3, 4]])
-def test_the_two_spans_begin_with_the_first_row_wherever_batches_are_cut(cuts: list[int]) -> None:
+@pytest.mark.parametrize("cuts", [{1}, {2}, {3}, {1, 2, 3, 4}])
+def test_the_two_spans_begin_with_the_first_row_wherever_requests_are_cut(cuts: set[int]) -> None:
     rows = [request(at_ms, 1_000) for at_ms in (0, 11_000, 21_999, 22_000, 40_000)]
     whole = intervals(rows, is_state_known=False)
     assert intervals(rows, cuts, is_state_known=False) == whole
@@ -173,7 +164,7 @@ def test_time_that_another_sensor_may_have_got_near_a_quota_change_surely_counts
 def test_lines_that_are_missing_raise_the_most_and_never_the_least(
     lost_requests: int | None, lost_percent: float | None, most_ms: int
 ) -> None:
-    lost = {"lost_requests": lost_requests, "lost_bytes_max": lost_percent}
+    lost = {"lost_requests": lost_requests, "lost_amount_max": lost_percent}
     # 52 percent of 50, and the handshake is one request later.
     ((least, most),) = bounds_ms(intervals([request(0, 0, **lost)]))
     assert least == 0
@@ -196,50 +187,23 @@ def busy(n: int, gap_ms: float) -> list[Row]:
     return [request(int(i * gap_ms), 10, connection="a", source_line=i) for i in range(n)]
 
 
-@pytest.mark.parametrize("gap_ms", [0.0, 0.5, 10.0, 40.0, 100.0, SETTLE_MS])
-@pytest.mark.parametrize("step", [1, 64])
-def test_a_busy_sensor_never_waits_for_more_rows_than_the_most(gap_ms: float, step: int) -> None:
-    rows_max = 64
-    rows = batch_of(busy(160, gap_ms))
-    with gathering(8, rows_max):
-        sensor = RequestIntervals(nothing_recorded())
-        waiting, most = 0, 0
-        for batch in cut(rows, range(0, 160, step)):
-            waiting += len(batch) - sum(map(len, sensor.take(batch)))
-            most = max(most, waiting)
-        assert waiting == sum(map(len, sensor.flush()))
-    assert 0 < most < rows_max
-
-
-def test_a_sensor_that_speeds_up_never_waits_for_more_rows_than_the_most_either() -> None:
-    rows_max = 64
-    slow = busy(40, 100.0)
-    fast = [request(4_000 + i // 20, 10, connection="a", source_line=40 + i) for i in range(400)]
-    with gathering(8, rows_max):
-        sensor = RequestIntervals(nothing_recorded())
-        waiting = 0
-        for batch in cut(batch_of([*slow, *fast]), range(0, 440, 16)):
-            waiting += len(batch) - sum(map(len, sensor.take(batch)))
-            assert waiting < rows_max + 8
-        assert waiting == sum(map(len, sensor.flush()))
+@pytest.mark.parametrize("gap_ms", [0.0, 0.5, 10.0, 40.0, 100.0])
+def test_a_busy_sensor_never_waits_for_more_rows_than_the_most(
+    monkeypatch: pytest.MonkeyPatch, gap_ms: float
+) -> None:
+    monkeypatch.setattr(lane_settling, "ROWS_MIN", 8)
+    monkeypatch.setattr(lane_settling, "ROWS_MAX", 64)
+    rows = busy(160, gap_ms)
+    assert len(rows) - fixed(rows, rows[-1]["recorded_at_ms"]) < 64
 
 
 def test_a_connection_that_lasts_pays_for_its_handshake_once() -> None:
     gaps = [(0, 520_000), (100, 0), (5_000, 0), (5_001, 0), (5_100, 0)]
     rows = [request(at_ms, handler_us, connection="a") for at_ms, handler_us in gaps]
-    at_once = bounds_ms(intervals(rows))
-    with gathering(2, 64):
-        assert bounds_ms(intervals(rows)) == at_once
+    assert bounds_ms(intervals(rows, {2})) == bounds_ms(intervals(rows))
 
 
 def test_a_row_does_not_wait_once_nothing_that_overlaps_it_can_come() -> None:
-    with gathering(2, 64):
-        sensor = RequestIntervals(nothing_recorded())
-        early = batch_of([request(0, 10), request(1, 10)])
-        assert list(sensor.take(early)) == []
-        late = batch_of([request(SETTLE_MS + 4, 10), request(SETTLE_MS + 5, 10)])
-        assert [len(batch) for batch in sensor.take(late)] == [2]
-        assert [row["recorded_at_ms"] for row in rows_of(sensor.flush())] == [
-            NOON_MS + SETTLE_MS + 4,
-            NOON_MS + SETTLE_MS + 5,
-        ]
+    rows = [request(0, 10), request(1, 10)]
+    assert fixed(rows, NOON_MS + APART_MS + 2) == 0
+    assert fixed(rows, NOON_MS + APART_MS + 4) == 2

@@ -5,43 +5,49 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
-from spark_jobs.replay.sensors import request_intervals
-from spark_jobs.replay.sensors.request_intervals import RequestIntervals
-from spark_jobs.warehouse.tables import QUOTA_STATE
-from tests.spark_jobs.replay.sensors.amount_rows import (
-    batch_of,
-    gathered,
-    nothing_recorded,
-    rows_of,
-)
-from tests.spark_jobs.replay.sensors.request_logs import (
+from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.replay.rates import request_intervals
+from spark_jobs.replay.rates.lane_tables import states
+from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS, CarriedState
+from tests.builders.tables_builder import NOON_MS
+from tests.spark_jobs.replay.rates.lane_logs import decided
+from tests.spark_jobs.replay.rates.request_logs import (
     REQUEST,
+    REQUEST_PERCENTAGE,
     Row,
     bounds_ms,
     broker_throttles_ms,
     intervals,
+    opened,
     request,
     rows_logged,
 )
+
+KEY = SensorKey(1, REQUEST_PERCENTAGE, "alice", "")
+HELD = CarriedState(0, 1, 0, ((NOON_MS - 9, NOON_MS - 9, 5.0),))
+
+
+def handed_on(
+    rows: list[Row], profile: RateProfile = RateProfile.RATE_3_8
+) -> dict[SensorKey, CarriedState]:
+    """Return the states after a day's rows."""
+    before = opened(profile=profile)
+    decided(before, rows)
+    return dict(CarriedState.of_row(row) for row in states(before, None).to_pylist())
 
 
 def intervals_of_two_days(
     rows: list[Row], midnight: int, profile: RateProfile = RateProfile.RATE_3_8
 ) -> list[Row]:
     """Return what the rows from ``midnight`` on get where those before are another day's."""
-    before = RequestIntervals(nothing_recorded(profile=profile))
-    gathered(before, [batch_of(rows[:midnight])])
-    kind = QUOTA_STATE.field("intervals").type
-    held = pa.array([before.held()], kind)[0].as_py()
-    after = RequestIntervals(nothing_recorded(profile=profile), held=held)
-    return rows_of(gathered(after, [batch_of(rows[midnight:])]))
+    carried = handed_on(rows[:midnight], profile)
+    return intervals(rows[midnight:], profile=profile, carried=carried)
 
 
 @given(
@@ -120,3 +126,45 @@ def test_when_samples_begin_is_not_guessed_from_where_the_log_of_a_busy_sensor_b
             for (least, most), (*_, true) in zip(guessed, told, strict=True)
         )
     assert guessed_wrong > 100, "a wrong guess would not be seen"
+
+
+def is_said(rows: list[Row], **held: Any) -> list[bool]:
+    return [least is not None for least, _ in bounds_ms(intervals(rows, **held))]
+
+
+def request_times(*times_ms: int, **columns: Any) -> list[Row]:
+    return [request(at_ms, 10_000, **columns) for at_ms in times_ms]
+
+
+def test_a_sensor_that_held_something_the_day_before_is_known_after_two_spans() -> None:
+    rows = request_times(0, 21_999, 22_000)
+    assert is_said(rows, carried={KEY: HELD}) == [False, False, True]
+    assert is_said(rows, carried={KEY._replace(quota_client_id="other"): HELD}) == [True] * 3
+
+
+def test_what_was_held_under_other_settings_is_not_taken_over() -> None:
+    (state,) = handed_on(request_times(*range(0, 9_000, 1_000))).values()
+    fewer = CarriedState(0, 9, 0, state.samples[:3], intervals=state.intervals)
+    rows = request_times(9_100, 31_000)
+    assert is_said(rows, carried={KEY: fewer}, samples=4) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (request_times(0, restart_ms=NOON_MS - 5), [True]),
+        (request_times(0, restart_ms=NOON_MS - 50), [False]),
+        (request_times(EXPIRED_AFTER_MS), [True]),
+        (request_times(0, EXPIRED_AFTER_MS + 1), [False, True]),
+    ],
+    ids=["restarted since", "restarted before", "idle since", "idle later"],
+)
+def test_what_was_held_the_day_before_is_forgotten_with_a_restart_or_after_an_hour(
+    rows: list[Row], expected: list[bool]
+) -> None:
+    assert is_said(rows, carried={KEY: HELD}) == expected
+
+
+def test_a_restarted_broker_counts_from_nothing() -> None:
+    rows = [request(0, 900_000), *request_times(500, restart_ms=NOON_MS + 100)]
+    assert [most for _, most in bounds_ms(intervals(rows))] == [1000, 0]

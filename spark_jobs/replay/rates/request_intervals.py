@@ -1,0 +1,146 @@
+"""What the request quota may have asked for: its sensors, replayed with what the log leaves open.
+
+The time of network threads is in no line, so the rate is an interval, and so is the throttle
+(:mod:`spark_jobs.quota.request_time`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.quota.interval_states import IntervalStates
+from spark_jobs.quota.request_time import PERCENT_PER_US, RequestRows, replay_requests
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.rates.lane_rows import LaneRows
+from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState
+
+UNKNOWN_MS = -1
+CHANGE_MS = 1_000
+"""So close to a quota change, another sensor may have got a request."""
+HANDSHAKE_US = 20_000.0
+"""What authentication may have taken; the first request of a connection pays for it."""
+CONNECTIONS_MAX = 65_536
+# With so few samples the arithmetic of intervals was not compared with brokers.
+SAMPLES_MIN = 4
+
+
+class RequestIntervals:
+    """The sensors of one broker's request quota, by their codes."""
+
+    def __init__(self, rules: BrokerRules, carried: Callable[[int], CarriedState | None]) -> None:
+        """``carried`` tells what a sensor was handed on with."""
+        self._rules, self._carried = rules, carried
+        self._sensors: dict[int, _Sensor] = {}
+
+    def throttles_ms(
+        self, rows: LaneRows, life: np.ndarray, begins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the most throttle of each row, UNKNOWN_MS where nobody can say.
+
+        ``life`` numbers the sensors' lives, whose rows are together; ``begins`` tells which of them
+        begin with these rows. Rows of a sensor that overlap must be in one call.
+        """
+        least_ms, most_ms = np.full((2, len(rows)), UNKNOWN_MS)
+        starts = np.flatnonzero(np.append(True, life[1:] != life[:-1])).tolist()
+        for start, stop in pairwise([*starts, len(rows)]):
+            own = rows.take(np.arange(start, stop))
+            code = int(own.sensor[0])
+            if begins[life[start]] or code not in self._sensors:
+                self._sensors[code] = self._begun(own)
+            least_ms[start:stop], most_ms[start:stop] = self._sensors[code].throttles_ms(own)
+        return least_ms, most_ms
+
+    def held(self, sensor: int) -> Mapping[str, Any]:
+        """Return what a sensor may hold after its rows (``quota_state.intervals``)."""
+        return self._sensors[sensor].held()
+
+    def _begun(self, rows: LaneRows) -> _Sensor:
+        """Return the sensor whose life begins with ``rows``."""
+        samples, window_ms = self._rules.samples, self._rules.window_ms
+        slots = self._rules.profile.slots(samples)
+        state = self._carried(int(rows.sensor[0]))
+        if state is not None and state.is_lost(slots, int(rows.restart_ms[0]), int(rows.at_ms[0])):
+            state = None
+        sensor = _Sensor(SensorStates.allocate([self._rules.profile], [samples], [window_ms]))
+        held = state.intervals if state is not None else None
+        if held is not None and len(held["samples"]) <= slots:
+            sensor.take_over(held)
+        # A sensor that is silent for a window begins a sample with the next row.
+        elif state is not None or rows.known_for_ms[0] < window_ms:
+            sensor.begin_unknown(rows)
+        return sensor
+
+
+class _Sensor:
+    """One sensor, which recorded nothing so far."""
+
+    def __init__(self, states: SensorStates) -> None:
+        self._states = IntervalStates.of(states)
+        self._can_say = int(states.samples[0]) >= SAMPLES_MIN
+        self._known_from_ms = self._until_ms = 0
+        self._first_ms = 1
+        self._authenticated: set[str] = set()
+
+    def take_over(self, held: Mapping[str, Any]) -> None:
+        """Go on with what :meth:`held` returned where the rows before ended."""
+        self._states.restore(0, held)
+        self._known_from_ms, self._until_ms = held["known_from_ms"], held["until_ms"]
+        self._first_ms = self._until_ms + 1  # a row before may have met less than what is held
+
+    def begin_unknown(self, rows: LaneRows) -> None:
+        """Begin with a sensor that had recorded something, nobody knows what or when.
+
+        It is gone after two windows, but when its samples begin follows from when they began.
+        """
+        self._states.may_hold_a_sample(0, int(rows.earliest_ms[0]), int(rows.latest_ms[0]))
+        span_ms = int(self._states.samples[0] * self._states.window_ms[0])
+        self._known_from_ms = int(rows.at_ms[0]) + 2 * span_ms
+
+    def held(self) -> Mapping[str, Any]:
+        """Return what the sensor may hold after all rows, as :meth:`take_over` takes it."""
+        known = {"known_from_ms": self._known_from_ms, "until_ms": self._until_ms}
+        return known | self._states.export(0)
+
+    def throttles_ms(self, rows: LaneRows) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the most throttle of rows that follow those before."""
+        allowed = replay_requests(self._request_rows(rows), self._states)
+        unknown = np.full(len(rows), not self._can_say) | (rows.at_ms < self._known_from_ms)
+        unknown |= (rows.earliest_ms < self._first_ms) | np.isnan(rows.bound)
+        self._until_ms = max(self._until_ms, int(rows.latest_ms.max()), int(rows.log_time_ms.max()))
+        least_ms, most_ms = allowed.throttle_time_min_ms, allowed.throttle_time_max_ms
+        return np.where(unknown, UNKNOWN_MS, least_ms), np.where(unknown, UNKNOWN_MS, most_ms)
+
+    def _request_rows(self, rows: LaneRows) -> RequestRows:
+        later_us = rows.unlogged_amount_max / PERCENT_PER_US
+        later_us[self._first_of_connections(rows)] += HANDSHAKE_US
+        return RequestRows(
+            sensor=np.zeros(len(rows), np.int64),
+            earliest_ms=rows.earliest_ms,
+            latest_ms=rows.latest_ms,
+            log_time_ms=rows.log_time_ms,
+            handler_time_us=np.rint(rows.amount / PERCENT_PER_US),
+            network_time_max_us=later_us,
+            surely_counted=rows.change_distance_ms >= CHANGE_MS,
+            bound=rows.bound,
+            unlogged_max=np.where(
+                rows.lost_requests > 0, np.nan_to_num(rows.lost_amount_max, nan=np.inf), 0.0
+            ),
+        )
+
+    def _first_of_connections(self, rows: LaneRows) -> list[int]:
+        """Return the rows with which connections begin."""
+        column = rows.lines["connection"].combine_chunks()
+        names = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        codes, firsts = np.unique(names.indices.to_numpy()[rows.line], return_index=True)
+        named = names.dictionary.take(pa.array(codes)).to_pylist()
+        pairs = zip(named, firsts.tolist(), strict=True)
+        begun = [first for name, first in pairs if name not in self._authenticated]
+        if len(self._authenticated) > CONNECTIONS_MAX:
+            self._authenticated.clear()
+        self._authenticated.update(named)
+        return begun

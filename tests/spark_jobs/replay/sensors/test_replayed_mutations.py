@@ -1,0 +1,99 @@
+"""The replay of mutations: sensors in runs, states carried, one decision per amount."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
+from spark_jobs.replay.sensors.sensor_replay import (
+    DECISION,
+    STATE,
+    BrokerRules,
+    CarriedState,
+)
+from spark_jobs.replay.verdicts.verdicts import Tolerances
+from tests.builders.tables_builder import NOON_MS
+from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of
+
+RULES = {1: BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)}
+TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
+RESTART_MS = NOON_MS + 5_000
+HOUR_MS = 3_600_000
+
+
+def mutation(at_ms: int, partitions: float, **columns: Any) -> dict[str, Any]:
+    earlier = dict.fromkeys(("earliest_ms", "response_earliest_ms"), at_ms - 1)
+    strict = {
+        "quota_type": "controller_mutation_rate", "is_strict": True, "bound": 1.0,
+        "source_line": at_ms, "resource": "t",
+    }  # fmt: skip
+    return amount(at_ms, partitions, **earlier | strict | columns)
+
+
+def replay(
+    rows: list[dict[str, Any]], carried: dict[SensorKey, CarriedState] | None = None
+) -> list[dict[str, Any]]:
+    found = replay_mutations(batch_of(rows), RULES, carried or {}, TOLERANCES)
+    return found.to_pylist()
+
+
+def decisions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["row_kind"] == DECISION]
+
+
+def states(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if row["row_kind"] == STATE]
+
+
+def test_an_empty_day_decides_nothing() -> None:
+    assert replay([]) == []
+
+
+def test_a_bucket_is_carried() -> None:
+    first = replay([mutation(0, 30.0)])
+    (state,) = states(first)
+    assert state["tokens"] == pytest.approx(11.0 - 30.0)
+    again = replay([mutation(1000, 30.0)], carried=dict([CarriedState.of_row(state)]))
+    (decided,) = decisions(again)
+    assert not decided["replayed_admitted"]
+    assert decided["verdict"] == "wrongly_admitted"
+    assert decided["sensor_seq"] == 1
+
+
+@pytest.mark.parametrize("bound", [0.03, 0.06, 0.07, 1.0])
+def test_a_full_bucket_is_one_whatever_its_bound(bound: float) -> None:
+    wide = mutation(0, 1.0, earliest_ms=-80, bound=bound)
+    later = mutation(3_000_000, 1.0, earliest_ms=2_999_970, bound=bound)
+    (state,) = states(replay([wide, later]))
+    assert state["bucket"]["debt_slack_ms"] == 30.0
+
+
+def test_a_bucket_that_was_restarted_is_full_again() -> None:
+    rows = [
+        mutation(0, 30.0),
+        mutation(1_000, 1.0, logged_admitted=False),
+        mutation(6_000, 1.0, restart_ms=RESTART_MS),
+    ]
+    found = replay(rows)
+    assert [d["replayed_admitted"] for d in decisions(found)] == [True, False, True]
+    assert [d["tokens"] for d in decisions(found)] == [-19.0, -18.0, 10.0]
+    places = [(d["sensor_epoch"], d["sensor_seq"]) for d in decisions(found)]
+    assert places == [(0, 0), (0, 1), (1, 0)]
+    (state,) = states(found)
+    assert (state["sensor_epoch"], state["sensor_seq"]) == (1, 1)
+
+
+def test_mutations_have_no_interval_of_a_request_quota_and_prove_nothing() -> None:
+    (row,) = decisions(replay([mutation(0, 1.0)]))
+    told = row["is_proven"], row["throttle_time_min_ms"], row["throttle_time_max_ms"]
+    assert told == (False, None, None)
+
+
+@pytest.mark.parametrize(("gap_ms", "epoch"), [(30_000, 0), (30_001, 1)])
+def test_a_sensor_is_forgotten_once_kafkas_expiry_has_surely_run(gap_ms: int, epoch: int) -> None:
+    found = decisions(replay([mutation(0, 1.0), mutation(HOUR_MS + gap_ms, 1.0)]))
+    assert [d["sensor_epoch"] for d in found] == [0, epoch]
