@@ -26,12 +26,11 @@ from expectations.suites.rules import (
     within_the_day,
 )
 from spark_jobs.quota.codes import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 
 KEY = ("source_file", "source_line", *SENSOR_COLUMNS, "resource")
 
-# A process that stops between sending a response and logging it makes the line late.
-LATE_LINE_MS = 50
 _IS_MUTATION = Column("quota_type") == "controller_mutation_rate"
 _IS_RATE = is_other_than("quota_type", "controller_mutation_rate")
 _HAS_LINE = Column("source_file").is_not_null() & Column("source_line").is_not_null()

@@ -58,6 +58,7 @@ from expectations.validate.results import (
 )
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError, QuotaAuditError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
@@ -86,7 +87,6 @@ SUITES: dict[str, ModuleType] = {
     "whatif": whatif,
     "applied_changes": applied_changes,
 }
-_DAY_MS = 86_400_000
 REQUIRED = frozenset({"requests", "files", "brokers"})
 """Every audited day has rows of these; a partition of another table is absent when it is empty."""
 SparkSource = SparkSession | Callable[[], SparkSession]
@@ -247,7 +247,7 @@ def _parameters(scope: RunScope) -> dict[str, int]:
     day_first_ms = int(midnight.timestamp()) * 1000
     return {
         "day_first_ms": day_first_ms,
-        "day_last_ms": day_first_ms + _DAY_MS - 1,
+        "day_last_ms": day_first_ms + DAY_MS - 1,
         "requests_in_files": sum_of(scope, "files", "requests"),
         "quarantined_in_files": sum_of(scope, "files", "quarantined"),
     }

@@ -25,8 +25,8 @@ from spark_jobs.wording.numbers import rate
 POINTS_MAX = 1500
 """Of one broker: more than a screen has pixels for helps nobody."""
 SECONDS_RANGE_MAX_MS = 7_200_000
-MINUTES_RANGE_MAX_MS = 3 * 86_400_000
 _MINUTE_MS, _HOUR_MS, DAY_MS = ROLLUP_SPANS_MS
+MINUTES_RANGE_MAX_MS = 3 * DAY_MS
 _STEPS_MS = tuple(
     1000 * s for s in (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 )

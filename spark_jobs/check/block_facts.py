@@ -15,8 +15,8 @@ from spark_jobs.check.looked_at import FileLook, Group
 from spark_jobs.ingest.lines.chunk import ParsedChunk
 from spark_jobs.ingest.lost_lines.client_lines import FETCH, PRODUCE, SHARE_FETCH
 from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
+from spark_jobs.warehouse.days import HOUR_MS
 
-HOUR_MS = 3_600_000
 CLIENT_COLUMNS = (
     "broker_id", "listener", "user", "client_id", "is_forwarded", "connection", "software_name",
     "software_version", "correlation_id", "api_key", "log_time_ms", "total_time_us",

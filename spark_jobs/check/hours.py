@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.check.looked_at import PLAUSIBLE_MS, FileLook, Looked
+from spark_jobs.warehouse.days import HOUR_MS
 
-HOUR_MS = 3_600_000
 SPAN_MAX_HOURS = 366 * 24
 """A map of hours is no longer."""
 

@@ -16,9 +16,8 @@ from spark_jobs.check.looked_at import PLAUSIBLE_MS, FileLook, Looked
 from spark_jobs.check.lost import Loss
 from spark_jobs.check.missing import can_be_audited
 from spark_jobs.check.missing_item import Missing
+from spark_jobs.warehouse.days import HOUR_MS
 from spark_jobs.wording.numbers import iso
-
-HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archived_file import read_small_text
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.warehouse.scope import checked_cluster
 from spark_jobs.warehouse.storage import files_below, is_in_bucket
 
@@ -25,7 +26,6 @@ _PROPERTIES, _JOURNAL = "server.properties", "quota_changes.txt"
 _SNAPSHOT = "quota-snapshot"
 _METRICS = re.compile(r"^broker-metrics.*\.json(\.gz|\.zst)?$")
 _BROKER = re.compile(r"^broker=([0-9]+)$")
-_BROKER_ID_MAX = (1 << 31) - 1
 _CLUSTER = re.compile(r"^cluster=(.+)$")
 
 
@@ -175,10 +175,10 @@ def _is_log(path: Path, stem: str) -> bool:
 def _broker_of(path: Path) -> int | None:
     for part in path.parts:
         if found := _BROKER.match(part):
-            if len(found[1]) > 10 or int(found[1]) > _BROKER_ID_MAX:
+            if len(found[1]) > 10 or int(found[1]) > INT_MAX:
                 raise BadInputError(
                     f"{path}: {part} is no broker's folder, ids of brokers are up to "
-                    f"{_BROKER_ID_MAX}. Rename it."
+                    f"{INT_MAX}. Rename it."
                 )
             return int(found[1])
     return None

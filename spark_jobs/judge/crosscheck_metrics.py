@@ -25,6 +25,7 @@ from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import CrosscheckSettings
+from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.read import count_rows, read_batches, read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
@@ -32,7 +33,6 @@ _COLUMNS = [
     "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound", "is_unrecorded",
     "logged_throttle_time_ms", "verdict",
 ]  # fmt: skip
-_DAY_MS = 86_400_000
 # So many decisions are in memory at a time, or those of one sensor.
 _ROWS_AT_A_TIME = 2_000_000
 
@@ -252,4 +252,4 @@ def _missing(gaps: Iterable[Mapping[str, Any]], key: SensorKey) -> Iterator[int]
 def _day(scope: RunScope) -> tuple[int, int]:
     begin = dt.datetime.combine(scope.day, dt.time.min, dt.UTC)
     begin_ms = int(begin.timestamp()) * 1000
-    return begin_ms, begin_ms + _DAY_MS
+    return begin_ms, begin_ms + DAY_MS

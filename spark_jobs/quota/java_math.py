@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+INT_MAX = 2**31 - 1
+INT_MIN = -(2**31)
 LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)
 

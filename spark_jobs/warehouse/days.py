@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from spark_jobs.errors import BadInputError
 
-DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 HANDOVER_MS = 600_000
 """Requests that took longer than this, from their record to their line, may come too late for the
 state that is handed on. A day hands on how its sensors were so long before its end."""

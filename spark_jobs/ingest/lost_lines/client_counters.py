@@ -16,6 +16,8 @@ from itertools import product
 
 import numpy as np
 
+from spark_jobs.quota.java_math import INT_MAX, INT_MIN
+
 STEPS = (1, 2, 3, 4, 6, 8)
 """How far apart two ids may be to hint at one counter, nearest first; those between are missing."""
 
@@ -27,8 +29,6 @@ DISORDER_MAX_MS = 60_000
 
 WRAP_MARGIN = 1 << 28
 """Ids this near the ends of int32 tell of a counter that went over the end."""
-
-_INT32_MAX, _INT32_MIN = (1 << 31) - 1, -(1 << 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Connections:
 def unwrapped(correlation_id: np.ndarray) -> np.ndarray:
     """Return ids (int32) as int64 that go on counting where a counter went over its end."""
     ids = correlation_id.astype(np.int64)
-    if not len(ids) or ids.max() <= _INT32_MAX - WRAP_MARGIN:
+    if not len(ids) or ids.max() <= INT_MAX - WRAP_MARGIN:
         return ids
-    return np.where(ids < _INT32_MIN + WRAP_MARGIN, ids + (1 << 32), ids)
+    return np.where(ids < INT_MIN + WRAP_MARGIN, ids + (1 << 32), ids)
 
 
 def counters_of(lines: Connections) -> np.ndarray:

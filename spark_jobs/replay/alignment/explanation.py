@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.alignment.beam import (
     BASE,
     BASE_FROM,
@@ -46,8 +47,6 @@ AT_MOST = 3  # time <= start + relation_ms
 
 UNEXPLAINED_COST = 8.0
 NEAR_MS = 2
-# A process that stops (garbage collection) between sending and logging makes the line late.
-LATE_LINE_MS = 50
 _FAR_FUTURE = 1 << 60
 _HALF = 1e-6
 

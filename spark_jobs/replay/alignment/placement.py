@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.alignment.events import Events, Int64s, Samples, Window
 from spark_jobs.replay.alignment.explanation import (
     AT_LEAST,
@@ -20,7 +21,6 @@ from spark_jobs.replay.alignment.explanation import (
     EQUAL,
     EVENT,
     LATE_LINE,
-    LATE_LINE_MS,
     OLDEST,
     PARENT,
     PURGED,

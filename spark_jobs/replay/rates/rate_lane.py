@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
@@ -25,10 +26,7 @@ from spark_jobs.replay.rates.lane_states import NEVER_MS, LaneStates
 from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS, RequestIntervals
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.sensors.sensor_replay import (
-    EXPIRED_AFTER_MS,
-    CarriedState,
-)
+from spark_jobs.replay.sensors.sensor_replay import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdicts
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.mutation_times import Bucket, MutationRequest, stretches
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER
 from spark_jobs.replay.sensors.sensor_replay import (
-    EXPIRED_AFTER_MS,
     BrokerRules,
     CarriedState,
 )

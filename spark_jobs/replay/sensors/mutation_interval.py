@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
@@ -26,7 +27,6 @@ from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import (
     DECISION,
-    EXPIRED_AFTER_MS,
     REPLAYED,
     STATE,
     BrokerRules,

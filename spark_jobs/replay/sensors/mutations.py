@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.partition_inventory import (
     CREATE_PARTITIONS,
@@ -22,7 +23,6 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.replay.sensors.amounts import AMOUNTS
 from spark_jobs.replay.sensors.mutation_lines import decided_lines
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS
 from spark_jobs.replay.verdicts.mutation_throttle import response_interval_ms
 from spark_jobs.resolve.broker_log import BrokerLog
 

@@ -8,18 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import BucketState
 from spark_jobs.warehouse.tables import BOOL, BUCKET, DECISIONS, I64, QUOTA_STATE, STR
 
 DECISION, STATE = "decision", "state"
-EXPIRED_AFTER_MS = 3_630_000
-"""A sensor without a record for an hour is removed by a task that runs every 30 s, and begins anew
-(Kafka: ``ClientQuotaManager.InactiveSensorExpirationTimeSeconds``, ``Metrics.ExpireSensorTask``).
-Between 3600 s and this it may be there still, but holds nothing that counts: a purged window, a
-bucket that is full again.
-"""
 Place = tuple[int, str, int]
 """A request's estimate in ms, its file and line."""
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.quota.java_math import INT_MAX
 
-INT_MAX = 2**31 - 1
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=INT_MAX)]
 
 _KAFKA_NAMES = {

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from spark_jobs.quota.java_math import java_divide, java_round
-
-INT32_MAX = 2**31 - 1
+from spark_jobs.quota.java_math import INT_MAX, java_divide, java_round
 
 
 def excess_delay_ms(total: float, bound: float, window_s: float) -> int:
@@ -21,7 +19,7 @@ def excess_delay_ms(total: float, bound: float, window_s: float) -> int:
     excess = total - bound * window_s
     if excess <= 0.0:
         return 0
-    return min(java_round(java_divide(excess, bound) * 1000), INT32_MAX)
+    return min(java_round(java_divide(excess, bound) * 1000), INT_MAX)
 
 
 class GridRate:

@@ -11,7 +11,6 @@ from spark_jobs.quota.java_math import LONG_MAX
 from spark_jobs.whatif.policies.change import ConfigChanged
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 
-INT_MAX = 2**31 - 1
 # int() also takes "1_000" and other numerals; Java's Long.parseLong does not.
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 

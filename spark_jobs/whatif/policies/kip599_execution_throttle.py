@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.partition_inventory import CREATE_TOPICS, DELETE_TOPICS
 from spark_jobs.whatif.policies.decision import Decision, Held, Refusal, TopicDecision
-from spark_jobs.whatif.policies.kafka_config import INT_MAX, KafkaConfig
+from spark_jobs.whatif.policies.kafka_config import KafkaConfig
 from spark_jobs.whatif.policies.mutation_answer import (
     PARTITIONS_UNKNOWN,
     STATE_UNKNOWN,

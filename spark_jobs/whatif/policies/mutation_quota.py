@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Generic, Self, TypeVar
 
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, is_strict
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.whatif.policies.change import (
@@ -20,7 +21,10 @@ from spark_jobs.whatif.policies.change import (
 )
 from spark_jobs.whatif.policies.client_quotas import BoundSensor, ClientQuotas, configured_quotas
 from spark_jobs.whatif.policies.decision import Decision, TopicDecision
-from spark_jobs.whatif.policies.kafka_config import INT_MAX, KafkaConfig, refuse_while_running
+from spark_jobs.whatif.policies.kafka_config import (
+    KafkaConfig,
+    refuse_while_running,
+)
 from spark_jobs.whatif.policies.mutation_answer import (
     PARTITIONS_UNKNOWN,
     STATE_UNKNOWN,

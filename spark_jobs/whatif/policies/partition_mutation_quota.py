@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from spark_jobs.quota.java_math import LONG_MAX
+from spark_jobs.quota.java_math import INT_MAX, LONG_MAX
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.whatif.policies.change import Change, ConfigChanged, ControllerFailedOver
 from spark_jobs.whatif.policies.decision import Decision, TopicDecision
-from spark_jobs.whatif.policies.grid_rate import INT32_MAX
 from spark_jobs.whatif.policies.kafka_config import KafkaConfig
 from spark_jobs.whatif.policies.mutation_answer import failed
 from spark_jobs.whatif.policies.partition_mutation_bucket import MS_PER_S, PartitionMutationBucket
@@ -106,4 +105,4 @@ def remaining_tokens(bucket: PartitionMutationBucket, now_ms: int) -> float:
 
 def throttle_int32(throttle_time_ms: int) -> int:
     """Return a throttle time as ``QuotaViolationException`` has room for it."""
-    return min(throttle_time_ms, INT32_MAX)
+    return min(throttle_time_ms, INT_MAX)

@@ -6,10 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-EXPIRED_AFTER_MS = 3_630_000
-"""A sensor without a record for an hour is removed by a task that runs every 30 s, and begins anew
-(Kafka: ``ClientQuotaManager.InactiveSensorExpirationTimeSeconds``, ``Metrics.ExpireSensorTask``).
-"""
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 
 S = TypeVar("S")
 

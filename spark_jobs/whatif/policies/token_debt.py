@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota, mutation_throttle_time_ms
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.throttle_time import bound_in_force
 from spark_jobs.quota.token_bucket import TokenBucket
-from spark_jobs.whatif.policies.grid_rate import INT32_MAX
 
 
 def copied(bucket: TokenBucket) -> TokenBucket:
@@ -36,4 +36,4 @@ def debt_throttle_time_ms(tokens: float, bound: float) -> int:
     """
     if tokens >= 0:
         return 0
-    return min(mutation_throttle_time_ms(tokens, bound_in_force(bound)), INT32_MAX)
+    return min(mutation_throttle_time_ms(tokens, bound_in_force(bound)), INT_MAX)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile, profile_of_version
@@ -22,7 +23,10 @@ from spark_jobs.whatif.policies.client_quotas import (
 )
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision
-from spark_jobs.whatif.policies.kafka_config import INT_MAX, KafkaConfig, refuse_while_running
+from spark_jobs.whatif.policies.kafka_config import (
+    KafkaConfig,
+    refuse_while_running,
+)
 from spark_jobs.whatif.policies.policy import Policy, StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest
 from spark_jobs.whatif.policies.sensors import SensorKey, Sensors

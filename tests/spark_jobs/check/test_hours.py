@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from spark_jobs.check.hours import HOUR_MS, hours_of_brokers
+from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.looked_at import FileLook, Looked
+from spark_jobs.warehouse.days import HOUR_MS
 
 
 def look(

@@ -14,6 +14,7 @@ from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, comment, number
 from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.quota_type import QuotaType
 
 API_VERSION = "kafka.strimzi.io/v1"
@@ -23,7 +24,6 @@ QUOTA_NAMES = {
     QuotaType.REQUEST_PERCENTAGE: "requestPercentage",
     QuotaType.CONTROLLER_MUTATION_RATE: "controllerMutationRate",
 }
-_INTEGER_MAX = 2**31 - 1
 _TLS_PREFIX = "CN="
 # What Kubernetes takes for a resource's name (RFC 1123), and OpenSSL for a certificate's CN.
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -75,7 +75,7 @@ def _inexpressible(quota_type: str, value: float | None) -> str | None:
         return None
     if not value.is_integer():
         found = "has a fraction"
-    elif value > _INTEGER_MAX:
+    elif value > INT_MAX:
         found = "is above 2^31 − 1"
     else:
         return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
@@ -17,7 +18,6 @@ from spark_jobs.replay.rates.lane_tables import decisions
 from spark_jobs.replay.rates.rate_lane import Decided, RateLane
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.sensors.sensor_replay import (
-    EXPIRED_AFTER_MS,
     BrokerRules,
     CarriedState,
 )

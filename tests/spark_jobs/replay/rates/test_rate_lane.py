@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.rates.handover import Handover
@@ -21,10 +22,7 @@ from spark_jobs.replay.rates.lane_settling import (
 )
 from spark_jobs.replay.rates.lane_tables import states
 from spark_jobs.replay.rates.rate_lane import RateLane
-from spark_jobs.replay.sensors.sensor_replay import (
-    EXPIRED_AFTER_MS,
-    CarriedState,
-)
+from spark_jobs.replay.sensors.sensor_replay import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.lane_logs import (

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.rates import request_intervals
 from spark_jobs.replay.rates.lane_tables import states
-from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS, CarriedState
+from spark_jobs.replay.sensors.sensor_replay import CarriedState
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.lane_logs import decided
 from tests.spark_jobs.replay.rates.request_logs import (

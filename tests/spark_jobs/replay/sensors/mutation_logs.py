@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.partition_inventory import (
     CREATE_PARTITIONS,
@@ -18,7 +19,6 @@ from spark_jobs.quota.partition_inventory import (
 )
 from spark_jobs.quota.token_bucket import TokenBucket
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, resolutions
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota import mutation_times
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import BucketState
@@ -25,7 +26,6 @@ from spark_jobs.replay.sensors.mutation_interval import (
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS, mutation_lines
 from spark_jobs.replay.sensors.sensor_replay import (
     DECISION,
-    EXPIRED_AFTER_MS,
     STATE,
     BrokerRules,
     CarriedState,

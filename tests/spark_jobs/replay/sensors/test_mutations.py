@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS, expand_mutations, mutation_lines
-from spark_jobs.replay.sensors.sensor_replay import EXPIRED_AFTER_MS
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
 

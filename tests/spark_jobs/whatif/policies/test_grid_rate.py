@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.whatif.policies import grid_rate
-from spark_jobs.whatif.policies.grid_rate import INT32_MAX, GridRate
+from spark_jobs.whatif.policies.grid_rate import GridRate
 
 T = 1_700_000_000_000
 
@@ -51,8 +52,8 @@ def test_a_delay_is_rounded_not_truncated() -> None:
 def test_a_delay_is_at_most_the_largest_int32() -> None:
     grid = GridRate(samples=1)
     grid.record(1e18, T)
-    assert grid.delay_ms(1.0, T) == INT32_MAX
-    assert grid.delay_ms(1e-300, T) == INT32_MAX
+    assert grid.delay_ms(1.0, T) == INT_MAX
+    assert grid.delay_ms(1e-300, T) == INT_MAX
 
 
 def test_exactly_the_bound_violates_nothing() -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.whatif.policies import kip13, throttle_times
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import BrokerStarted, ControllerFailedOver, QuotaChanged
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held
-from spark_jobs.whatif.policies.grid_rate import INT32_MAX
 from spark_jobs.whatif.policies.kip13 import Kip13
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 from spark_jobs.whatif.policies.throttle_times import ThrottleTimes
@@ -188,7 +188,7 @@ def test_a_throttle_time_is_rounded_not_truncated() -> None:
 
 
 def test_a_throttle_time_is_at_most_the_largest_int32() -> None:
-    assert kip13_of(1).decide(produce(T, 10**12)).delay_ms == INT32_MAX
+    assert kip13_of(1).decide(produce(T, 10**12)).delay_ms == INT_MAX
 
 
 def test_an_amount_that_the_log_lacks_is_what_its_topics_add_up_to_or_nothing() -> None:

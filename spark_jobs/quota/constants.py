@@ -1,0 +1,18 @@
+"""Times of brokers and of their logs that several steps go by."""
+
+from __future__ import annotations
+
+EXPIRED_AFTER_MS = 3_630_000
+"""A sensor without a record for an hour is removed by a task that runs every 30 s, and begins anew
+(Kafka: ``ClientQuotaManager.InactiveSensorExpirationTimeSeconds``, ``Metrics.ExpireSensorTask``).
+Between 3600 s and this it may be there still, but holds nothing that counts: a purged window, a
+bucket that is full again.
+"""
+
+LATE_LINE_MS = 50
+"""A process that stops (garbage collection) between sending and logging makes a line this late."""
+
+LATE_RESPONSE_MS = 60
+"""A process may stop for so long (garbage collection, a busy machine) before a response is complete
+or its line logged: then a throttle was computed, or a mutation recorded, earlier than that says.
+"""
