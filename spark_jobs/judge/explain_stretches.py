@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_jobs.judge.causes.hypotheses import explain_stretch
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
 from spark_jobs.judge.causes.stretches import find_stretches
-from spark_jobs.judge.other_states import (
+from spark_jobs.judge.counterfactual import (
     HISTORY_COLUMNS,
     lost_states,
     other_profiles,
