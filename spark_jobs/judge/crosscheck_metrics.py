@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from zstandard import ZstdError
 
+from spark_jobs.errors import BadInputError
+from spark_jobs.ingest.archived_file import open_packed, open_regular
 from spark_jobs.judge.log_span import Broker, brokers_of
-from spark_jobs.judge.metric_exports import read_exports
 from spark_jobs.judge.metrics.comparison import Comparison, Tolerances, compare
 from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement
 from spark_jobs.judge.metrics.expected import Expectation, throttle_history
 from spark_jobs.judge.metrics.likely_cause import likely_cause
-from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, QuotaSeries
+from spark_jobs.judge.metrics.metric_export import read_export
+from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, QuotaSeries, quota_series
 from spark_jobs.judge.metrics.sensor_history import CarriedState, SampleRule, SensorHistory
 from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
@@ -29,6 +33,8 @@ from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.read import count_rows, read_batches, read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
+EXPORT_BYTES_MAX = 512 << 20
+_PIECE_BYTES = 1 << 20
 _COLUMNS = [
     "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound", "is_unrecorded",
     "logged_throttle_time_ms", "verdict",
@@ -253,3 +259,39 @@ def _day(scope: RunScope) -> tuple[int, int]:
     begin = dt.datetime.combine(scope.day, dt.time.min, dt.UTC)
     begin_ms = int(begin.timestamp()) * 1000
     return begin_ms, begin_ms + DAY_MS
+
+
+def read_exports(
+    paths: Iterable[Path], instances: Mapping[str, int], brokers: Iterable[int]
+) -> tuple[list[QuotaSeries], int]:
+    """Return the series of all files, and how many series are no rate or throttle of bytes.
+
+    Raises BadInputError where a file cannot be read or understood; see :func:`quota_series`.
+    """
+    found: list[QuotaSeries] = []
+    others = 0
+    for path in paths:
+        series, other = quota_series(
+            read_export(_text_of(path), str(path)), str(path), instances, brokers
+        )
+        found += series
+        others += other
+    return found, others
+
+
+def _text_of(path: Path) -> bytes:
+    pieces, size = [], 0
+    try:
+        with open_regular(path) as raw:
+            source = open_packed(raw, path.suffix)
+            while piece := source.read1(_PIECE_BYTES):
+                pieces.append(piece)
+                size += len(piece)
+                if size > EXPORT_BYTES_MAX:
+                    raise BadInputError(
+                        f"{path} has more than {EXPORT_BYTES_MAX:,} bytes unpacked. Export fewer "
+                        "hours or brokers to a file."
+                    )
+    except (OSError, EOFError, ZstdError, zlib.error) as error:
+        raise BadInputError(f"{path} cannot be unpacked: {error}. Export it again.") from error
+    return b"".join(pieces)

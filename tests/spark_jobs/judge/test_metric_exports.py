@@ -10,7 +10,7 @@ import zstandard
 from spark_jobs.cli.print_crosscheck import instance_brokers
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive, ignored_files
-from spark_jobs.judge.metric_exports import read_exports
+from spark_jobs.judge.crosscheck_metrics import read_exports
 from tests.oracle.metrics_export import prometheus_export
 
 LINES = """1795386916014\tkafka.server:type=Produce,user=alice,client-id=etl\tbyte-rate\t12.5

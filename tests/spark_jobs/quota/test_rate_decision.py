@@ -6,7 +6,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spark_jobs.quota.attempted_amount import attempted_amount
 from spark_jobs.quota.java_math import LONG_MAX
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import (
@@ -14,6 +13,7 @@ from spark_jobs.quota.rate_decision import (
     RECORD,
     RECORD_AND_UNRECORD,
     RECORD_ONLY,
+    attempted_amount,
     decide,
 )
 from spark_jobs.quota.rate_profile import RateProfile

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.judge.causes.bound_estimate import estimate_bound
 from spark_jobs.judge.causes.hypotheses import (
     Explanation,
     OtherQuota,
     OtherReplay,
+    estimate_bound,
     explain_stretch,
 )
 from spark_jobs.judge.causes.sensor_history import SensorHistory
