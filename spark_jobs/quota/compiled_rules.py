@@ -1,8 +1,7 @@
 """Rules of one number each as compiled functions, which the kernels inline.
 
 Each gives the bits of its namesake in plain Python (``java_math``, ``throttle_time``,
-``attempted_amount``, ``Rate.window_size_ms``). None is cached on disk by itself: the kernels' files
-name what they inline.
+``attempted_amount``, ``Rate.window_size_ms``). None is kept on disk by itself.
 """
 
 from __future__ import annotations
