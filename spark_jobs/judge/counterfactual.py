@@ -14,7 +14,7 @@ from spark_jobs.judge.causes.hypotheses import (
     OtherQuota,
     OtherReplay,
 )
-from spark_jobs.judge.causes.sensor_history import SensorHistory, history_of
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
 from spark_jobs.judge.causes.stretches import Stretch, losses_before
 from spark_jobs.quota.codes import OTHER_LEVEL, OTHER_RATE_PROFILE, PREVIOUS_QUOTA, STATE_LOST
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
@@ -37,12 +37,12 @@ HISTORY_COLUMNS = (
 )  # fmt: skip
 
 
-def sensor_history(
+def sensor_decisions(
     decisions: pa.RecordBatch,
     resolutions: ResolutionTable,
     lost: LostRequests,
     warm_up_ms: int,
-) -> SensorHistory:
+) -> SensorDecisions:
     """Return the history of one sensor's ``decisions`` (HISTORY_COLUMNS, in recording order).
 
     For ``warm_up_ms`` after the sensor's first amount, or after the quota that sent its clients to
@@ -134,7 +134,7 @@ def _distinct_clients(decisions: pa.RecordBatch) -> list[dict[str, Any]]:
     return clients
 
 
-def other_profiles(history: SensorHistory, rules: BrokerRules) -> list[OtherReplay]:
+def other_profiles(history: SensorDecisions, rules: BrokerRules) -> list[OtherReplay]:
     """Return the history under each rate profile that its broker is not known to follow.
 
     Newest first: where two of them do not differ, the newer one is the likelier.
@@ -147,7 +147,7 @@ def other_profiles(history: SensorHistory, rules: BrokerRules) -> list[OtherRepl
 
 
 def lost_states(
-    history: SensorHistory, stretch: Stretch, rules: BrokerRules, tolerance_ms: int
+    history: SensorDecisions, stretch: Stretch, rules: BrokerRules, tolerance_ms: int
 ) -> list[OtherReplay]:
     """Return the history as if the sensor had begun anew just before ``stretch``."""
     memory_ms = (rules.samples + 2) * rules.window_ms
@@ -158,7 +158,7 @@ def lost_states(
 
 
 def _replayed(
-    history: SensorHistory, hypothesis: str, profile: RateProfile, rules: BrokerRules, rows: slice
+    history: SensorDecisions, hypothesis: str, profile: RateProfile, rules: BrokerRules, rows: slice
 ) -> OtherReplay:
     """Return the replay of ``rows`` by ``profile``, each life of the sensor from nothing."""
     _, life = np.unique(history.sensor_epoch[rows], return_inverse=True)

@@ -24,7 +24,7 @@ from spark_jobs.judge.metrics.expected import Expectation, throttle_history
 from spark_jobs.judge.metrics.likely_cause import likely_cause
 from spark_jobs.judge.metrics.metric_export import read_export
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, QuotaSeries, quota_series
-from spark_jobs.judge.metrics.sensor_history import CarriedState, SampleRule, SensorHistory
+from spark_jobs.judge.metrics.sensor_amounts import CarriedSamples, SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
@@ -103,7 +103,7 @@ class _SensorOfDay:
     """A sensor's decisions of the day, and which of its throttles the replay confirms."""
 
     key: SensorKey
-    history: SensorHistory
+    history: SensorAmounts
     is_confirmed: np.ndarray
     log: BrokerLog
 
@@ -117,7 +117,7 @@ class _SensorOfDay:
         carried = _carried(scope, key, int(epoch[0])) if seq[0] > 0 else None
         assert broker.rate_profile is not None, broker
         profile = RateProfile(broker.rate_profile)
-        history = SensorHistory(
+        history = SensorAmounts(
             rule=SampleRule(profile, broker.samples, broker.window_ms),
             at_ms=columns["recorded_at_ms"],
             amount=columns["amount"].astype(np.float64),
@@ -233,13 +233,13 @@ def _logs_of(scope: RunScope, brokers: Iterable[Broker]) -> dict[int, BrokerLog]
     }
 
 
-def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedState | None:
+def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedSamples | None:
     """Return the sensor as the day before left it."""
     where = sensor_filter([key]) & (pc.field("sensor_epoch") == epoch)
     rows = read_table(scope.day_before, "quota_state", ["sample_index", "samples"], where)
     for row in rows.to_pylist():
         held = [(s["start_ms"], s["last_event_ms"], s["value"]) for s in row["samples"]]
-        return CarriedState(row["sample_index"], held)
+        return CarriedSamples(row["sample_index"], held)
     return None
 
 

@@ -18,7 +18,7 @@ from spark_jobs.judge.counterfactual import (
     other_profiles,
     other_quotas,
     rows_of,
-    sensor_history,
+    sensor_decisions,
     sensors_in,
 )
 from spark_jobs.quota.codes import BANDWIDTH_TYPES
@@ -83,7 +83,7 @@ class _Day:
         tolerance_ms = self.settings.tolerance_ms
         # A window is a second unless it is configured otherwise: as the verdicts take it.
         warm_up_ms = self.settings.warm_up_windows * 1000
-        history = sensor_history(decisions, self.resolutions, self.lost, warm_up_ms)
+        history = sensor_decisions(decisions, self.resolutions, self.lost, warm_up_ms)
         stretches = find_stretches(history, tolerance_ms, self.settings.finding_min_decisions)
         rules = self.rules[key.broker_id]
         profiles = other_profiles(history, rules) if stretches else []

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.judge.causes.sensor_history import (
+from spark_jobs.judge.causes.sensor_decisions import (
     Bools,
     Floats,
     Int64s,
-    SensorHistory,
+    SensorDecisions,
     throttle_ms,
 )
 from spark_jobs.judge.causes.stretches import Stretch
@@ -123,7 +123,7 @@ class Explanation:
 
 
 def explain_stretch(
-    history: SensorHistory,
+    history: SensorDecisions,
     stretch: Stretch,
     quotas: Sequence[OtherQuota] = (),
     replays: Sequence[OtherReplay] = (),
@@ -156,7 +156,7 @@ def explain_stretch(
 class _Trial:
     """The rows of a stretch and what was logged for them."""
 
-    def __init__(self, history: SensorHistory, stretch: Stretch) -> None:
+    def __init__(self, history: SensorDecisions, stretch: Stretch) -> None:
         self.history = history
         self.stretch = stretch
         rows = stretch.rows
@@ -301,7 +301,7 @@ class BoundEstimate:
         return (self.high - self.low) / self.bound
 
 
-def estimate_bound(history: SensorHistory, rows: slice) -> BoundEstimate | None:
+def estimate_bound(history: SensorDecisions, rows: slice) -> BoundEstimate | None:
     """Return the bound that explains the throttles of ``rows`` best, None where there are none.
 
     Solving Kafka's ``throttle = (rate - bound) / bound * window`` for the bound gives

@@ -12,7 +12,7 @@ from spark_jobs.judge.causes.hypotheses import (
     HARMLESS,
     Explanation,
 )
-from spark_jobs.judge.causes.sensor_history import SensorHistory
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.quota.codes import (
     CLIENT_IGNORES_THROTTLE,
     LINES_MISSING,
@@ -71,7 +71,7 @@ class ExplainedStretch:
 
 
 def explained_stretch(
-    key: SensorKey, history: SensorHistory, explanation: Explanation, change_ms: int
+    key: SensorKey, history: SensorDecisions, explanation: Explanation, change_ms: int
 ) -> ExplainedStretch | None:
     """Return the stretch as findings tell it; None where there is nothing to tell.
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from spark_jobs.judge.causes.sensor_history import Bools, SensorHistory
+from spark_jobs.judge.causes.sensor_decisions import Bools, SensorDecisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ class Stretch:
         return slice(self.first, self.end)
 
 
-def find_stretches(history: SensorHistory, tolerance_ms: int, min_decisions: int) -> list[Stretch]:
+def find_stretches(
+    history: SensorDecisions, tolerance_ms: int, min_decisions: int
+) -> list[Stretch]:
     """Return the maximal stretches in which more decisions disagree than agree, in order.
 
     Each lies within one configured bound and one life of the sensor, begins and ends with a
@@ -46,7 +48,7 @@ def find_stretches(history: SensorHistory, tolerance_ms: int, min_decisions: int
 
 
 def losses_before(
-    history: SensorHistory, stretch: Stretch, tolerance_ms: int, memory_ms: int
+    history: SensorDecisions, stretch: Stretch, tolerance_ms: int, memory_ms: int
 ) -> list[int]:
     """Return the rows at which the sensor may have begun anew, so that ``stretch`` disagrees.
 
@@ -64,7 +66,7 @@ def losses_before(
     return sorted({after, after + int(np.argmax(silences_ms)), stretch.first})
 
 
-def _told(history: SensorHistory, tolerance_ms: int) -> tuple[Bools, Bools]:
+def _told(history: SensorDecisions, tolerance_ms: int) -> tuple[Bools, Bools]:
     """Return which decisions say anything of the bound, and which of them disagree with it."""
     expected_ms = history.throttle_ms(history.bound)
     evidence = (expected_ms >= 0) & ((history.logged_ms > 0) | (expected_ms > 0))
@@ -73,7 +75,7 @@ def _told(history: SensorHistory, tolerance_ms: int) -> tuple[Bools, Bools]:
     return evidence, evidence & (is_off | other_decision)
 
 
-def _groups(history: SensorHistory) -> Iterator[tuple[int, int]]:
+def _groups(history: SensorDecisions) -> Iterator[tuple[int, int]]:
     """Yield the runs of rows with one bound and one life of the sensor."""
     if not len(history):
         return

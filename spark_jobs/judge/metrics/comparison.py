@@ -11,7 +11,7 @@ import numpy as np
 from spark_jobs.judge.metrics.expected import Expectation, Span, span_around
 from spark_jobs.judge.metrics.metric_export import MetricSeries
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE
-from spark_jobs.judge.metrics.sensor_history import Bools, Floats, Int64s
+from spark_jobs.judge.metrics.sensor_amounts import Bools, Floats, Int64s
 from spark_jobs.quota.sensor_key import SensorKey
 
 _SLACK = {BYTE_RATE: 1.0}

@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE
-from spark_jobs.judge.metrics.sensor_history import (
+from spark_jobs.judge.metrics.sensor_amounts import (
     Bools,
     Floats,
     Int64s,
     SampleRule,
-    SensorHistory,
+    SensorAmounts,
     measured_at,
 )
 
@@ -27,7 +27,7 @@ class Expectation:
     """How to foretell one metric of a sensor."""
 
     metric: str
-    history: SensorHistory
+    history: SensorAmounts
 
     def at(self, at_ms: Int64s, read_ms: Int64s) -> Floats:
         """Return the metric at moments in order, NaN where it has no value; see measured_at."""
@@ -54,7 +54,7 @@ class Span(NamedTuple):
         return Span(np.fmin(self.least, other.least), np.fmax(self.most, other.most))
 
 
-def throttle_history(decisions: SensorHistory, rule: SampleRule) -> SensorHistory:
+def throttle_history(decisions: SensorAmounts, rule: SampleRule) -> SensorAmounts:
     """Return what the sensor of the throttle times of a client recorded: each that was thrown.
 
     Source: Kafka's ``ClientQuotaManager.throttle``; its sensor has the broker's metrics.num.samples
@@ -102,7 +102,7 @@ def span_around(
     return Span(least, most)
 
 
-def _averages(history: SensorHistory, at_ms: Int64s, read_ms: Int64s) -> Floats:
+def _averages(history: SensorAmounts, at_ms: Int64s, read_ms: Int64s) -> Floats:
     """Return the mean throttle time of the samples; NaN of none. Kafka: ``Avg.combine``."""
     counts = replace(history, amount=np.ones(len(history.amount)))
     sums = measured_at(history, at_ms, read_ms, is_checked=False).total

@@ -9,7 +9,7 @@ import numpy as np
 from spark_jobs.judge.metrics.comparison import Comparison, Tolerances
 from spark_jobs.judge.metrics.expected import Expectation, Span
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE
-from spark_jobs.judge.metrics.sensor_history import Int64s
+from spark_jobs.judge.metrics.sensor_amounts import Int64s
 
 CLOCKS_DIFFER = "clocks_differ"
 OTHER_WINDOW = "other_window"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.judge.metrics.comparison import Period
-from spark_jobs.judge.metrics.sensor_history import Bools, Int64s, SensorHistory
+from spark_jobs.judge.metrics.sensor_amounts import Bools, Int64s, SensorAmounts
 
 # A log that begins so soon after its broker holds all that the broker counted.
 _BEGINS_WITH_BROKER_MS = 60_000
@@ -48,7 +48,7 @@ class BrokerLog:
 def unknown_periods(
     day_ms: tuple[int, int],
     log: BrokerLog,
-    history: SensorHistory,
+    history: SensorAmounts,
     first_ms: int | None,
     unsure: tuple[str, Bools],
     margin_ms: int,

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.judge.causes.sensor_history import SensorHistory
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.settings import JudgeSettings
@@ -15,7 +15,7 @@ from tests.spark_jobs.judge.causes.sensor_builder import START_MS, changing, con
 HOUR_MS = 3_600_000
 
 
-def decisions(of: SensorHistory, **columns: Any) -> list[dict[str, Any]]:
+def decisions(of: SensorDecisions, **columns: Any) -> list[dict[str, Any]]:
     """Return rows of ``decisions`` that a replay by the configured bound writes."""
     expected_ms = of.throttle_ms(of.bound)
     return [

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from spark_jobs.judge.causes.sensor_history import SensorHistory, history_of
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD, RateDecision, decide
 from spark_jobs.quota.rate_profile import RateProfile
@@ -40,7 +40,7 @@ def history(
     broker_profile: RateProfile = RateProfile.RATE_3_8,
     forgets_at_ms: int | None = None,
     lost_share: float = 0.0,
-) -> SensorHistory:
+) -> SensorDecisions:
     """Return what an audit that believes ``configured`` sees of a broker that goes by ``enforced``.
 
     Four connections send as soon as they may, so the client is throttled most of the time;
@@ -111,11 +111,11 @@ def _seen(
     )
 
 
-def with_columns(of: SensorHistory, **columns: object) -> SensorHistory:
+def with_columns(of: SensorDecisions, **columns: object) -> SensorDecisions:
     return replace(of, **columns)  # type: ignore[arg-type]
 
 
-def rows_between(of: SensorHistory, from_ms: int, until_ms: int) -> Sequence[int]:
+def rows_between(of: SensorDecisions, from_ms: int, until_ms: int) -> Sequence[int]:
     """Return the rows in [from_ms, until_ms) after the start."""
     at_ms = of.recorded_at_ms - START_MS
     return np.flatnonzero((at_ms >= from_ms) & (at_ms < until_ms)).tolist()

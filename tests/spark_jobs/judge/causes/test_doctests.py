@@ -7,7 +7,7 @@ import pkgutil
 import pytest
 
 from spark_jobs.judge import causes
-from spark_jobs.judge.causes.sensor_history import history_of
+from spark_jobs.judge.causes.sensor_decisions import history_of
 
 MODULES = sorted(module.name for module in pkgutil.iter_modules(causes.__path__))
 

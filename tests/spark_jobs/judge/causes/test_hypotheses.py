@@ -12,7 +12,7 @@ from spark_jobs.judge.causes.hypotheses import (
     estimate_bound,
     explain_stretch,
 )
-from spark_jobs.judge.causes.sensor_history import SensorHistory
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.judge.causes.stretches import find_stretches
 from spark_jobs.quota.codes import OTHER_LEVEL, PREVIOUS_QUOTA
 from tests.spark_jobs.judge.causes.sensor_builder import (
@@ -28,14 +28,14 @@ DEFAULT_USER = OtherQuota(OTHER_LEVEL, 45_000.0, "default-user", 0, None)
 
 
 def explained(
-    of: SensorHistory, *quotas: OtherQuota, replays: list[OtherReplay] | None = None
+    of: SensorDecisions, *quotas: OtherQuota, replays: list[OtherReplay] | None = None
 ) -> list[Explanation]:
     stretches = find_stretches(of, 5, 10)
     tried = (explain_stretch(of, s, quotas, replays or []) for s in stretches)
     return [explanation for explanation in tried if explanation]
 
 
-def only(of: SensorHistory, *quotas: OtherQuota) -> Explanation:
+def only(of: SensorDecisions, *quotas: OtherQuota) -> Explanation:
     (explanation,) = explained(of, *quotas)
     return explanation
 

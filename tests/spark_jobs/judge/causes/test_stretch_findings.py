@@ -12,7 +12,7 @@ from spark_jobs.judge.causes.hypotheses import (
     OtherQuota,
     explain_stretch,
 )
-from spark_jobs.judge.causes.sensor_history import SensorHistory
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.judge.causes.stretch_findings import (
     KIND_OF_HYPOTHESIS,
     ExplainedStretch,
@@ -29,7 +29,7 @@ ALICE = SensorKey(2, "producer_byte_rate", "alice", "")
 FORMER = OtherQuota(PREVIOUS_QUOTA, 50_000.0, "user", START_MS, START_MS + 20_000)
 
 
-def stretches(of: SensorHistory, *quotas: OtherQuota) -> list[ExplainedStretch]:
+def stretches(of: SensorDecisions, *quotas: OtherQuota) -> list[ExplainedStretch]:
     found = []
     for stretch in find_stretches(of, 5, 10):
         explanation = explain_stretch(of, stretch, quotas)

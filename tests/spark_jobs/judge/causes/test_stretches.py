@@ -4,14 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.judge.causes.sensor_history import SensorHistory, history_of
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
 from spark_jobs.judge.causes.stretches import find_stretches, losses_before, maximal_runs
 from tests.spark_jobs.judge.causes.sensor_builder import changing, constant, history
 
 SCORES = st.lists(st.integers(-4, 4).filter(bool), max_size=14)
 
 
-def decisions(off: list[bool], **columns: object) -> SensorHistory:
+def decisions(off: list[bool], **columns: object) -> SensorDecisions:
     """Return decisions a second apart that all ask for 1000 ms; those ``off`` got 2000 ms."""
     seconds = np.arange(len(off))
     each = {
@@ -23,7 +23,7 @@ def decisions(off: list[bool], **columns: object) -> SensorHistory:
     return history_of(**{**each, **columns})
 
 
-def found(of: SensorHistory, min_decisions: int = 3) -> list[tuple[int, int]]:
+def found(of: SensorDecisions, min_decisions: int = 3) -> list[tuple[int, int]]:
     return [(s.first, s.end) for s in find_stretches(of, 5, min_decisions)]
 
 

@@ -14,7 +14,7 @@ from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement
 from spark_jobs.judge.metrics.expected import Expectation
 from spark_jobs.judge.metrics.likely_cause import likely_cause
 from spark_jobs.judge.metrics.metric_export import MetricSeries
-from spark_jobs.judge.metrics.sensor_history import SampleRule, SensorHistory
+from spark_jobs.judge.metrics.sensor_amounts import SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import REASONS, BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
@@ -32,7 +32,7 @@ def expectation(every_ms: int = 100, amount: float = 1000.0, seconds: int = 300)
     at_ms = np.arange(T, T + seconds * 1000, every_ms)
     swell = 1 + 0.8 * np.sin((at_ms - T) / 9000)
     n = len(at_ms)
-    history = SensorHistory(
+    history = SensorAmounts(
         RULE, at_ms, amount * swell, np.full(n, np.nan), np.zeros(n, bool),
         np.zeros(n, np.int64), np.zeros(n, np.int64),
     )  # fmt: skip

@@ -14,7 +14,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class SensorHistory:
+class SensorDecisions:
     """Decisions of one sensor in the order of recording; arrays of one length.
 
     What a window holds and how long it is do not depend on the bound, so the throttle of any other
@@ -47,7 +47,7 @@ class SensorHistory:
         """
         return throttle_ms(self.rate, self.window_size_ms, bound)
 
-    def with_attempts(self) -> SensorHistory:
+    def with_attempts(self) -> SensorDecisions:
         """Return the history with un-recorded amounts as the client's next fetch shows them.
 
         A throttled fetch is answered with nothing and its size is not logged; recovered from the
@@ -89,9 +89,9 @@ def throttle_ms(rate: Floats, window_size_ms: Int64s, bound: npt.ArrayLike) -> I
     return np.minimum(delay_ms, 2.0**31 - 1).astype(np.int64)
 
 
-def fields_of(history: SensorHistory) -> dict[str, Any]:
+def fields_of(history: SensorDecisions) -> dict[str, Any]:
     """Return a history's arrays by name."""
-    return {name: getattr(history, name) for name in SensorHistory.__slots__}
+    return {name: getattr(history, name) for name in SensorDecisions.__slots__}
 
 
 _OTHERWISE: dict[str, tuple[type, Any]] = {
@@ -109,7 +109,7 @@ _OTHERWISE: dict[str, tuple[type, Any]] = {
 }
 
 
-def history_of(**columns: npt.ArrayLike) -> SensorHistory:
+def history_of(**columns: npt.ArrayLike) -> SensorDecisions:
     """Return a history of ``columns``; single values stand for all rows, others are left out."""
     unknown = sorted(set(columns) - set(_OTHERWISE))
     assert not unknown, f"a sensor's history has no {unknown}"
@@ -118,7 +118,7 @@ def history_of(**columns: npt.ArrayLike) -> SensorHistory:
         name: np.array(np.broadcast_to(np.asarray(columns.get(name, value), kind), n))
         for name, (kind, value) in _OTHERWISE.items()
     }
-    return SensorHistory(**arrays)
+    return SensorDecisions(**arrays)
 
 
 def _next_recorded(connection: Int64s, amount: Floats, is_unrecorded: Bools) -> Floats:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.judge.metrics.expected import Expectation, span_around, throttle_history
-from spark_jobs.judge.metrics.sensor_history import (
-    CarriedState,
+from spark_jobs.judge.metrics.sensor_amounts import (
+    CarriedSamples,
     SampleRule,
-    SensorHistory,
+    SensorAmounts,
     measured_at,
 )
 from spark_jobs.quota.rate import Rate
@@ -22,9 +22,9 @@ RULE = SampleRule(RateProfile.RATE_3_8, 11, 1000)
 NOBODY = np.zeros(0, np.int64)
 
 
-def history(*rows: tuple[int, float], rule: SampleRule = RULE, epoch: int = 0) -> SensorHistory:
+def history(*rows: tuple[int, float], rule: SampleRule = RULE, epoch: int = 0) -> SensorAmounts:
     n = len(rows)
-    return SensorHistory(
+    return SensorAmounts(
         rule=rule,
         at_ms=np.array([T + at for at, _ in rows], np.int64),
         amount=np.array([amount for _, amount in rows], np.float64),
@@ -35,7 +35,7 @@ def history(*rows: tuple[int, float], rule: SampleRule = RULE, epoch: int = 0) -
     )
 
 
-def rate_at(given: SensorHistory, at_ms: int, read_ms: np.ndarray = NOBODY) -> float:
+def rate_at(given: SensorAmounts, at_ms: int, read_ms: np.ndarray = NOBODY) -> float:
     return float(measured_at(given, np.array([T + at_ms]), read_ms).rate[0])
 
 
@@ -85,7 +85,7 @@ def test_a_sensor_that_begins_anew_has_forgotten_what_it_counted() -> None:
 
 
 def test_what_the_day_before_left_counts() -> None:
-    carried = CarriedState(0, [(T - 500, T - 500, 3000.0)])
+    carried = CarriedSamples(0, [(T - 500, T - 500, 3000.0)])
     given = replace(history((0, 1000.0)), carried=carried)
     assert rate_at(given, 0) == 4000 / 10.5
 

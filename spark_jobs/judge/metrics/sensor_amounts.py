@@ -34,7 +34,7 @@ class SampleRule:
         return (self.samples + 1) * self.window_ms
 
 
-class CarriedState(NamedTuple):
+class CarriedSamples(NamedTuple):
     """A sensor at the end of the day before: current slot and samples, in slot order."""
 
     slot: int
@@ -42,7 +42,7 @@ class CarriedState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SensorHistory:
+class SensorAmounts:
     """The amounts of one sensor in the order of recording, and how it counts them.
 
     ``carried`` is None where it begins with nothing; ``epoch`` counts its lives.
@@ -55,9 +55,9 @@ class SensorHistory:
     is_unrecorded: Bools
     throttle_ms: Int64s
     epoch: Int64s
-    carried: CarriedState | None = None
+    carried: CarriedSamples | None = None
 
-    def with_rule(self, rule: SampleRule) -> SensorHistory:
+    def with_rule(self, rule: SampleRule) -> SensorAmounts:
         """Return the same amounts counted otherwise, beginning with nothing."""
         return replace(self, rule=rule, carried=None)
 
@@ -70,7 +70,7 @@ class Measured(NamedTuple):
 
 
 def measured_at(
-    history: SensorHistory, at_ms: Int64s, read_ms: Int64s, *, is_checked: bool = True
+    history: SensorAmounts, at_ms: Int64s, read_ms: Int64s, *, is_checked: bool = True
 ) -> Measured:
     """Return what a reader finds at each of ``at_ms`` (ascending), NaN before the first amount.
 
@@ -112,7 +112,7 @@ def _rate(rule: SampleRule, states: SensorStates) -> Rate:
 
 
 def _recorded(
-    history: SensorHistory,
+    history: SensorAmounts,
     states: SensorStates,
     done: int,
     until: int,
