@@ -13,10 +13,11 @@ import pyarrow.dataset as ds
 
 from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
 from spark_jobs.quota.codes import BANDWIDTH_TYPES
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.read_traffic import Aggregate, grouped
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.weigh.forecast import BrokerForecast, broker_forecast
-from spark_jobs.recommend.weigh.traffic import SENSOR, SensorId
+from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.resolve.read_broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.days import DAY_MS, day_number
@@ -87,9 +88,12 @@ def closed_loop_forecast(
 def _recorded(decisions: ds.Dataset) -> _Recorded:
     """Return the sensors each client is recorded on; one row for each such pair is held."""
     last: Aggregate = ("recorded_at_ms", "hash_max", None, "last_ms")
-    found = grouped(decisions, [*SENSOR, "user", "client_id"], [last])
+    found = grouped(decisions, [*ENTITY_COLUMNS, "user", "client_id"], [last])
     rows = sorted(found, key=lambda row: row["last_ms"])
-    pairs = [(tuple(row[name] for name in SENSOR), (row["user"], row["client_id"])) for row in rows]
+    pairs = [
+        (tuple(row[name] for name in ENTITY_COLUMNS), (row["user"], row["client_id"]))
+        for row in rows
+    ]
     return _Recorded({(sensor[0], client): sensor for sensor, client in pairs}, pairs)
 
 

@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.read_traffic import SHARED_TYPES, grouped, traffic_of
 from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ConfiguredValues, QuotaEntity
@@ -31,7 +32,6 @@ from spark_jobs.recommend.weigh.traffic import Amounts, SensorId, SensorTraffic
 from spark_jobs.recommend.weigh.withheld import refusal
 
 MERGE = "merge"
-_NAMED = ("quota_type", "quota_user", "quota_client_id")
 UserKey = tuple[str, str]
 """Quota type and user."""
 
@@ -76,7 +76,7 @@ def with_merges(
 
     ``decisions`` are those of ``days``; ``values`` hold at the end of the last one.
     """
-    by_entity = {tuple(row[name] for name in _NAMED): row for row in rows}
+    by_entity = {tuple(row[name] for name in ENTITY_COLUMNS): row for row in rows}
     settings = rules.settings
     if not settings.merge or settings.raise_only:
         return list(rows)

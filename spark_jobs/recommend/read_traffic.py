@@ -17,8 +17,8 @@ import pyarrow.dataset as ds
 from pyarrow import acero
 
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.weigh.traffic import (
-    SENSOR,
     TRAFFIC_COLUMNS,
     QuotaSensor,
     SensorId,
@@ -54,8 +54,8 @@ def bound_sensors(decisions: ds.Dataset) -> list[QuotaSensor]:
         ("recorded_at_ms", "hash_max", None, "last_ms"),
     ]
     by_sensor: dict[SensorId, list[dict[str, Any]]] = {}
-    for row in grouped(decisions, [*SENSOR, "quota_level", "bound"], aggregates):
-        by_sensor.setdefault(tuple(row[name] for name in SENSOR), []).append(row)
+    for row in grouped(decisions, [*ENTITY_COLUMNS, "quota_level", "bound"], aggregates):
+        by_sensor.setdefault(tuple(row[name] for name in ENTITY_COLUMNS), []).append(row)
     sensors = (_sensor(key, rows) for key, rows in sorted(by_sensor.items()))
     return [sensor for sensor in sensors if sensor is not None]
 
@@ -96,14 +96,16 @@ def _portions(sensors: Iterable[QuotaSensor], rows_max: int) -> Iterator[list[Qu
 
 def read_sensors(decisions: ds.Dataset, keys: Sequence[SensorId]) -> pa.Table:
     """Return all decisions of the sensors named by ``keys``, in TRAFFIC_COLUMNS."""
-    wanted = pa.table(dict(zip(SENSOR, map(list, zip(*keys, strict=True)), strict=True)))
+    wanted = pa.table(dict(zip(ENTITY_COLUMNS, map(list, zip(*keys, strict=True)), strict=True)))
     # Each part by itself skips files early; only all three together say which rows are meant.
-    parts = [pc.field(name).isin(wanted[name].unique()) for name in SENSOR]
+    parts = [pc.field(name).isin(wanted[name].unique()) for name in ENTITY_COLUMNS]
     batches = decisions.to_batches(
         columns=list(TRAFFIC_COLUMNS), filter=parts[0] & parts[1] & parts[2]
     )
     tables = (
-        pa.Table.from_batches([batch]).join(wanted, keys=list(SENSOR), join_type="left semi")
+        pa.Table.from_batches([batch]).join(
+            wanted, keys=list(ENTITY_COLUMNS), join_type="left semi"
+        )
         for batch in batches
         if len(batch)
     )
@@ -152,13 +154,13 @@ def amounts_by_client(
         return {}
     parts = [
         pc.field(name).isin(pa.array(sorted(set(values))))
-        for name, values in zip(SENSOR, zip(*keys, strict=True), strict=True)
+        for name, values in zip(ENTITY_COLUMNS, zip(*keys, strict=True), strict=True)
     ]
     wanted = parts[0] & parts[1] & parts[2]
     served = pc.field("logged_admitted") & ~pc.field("is_unrecorded")
     rows = grouped(
         decisions,
-        [*SENSOR, "client_id"],
+        [*ENTITY_COLUMNS, "client_id"],
         [("amount", "hash_sum", None, "amount")],
         where=wanted & served,
         also_read=["is_unrecorded", "logged_admitted"],

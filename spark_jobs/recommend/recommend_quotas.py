@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from spark_jobs.apply.applied_changes import applied_rows
 from spark_jobs.errors import BadInputError
 from spark_jobs.judge.log_span import brokers_of, span_of
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
@@ -23,7 +24,7 @@ from spark_jobs.recommend.weigh.change_results import NOT_AS_PREDICTED, change_r
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoop
 from spark_jobs.recommend.weigh.observation import BrokerLoad, Demand, Observation, RateShape
 from spark_jobs.recommend.weigh.outlook import seen_day
-from spark_jobs.recommend.weigh.traffic import SENSOR, QuotaSensor, SensorId
+from spark_jobs.recommend.weigh.traffic import QuotaSensor, SensorId
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import day_number
 from spark_jobs.warehouse.read import open_table, read_table
@@ -129,7 +130,7 @@ def demand_table(observations: Iterable[Observation]) -> pa.Table:
     rows = []
     for seen in observations:
         sensor = seen.sensor
-        key = dict(zip(SENSOR, sensor.key, strict=True))
+        key = dict(zip(ENTITY_COLUMNS, sensor.key, strict=True))
         for load in seen.brokers:
             rows.append(
                 key
@@ -163,7 +164,7 @@ def observations_of(demand: pa.Table) -> list[Observation]:
     """Return the observations that rows of DEMAND of one day stand for, sorted by key."""
     loads: dict[SensorId, list[tuple[QuotaSensor, BrokerLoad]]] = defaultdict(list)
     for row in demand.to_pylist():
-        key = tuple(row[name] for name in SENSOR)
+        key = tuple(row[name] for name in ENTITY_COLUMNS)
         shape = RateShape(
             row["rate_p50"],
             row["rate_p95"],

@@ -17,6 +17,7 @@ from spark_jobs.apply.render import render
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.codes import FINDING_KINDS
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.read_traffic import Parts, bound_sensors, parts_of, traffic_of
 from spark_jobs.recommend.rolling_origin import EarlierDay, origins_of, trials_of
@@ -30,7 +31,7 @@ from spark_jobs.recommend.weigh.observation import Observation, observe
 from spark_jobs.recommend.weigh.outlook import SeenDay, over_days, seen_day
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
 from spark_jobs.recommend.weigh.rows import Basis, row_of, unused_rows
-from spark_jobs.recommend.weigh.traffic import SENSOR, QuotaSensor, SensorId
+from spark_jobs.recommend.weigh.traffic import QuotaSensor, SensorId
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import RECOMMENDATIONS
@@ -129,7 +130,7 @@ def _seconds_of_traffic(rates: pa.Table) -> dict[SensorId, int]:
     Mutations are rare by nature: a topic a minute for an hour is plenty of evidence.
     """
     second = "second_ms"
-    grouped = rates.group_by(list(SENSOR)).aggregate(
+    grouped = rates.group_by(list(ENTITY_COLUMNS)).aggregate(
         [(second, "count_distinct"), (second, "min"), (second, "max")]
     )
     seconds = {}
@@ -143,7 +144,7 @@ def _seconds_of_traffic(rates: pa.Table) -> dict[SensorId, int]:
 
 def _faults(findings: pa.Table) -> dict[SensorId, set[str]]:
     faults: dict[SensorId, set[str]] = defaultdict(set)
-    for row in findings.select([*SENSOR, "kind", "hypothesis"]).to_pylist():
+    for row in findings.select([*ENTITY_COLUMNS, "kind", "hypothesis"]).to_pylist():
         if row["kind"] in FINDING_KINDS:
             key = (row["quota_type"], row["quota_user"], row["quota_client_id"])
             faults[key] |= {row["kind"], row["hypothesis"]} - {None}

@@ -52,9 +52,7 @@ Predictions = Mapping[QuotaKey, Prediction]
 def predictions_of(recommendations: Sequence[Mapping[str, Any]]) -> dict[QuotaKey, Prediction]:
     """Return the predictions of rows of ``tables.RECOMMENDATIONS``."""
     return {
-        (row["quota_type"], row["quota_user"], row["quota_client_id"]): Prediction(
-            row["throttle_time_ms_before"], row["throttle_time_ms_after"]
-        )
+        _key(row): Prediction(row["throttle_time_ms_before"], row["throttle_time_ms_after"])
         for row in recommendations
     }
 
@@ -149,7 +147,7 @@ def cut_off_applications(history: Sequence[RecordedApplication]) -> tuple[str, .
     Not of those whose values a later run has read and found, or made, as they were to be.
     """
     found: list[str] = []
-    known: set[tuple[str, str | None, str | None]] = set()
+    known: set[QuotaKey] = set()
     for application in reversed(history):
         if {_key(r) for r in application.rows if r["outcome"] == ChangeOutcome.INTENDED} - known:
             found.append(application.application_id)
@@ -206,7 +204,7 @@ def taken_back(application: RecordedApplication) -> list[QuotaAlteration]:
     ]
 
 
-def _key(row: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
+def _key(row: Mapping[str, Any]) -> QuotaKey:
     return row["quota_type"], row["quota_user"], row["quota_client_id"]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from spark_jobs.apply.changes.quota_alteration import QuotaKey
 from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.weigh.forecast import (
     BrokerForecast,
     Forecasts,
@@ -21,7 +22,7 @@ from spark_jobs.recommend.weigh.forecast import (
 )
 from spark_jobs.recommend.weigh.outlook import SeenDay
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case
-from spark_jobs.recommend.weigh.traffic import SENSOR, SensorId
+from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.settings import RecommendSettings
 
 
@@ -180,7 +181,7 @@ def waiting_evidence(waiting: Waiting | None) -> dict[str, object]:
         return {"forecast": "as_logged"}
     harmed = [
         {
-            **dict(zip(SENSOR, harm.sensor, strict=True)),
+            **dict(zip(ENTITY_COLUMNS, harm.sensor, strict=True)),
             "throttle_time_ms_before": harm.before_ms,
             "throttle_time_ms_after": harm.after_ms,
         }

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.partition_inventory import STRICT_SINCE
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 
-SENSOR = ("quota_type", "quota_user", "quota_client_id")
-SENSOR_ORDER = (*SENSOR, "broker_id", "sensor_epoch", "sensor_seq")
+SENSOR_ORDER = (*ENTITY_COLUMNS, "broker_id", "sensor_epoch", "sensor_seq")
 SensorId = tuple[str, str, str]
 """Quota type, user and client-id of a sensor."""
 
@@ -86,7 +86,9 @@ def split_by_sensor(decisions: pa.Table) -> list[SensorTraffic]:
         return []
     amounts = _amounts(table)
     starts = _starts(table)
-    types, users, client_ids = (table[name].take(pa.array(starts)).to_pylist() for name in SENSOR)
+    types, users, client_ids = (
+        table[name].take(pa.array(starts)).to_pylist() for name in ENTITY_COLUMNS
+    )
     ends = [*starts[1:].tolist(), table.num_rows]
     spans = map(slice, starts.tolist(), ends)
     return [
@@ -99,7 +101,7 @@ def _starts(table: pa.Table) -> np.ndarray:
     """Return the first row of each sensor."""
     changed = np.zeros(table.num_rows, bool)
     changed[0] = True
-    for name in SENSOR:
+    for name in ENTITY_COLUMNS:
         column = table[name].combine_chunks()
         differs = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
         changed[1:] |= differs.to_numpy(zero_copy_only=False)
