@@ -57,12 +57,12 @@ class Crosscheck:
 
     @property
     def compared(self) -> int:
-        """Return how many samples were compared."""
+        """Return the number of samples that were compared."""
         return sum(one.compared for one in self.comparisons)
 
     @property
     def disagreeing(self) -> int:
-        """Return how many of them disagree."""
+        """Return the number of samples that disagree."""
         return sum(one.disagreeing for one in self.comparisons)
 
 
@@ -72,7 +72,7 @@ def crosscheck_metrics(
     settings: CrosscheckSettings,
     instances: Mapping[str, int] | None = None,
 ) -> Crosscheck:
-    """Return what comes out of exports beside the day's decisions; ``instances`` win over settings.
+    """Return the comparison of exports with the day's decisions; ``instances`` win over settings.
 
     Raises BadInputError where an export cannot be read or understood.
     """
@@ -216,7 +216,7 @@ def _read_together(
 
 
 def _logs_of(scope: RunScope, brokers: Iterable[Broker]) -> dict[int, BrokerLog]:
-    """Return what the log of each broker that has one covers."""
+    """Return the span and the starts of each broker's log."""
     starts = read_table(scope, "broker_starts", ["broker_id", "started_ms", "source"]).to_pylist()
     return {
         broker.broker_id: BrokerLog(
@@ -244,7 +244,7 @@ def _carried(scope: RunScope, key: SensorKey, epoch: int) -> CarriedSamples | No
 
 
 def _missing(gaps: Iterable[Mapping[str, Any]], key: SensorKey) -> Iterator[int]:
-    """Yield how many requests of the sensor's clients its broker may have had in each gap."""
+    """Yield the requests of the sensor's clients that its broker may have had in each gap."""
     for gap in gaps:
         is_own = key.quota_user in ("", gap["user"]) and key.quota_client_id in (
             "",

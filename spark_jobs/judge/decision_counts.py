@@ -102,7 +102,7 @@ def verdict_counts(counted: Iterable[DecisionCount]) -> VerdictCounts:
 
 
 def sensor_uses(counted: Iterable[DecisionCount]) -> dict[SensorKey, SensorUse]:
-    """Return what each sensor of ``counted`` saw, sensors in order of their key."""
+    """Return the use of each sensor of ``counted``, in order of the key."""
     by_sensor: dict[SensorKey, list[dict[str, Any]]] = {}
     for row in counted:
         by_sensor.setdefault(SensorKey.of(row), []).append(row)

@@ -38,7 +38,7 @@ _ROWS_AT_A_TIME = 2_000_000
 
 
 def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[ExplainedStretch]:
-    """Return what explains the stretches in which many throttles are not the configured bound's.
+    """Return the explained stretches in which many throttles are not the configured bound's.
 
     Only sensors with enough such decisions are looked at; without one nothing more is read.
     """

@@ -25,7 +25,7 @@ class Broker:
     last_ms: int | None
 
     def remembers_ms(self, quota_type: str) -> int:
-        """Return how long amounts count; a full token bucket holds the bound for this long."""
+        """Return the time (ms) for which amounts count, and a full bucket holds the bound."""
         if quota_type == "controller_mutation_rate":
             return self.controller_samples * self.controller_window_ms
         return self.samples * self.window_ms

@@ -47,7 +47,7 @@ class ThrottledSensor:
 
 
 def throttled_by_second(scope: RunScope) -> pa.Table:
-    """Return what each sensor throttled or refused in each second in which it did.
+    """Return the throttles and refusals of each sensor, by the second in which they happened.
 
     A request is recorded on several sensors, and its throttle is logged once, as the longest of
     theirs (Kafka: ``KafkaApis.handleProduceRequest``): it belongs to the sensor whose replayed
@@ -123,7 +123,7 @@ def _once_per_request(rows: pa.Table) -> pa.Table:
 def throttled_sensors(
     by_second: pa.Table, uses: dict[SensorKey, SensorUse]
 ) -> tuple[ThrottledSensor, ...]:
-    """Return who was throttled, the longest total throttle time first.
+    """Return the throttled sensors, the longest total throttle time first.
 
     ``by_second`` is what :func:`throttled_by_second` returns.
     """

@@ -41,7 +41,7 @@ def mutation_throttle_time_ms(tokens: float, bound: float) -> int:
 
 
 def remaining_throttle_time_ms(throttle_time_ms: int, recorded_at_ms: int, now_ms: int) -> int:
-    """Return what is left of a throttle when the response is made: the wait until then counts.
+    """Return the rest (ms) of a throttle when the response is made: the wait until then counts.
 
     Kafka: ``AbstractControllerMutationQuota.throttleTime``.
 
@@ -77,7 +77,7 @@ class ControllerMutationQuota:
         is_strict: bool,
         was_admitted: bool | None = None,
     ) -> MutationDecision:
-        """Return what the rule says of a mutation of ``amount`` partitions (NaN: not in the log).
+        """Return the decision on a mutation of ``amount`` partitions (NaN: not in the log).
 
         A strict quota refuses where there is debt, and a refused mutation spends nothing; a
         permissive one always spends and mutes the client where that leaves a debt. The buckets move

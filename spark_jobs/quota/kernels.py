@@ -83,7 +83,7 @@ def replay_rate(
     count: Int64s,
     index: Int64s,
 ) -> RateReplay:
-    """Return what the rule says of n amounts, in their order; the states move on in place.
+    """Return the decisions on n amounts, in their order; the states move on in place.
 
     ``sensor`` is the row of the states (:meth:`SensorStates.rate_arrays`); the rows of one sensor
     must be in order of recording, and may lie between those of others. ``bound`` is NaN where none
@@ -135,7 +135,7 @@ def replay_token_bucket(
     bucket_gap: npt.ArrayLike | None = None,
     slack_tokens: npt.ArrayLike | None = None,
 ) -> TokenBucketReplay:
-    """Return what the rule says of n mutations, in their order; the states move on in place.
+    """Return the decisions on n mutations, in their order; the states move on in place.
 
     ``admitted`` is the rule's own answer. With ``follow_logged`` the bucket spends what the broker
     admitted (``logged_admitted``), so that one wrong decision does not spoil all later ones;

@@ -65,7 +65,7 @@ class Bucket:
         return min(burst, tokens + bound * ((now_ms - self.last_update_ms) / 1000.0))
 
     def is_full(self, bound: float, now_ms: int) -> bool:
-        """Return whether nothing before then matters any more."""
+        """Return True if nothing before then matters any more."""
         return self.at(self.least, bound, now_ms) >= self.burst_s * bound
 
 
@@ -239,7 +239,7 @@ def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
 
 
 def _is_taken(request: MutationRequest, bucket: Bucket, is_admitted: bool, is_known: bool) -> bool:
-    """Return whether a strict mutation is spent; an unknown bucket learns by it."""
+    """Return True if a strict mutation is spent; an unknown bucket learns by it."""
     bound = 0.0 if math.isnan(request.bound) else request.bound
     slack = bound * (request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS) / 1000.0
     if is_known and is_admitted and bucket.most < -bound * UNEXPLAINED_DEBT_MS / 1000.0:
@@ -263,7 +263,7 @@ def _spend(bucket: Bucket, amount: float, bound: float) -> None:
 
 
 def _explains_throttle(request: MutationRequest, ends_ms: int | None) -> bool:
-    """Return whether a debt until ``ends_ms`` (None: there was none) is what the response said."""
+    """Return True if the response says a debt until ``ends_ms`` (None: there was none)."""
     if request.logged_ms is None:
         return True
     if ends_ms is None:

@@ -22,7 +22,7 @@ STRICT_SINCE = {CREATE_TOPICS: 6, CREATE_PARTITIONS: 3, DELETE_TOPICS: 5}
 
 
 def is_strict(api_name: str, api_version: int) -> bool:
-    """Return whether this request version is refused, not muted, when over the quota (KIP-599).
+    """Return True if this request version is refused, not muted, over the quota (KIP-599).
 
     >>> is_strict("CREATE_TOPICS", 5), is_strict("CREATE_TOPICS", 6)
     (False, True)

@@ -47,7 +47,7 @@ def decide(
     logged_throttle_time_ms: int = 0,
     throttle_max_ms: int | None = None,
 ) -> RateDecision:
-    """Return what the rule says of ``amount``; ``rate`` moves on as the broker's did.
+    """Return the decision on ``amount``; ``rate`` moves on as the broker's did.
 
     A NaN ``bound`` is none in force: the broker measures all the same, which purges. A NaN
     ``amount`` is not in the log: recovered from the logged throttle time where it was un-recorded,

@@ -46,7 +46,7 @@ _ROW_TYPES = (
 def replay_rate_intervals(
     rows: IntervalRows, states: IntervalStates, throttle_max_ms: Int64s | None = None
 ) -> RateIntervals:
-    """Return what the rule allows for each row; ``states`` moves on in place.
+    """Return the range that the rule allows for each row; ``states`` moves on in place.
 
     ``throttle_max_ms`` caps the throttle, one number per sensor (``ClientRequestQuotaManager``: one
     window); None is no cap. Two rows of a sensor whose times overlap may have been recorded in

@@ -23,7 +23,7 @@ class RateProfile(StrEnum):
 
     @property
     def keeps_overlapping_sample(self) -> bool:
-        """Return whether a sample lives until its last event, not its start, left the window.
+        """Return True if a sample lives until its last event, not its start, left the window.
 
         Kafka: ``SampledStat.purgeObsoleteSamples``.
         """
@@ -31,11 +31,11 @@ class RateProfile(StrEnum):
 
     @property
     def allows_zero_window(self) -> bool:
-        """Return whether a rate may be divided by a window of 0 ms. Kafka: ``Rate.windowSize``."""
+        """Return True if a rate may be divided by a window of 0 ms. Kafka: ``Rate.windowSize``."""
         return self is RateProfile.RATE_0_9
 
     def slots(self, samples: int) -> int:
-        """Return how many samples are kept at most. Kafka: ``SampledStat.advance``.
+        """Return the most samples that are kept. Kafka: ``SampledStat.advance``.
 
         >>> RateProfile.RATE_3_3.slots(11), RateProfile.RATE_3_8.slots(11)
         (11, 12)

@@ -38,7 +38,7 @@ class BucketState(NamedTuple):
 
     @property
     def tokens(self) -> float:
-        """Return how many there are; NaN: that is not known."""
+        """Return the number of tokens; NaN where it is not known."""
         return self.tokens_max if self.tokens_max == self.tokens_min else math.nan
 
 

@@ -25,7 +25,7 @@ def bound_in_force(bound: float) -> float:
 
 
 def is_acceptable(rate: float, bound: float) -> bool:
-    """Return whether ``rate`` violates nothing; a rate of NaN does. Kafka: ``Quota.acceptable``.
+    """Return True if ``rate`` violates nothing; a rate of NaN does. Kafka: ``Quota.acceptable``.
 
     >>> is_acceptable(10.0, 10.0), is_acceptable(10.1, 10.0), is_acceptable(float("nan"), 10.0)
     (True, False, False)

@@ -58,7 +58,7 @@ class Interval:
 
     @property
     def decisions(self) -> int:
-        """Return how many decisions of the interval were wrong."""
+        """Return the number of wrong decisions of the interval."""
         return int(self.evidence["wrong_decisions"])
 
 

@@ -113,12 +113,12 @@ class Explanation:
 
     @property
     def is_fault(self) -> bool:
-        """Return whether somebody should act: something else is in force than is configured."""
+        """Return True if somebody should act: something else is in force than is configured."""
         return self.winner.hypothesis not in HARMLESS
 
     @property
     def margin(self) -> float:
-        """Return how much more of the stretch the winner explains than the next."""
+        """Return the winner's share of the stretch minus the runner-up's."""
         return self.winner.share - self.runner_up.share
 
 
@@ -176,18 +176,18 @@ class _Trial:
         bound: float | None = None,
         detail: str | None = None,
     ) -> Score:
-        """Return how many throttles are ``expected_ms`` (-1: not told)."""
+        """Return the score of a hypothesis that expects ``expected_ms`` (-1: not told)."""
         near = is_explained(self.logged_ms, expected_ms)
         counts = self.counts | (self.is_known & (expected_ms > 0))
         return self._score(hypothesis, near, counts, bound, detail)
 
     def of_bound(self, hypothesis: str, bound: float, detail: str | None = None) -> Score:
-        """Return how much ``bound`` explains."""
+        """Return the score of ``bound``."""
         expected_ms = self.history.throttle_ms(bound)[self.stretch.rows]
         return self.score(hypothesis, expected_ms, bound, detail)
 
     def of_replay(self, replay: OtherReplay) -> Score:
-        """Return how much another replay under the configured bound explains."""
+        """Return the score of another replay under the configured bound."""
         rows = self.stretch.rows
         other = throttle_ms(replay.rate, replay.window_size_ms, self.history.bound)[rows]
         return self.score(replay.hypothesis, other, detail=replay.detail)

@@ -56,7 +56,7 @@ class ExplainedStretch:
 
     @property
     def is_fault(self) -> bool:
-        """Return whether the wrong decisions of the stretch have this cause."""
+        """Return True if the wrong decisions of the stretch have this cause."""
         return self.hypothesis not in HARMLESS
 
     @property
@@ -66,7 +66,7 @@ class ExplainedStretch:
         return bound
 
     def covers(self, second_ms: int) -> bool:
-        """Return whether the second that begins at ``second_ms`` is, in part, of the stretch."""
+        """Return True if part of the second that begins at ``second_ms`` is in the stretch."""
         return self.is_fault and self.from_ms - 1000 < second_ms < self.until_ms
 
 

@@ -67,7 +67,7 @@ def losses_before(
 
 
 def _told(history: SensorDecisions, tolerance_ms: int) -> tuple[Bools, Bools]:
-    """Return which decisions say anything of the bound, and which of them disagree with it."""
+    """Return masks of the decisions that say anything of the bound, and of those that disagree."""
     expected_ms = history.throttle_ms(history.bound)
     evidence = (expected_ms >= 0) & ((history.logged_ms > 0) | (expected_ms > 0))
     is_off = np.abs(history.logged_ms - expected_ms) > tolerance_ms

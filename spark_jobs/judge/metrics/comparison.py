@@ -58,17 +58,17 @@ class Comparison:
 
     @property
     def compared(self) -> int:
-        """Return how many samples were compared."""
+        """Return the number of samples that were compared."""
         return len(self.at_ms)
 
     @property
     def disagreeing(self) -> int:
-        """Return how many of them disagree."""
+        """Return the number of samples that disagree."""
         return int((~self.agrees).sum())
 
     @property
     def longest_run(self) -> int:
-        """Return how many in a row disagree at most."""
+        """Return the length of the longest run of samples that disagree."""
         run = longest = 0
         for agrees in self.agrees.tolist():
             run = 0 if agrees else run + 1
@@ -83,7 +83,7 @@ def compare(
     unknown: Sequence[Period],
     tolerances: Tolerances,
 ) -> Comparison:
-    """Return what became of each sample of ``samples`` that is a number and can be foretold.
+    """Return the outcome of each sample of ``samples`` that is a number and can be foretold.
 
     ``unknown`` are the periods of which nothing can be said; the first that holds a sample counts.
     """

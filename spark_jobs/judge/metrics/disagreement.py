@@ -26,7 +26,7 @@ _UNITS = {BYTE_RATE: "B/s", THROTTLE_TIME: "ms"}
 
 
 def is_disagreement(comparison: Comparison, samples_min: int, share_min: float) -> bool:
-    """Return whether so many samples disagree that it is no chance: in a row, or by their share."""
+    """Return True if more samples disagree than by chance: in a row, or by their share."""
     wrong = comparison.disagreeing
     if wrong < samples_min:
         return False
@@ -127,7 +127,7 @@ _CAUSES = {
 
 
 def _distance(comparison: Comparison) -> np.ndarray:
-    """Return how far each sample lies outside of what it may be; endless where it may be none."""
+    """Return each sample's distance from its admissible values; infinite where it has none."""
     outside = np.fmax(
         comparison.span.least - comparison.measured, comparison.measured - comparison.span.most
     )

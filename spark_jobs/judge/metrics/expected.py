@@ -43,19 +43,19 @@ class Span(NamedTuple):
     most: Floats
 
     def holds(self, values: Floats, tolerance: float, slack: float) -> Bools:
-        """Return which values lie inside, or outside by a share and an amount that are nothing."""
+        """Return True for values inside, or outside by ``tolerance`` (a share) and ``slack``."""
         low = self.least - tolerance * np.abs(self.least) - slack
         high = self.most + tolerance * np.abs(self.most) + slack
         inside: Bools = (low <= values) & (values <= high)
         return inside
 
     def joined(self, other: Span) -> Span:
-        """Return what holds whatever either does."""
+        """Return the bounds that hold for both."""
         return Span(np.fmin(self.least, other.least), np.fmax(self.most, other.most))
 
 
 def throttle_history(decisions: SensorAmounts, rule: SampleRule) -> SensorAmounts:
-    """Return what the sensor of the throttle times of a client recorded: each that was thrown.
+    """Return the amounts of a client's sensor of throttle times: each throttle that was thrown.
 
     Source: Kafka's ``ClientQuotaManager.throttle``; its sensor has the broker's metrics.num.samples
     and metrics.sample.window.ms, not the quota's.

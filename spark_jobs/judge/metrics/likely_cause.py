@@ -42,7 +42,7 @@ class LikelyCause:
 def likely_cause(
     comparison: Comparison, expectation: Expectation, tolerances: Tolerances
 ) -> LikelyCause:
-    """Return what would make the metric and the log agree, else which of them has more."""
+    """Return the cause that would make metric and log agree, else the side that has more."""
     if comparison.metric == BYTE_RATE:
         tried = np.unique(np.linspace(0, comparison.compared - 1, _TRIED_SAMPLES).astype(int))
         found = _shifted(comparison, expectation, tolerances, tried)

@@ -32,7 +32,7 @@ class MetricSeries:
 
     @property
     def is_resampled(self) -> bool:
-        """Return whether the times are a query's, on whole seconds, and no scrape's.
+        """Return True if the times are a query's, on whole seconds, and no scrape's.
 
         A target is scraped at its own offset within the second; a range query has its own times,
         and gives what was scraped last before each.

@@ -41,7 +41,7 @@ class QuotaSeries:
     samples: MetricSeries
 
     def is_of(self, key: SensorKey) -> bool:
-        """Return whether it is about a sensor; a broker's metrics have the user's name encoded."""
+        """Return True if the series is the sensor's; metrics have the user's name encoded."""
         return (
             (self.broker_id, self.quota_type) == (key.broker_id, key.quota_type)
             and self.user in (key.quota_user, sanitized(key.quota_user))

@@ -30,7 +30,7 @@ class SampleRule:
 
     @property
     def remembers_ms(self) -> int:
-        """Return how long an amount may count."""
+        """Return the longest time (ms) for which an amount counts."""
         return (self.samples + 1) * self.window_ms
 
 
@@ -72,7 +72,7 @@ class Measured(NamedTuple):
 def measured_at(
     history: SensorAmounts, at_ms: Int64s, read_ms: Int64s, *, is_checked: bool = True
 ) -> Measured:
-    """Return what a reader finds at each of ``at_ms`` (ascending), NaN before the first amount.
+    """Return the values that a reader finds at ``at_ms`` (ascending), NaN before the first amount.
 
     At ``read_ms`` somebody reads too, which moves the start of empty samples. ``is_checked``: the
     broker measures after each amount, as where a quota is checked.

@@ -38,7 +38,7 @@ class BrokerLog:
 
     @property
     def begins_with_broker(self) -> bool:
-        """Return whether all that its broker counted is in it."""
+        """Return True if all that its broker counted is in the log."""
         return any(
             is_logged and 0 <= self.first_ms - at_ms <= _BEGINS_WITH_BROKER_MS
             for at_ms, is_logged in self.starts
