@@ -1,11 +1,18 @@
-"""Copying an archive under pseudonyms: the whole of it, or nothing."""
+"""Copying an archive under pseudonyms: the whole of it, or nothing.
+
+Files are called only by words that the layout gives a meaning. Those of a broker keep their order,
+which is the order of their lines where times are equal.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import re
+import secrets
 import shutil
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -22,7 +29,6 @@ from spark_jobs.anonymize.anonymize_file import (
     CopyTask,
     copy_file,
 )
-from spark_jobs.anonymize.file_names import ArchivedName, names_in_copy
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
 from spark_jobs.anonymize.quota_files import written_version
 from spark_jobs.errors import AuditFailedError, BadInputError
@@ -38,6 +44,21 @@ from spark_jobs.ingest.file_report import check_none_refused
 from spark_jobs.settings import AnonymizeSettings
 from spark_jobs.warehouse.scope import checked_cluster
 from spark_jobs.warehouse.storage import is_in_bucket
+
+KEY_BYTES_MIN, _KEY_BYTES_MAX = 16, 4096
+_MADE_BYTES = 32
+
+
+_STEMS = (
+    "kafka-request.log", "server.log", "server.properties", "kafka-version.txt",
+    "quota-snapshot", "quota_changes.txt",
+)  # fmt: skip
+# A date with maybe a time, a moment in epoch seconds or ms, a count: and no address.
+_NUMBER = r"(?:20\d\d(?:[-_.]?\d\d){1,2}(?:[-_.T:]?\d\d){0,3}Z?|\d{13}|\d{10}|\d{1,4})"
+_FOLDER = re.compile(rf"broker=[0-9]+|{_NUMBER}", re.ASCII)
+_END = re.compile(rf"(?:[-_.]{_NUMBER}){{0,2}}(?:\.log|\.txt|\.json)?(?:\.gz|\.zst)?", re.ASCII)
+_KEPT_END = re.compile(r"(?:\.json|\.txt)?(?:\.gz|\.zst)?$")
+_EPOCH_MS = re.compile(r"(?<!\d)\d{13}(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +218,98 @@ def _audit_options(key: bytes, options: CopyOptions) -> tuple[str, ...]:
     )
     zone = (f"--timezone {options.timezone}",) if options.timezone != "UTC" else ()
     return zone + listeners
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedName:
+    """A file that an audit reads, by its path below its cluster's folder."""
+
+    path: PurePosixPath
+    broker_id: int | None
+
+
+def names_in_copy(names: Sequence[ArchivedName]) -> dict[PurePosixPath, PurePosixPath]:
+    """Return the path in the copy for each path: the same where it tells nothing.
+
+    Where a path of a broker has words of its own, all the broker's files lie in numbered folders.
+    """
+    by_broker: dict[int | None, list[PurePosixPath]] = defaultdict(list)
+    for name in names:
+        by_broker[name.broker_id].append(name.path)
+    return {
+        path: copy
+        for broker_id, paths in by_broker.items()
+        for path, copy in _of_broker(broker_id, sorted(paths, key=str)).items()
+    }
+
+
+def _of_broker(
+    broker_id: int | None, paths: Sequence[PurePosixPath]
+) -> dict[PurePosixPath, PurePosixPath]:
+    if all(map(_tells_nothing, paths)):
+        return {path: path for path in paths}
+    folder = PurePosixPath() if broker_id is None else PurePosixPath(f"broker={broker_id}")
+    return {path: folder / f"{number:06}" / _plain(path) for number, path in enumerate(paths)}
+
+
+def _tells_nothing(path: PurePosixPath) -> bool:
+    stem = _stem(path.name)
+    folders = all(_FOLDER.fullmatch(part) for part in path.parts[:-1])
+    return folders and _END.fullmatch(path.name, len(stem)) is not None
+
+
+def _stem(name: str) -> str:
+    return next(stem for stem in _STEMS if name.startswith(stem))
+
+
+def _plain(path: PurePosixPath) -> str:
+    """Return a file's name without all that is not needed to read it."""
+    stem = _stem(path.name)
+    moment = _EPOCH_MS.search(path.name) if stem == "quota-snapshot" else None
+    end = _KEPT_END.search(path.name)
+    return stem + (f"-{moment[0]}" if moment else "") + (end[0] if end else "")
+
+
+def anonymize_key(key_file: Path | None) -> bytes:
+    """Return the key in ``key_file``, else that of the settings, else a new one.
+
+    A key file that is not there is made, for its owner only; without one, a new key is kept
+    nowhere. Raises BadInputError for a key that could be guessed; no message quotes one.
+    """
+    if key_file is not None:
+        return _checked_key(_key_of_file(key_file), f"the key in {key_file}")
+    setting = AnonymizeSettings().key
+    if setting is not None:
+        key = setting.get_secret_value().strip().encode("utf-8", "surrogateescape")
+        return _checked_key(key, "QUOTA_AUDIT_ANONYMIZE_KEY")
+    return secrets.token_bytes(_MADE_BYTES)
+
+
+def _key_of_file(path: Path) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return _read_key(path)
+    except OSError as error:
+        raise BadInputError(f"The key file {path} cannot be made: {error.strerror}.") from error
+    key = secrets.token_hex(_MADE_BYTES).encode()
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(key + b"\n")
+    return key
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_KEY_BYTES_MAX + 1).strip()
+    except OSError as error:
+        raise BadInputError(f"The key file {path} cannot be read: {error.strerror}.") from error
+
+
+def _checked_key(key: bytes, where: str) -> bytes:
+    if not KEY_BYTES_MIN <= len(key) <= _KEY_BYTES_MAX:
+        raise BadInputError(
+            f"Found {where} with {len(key)} bytes, expected {KEY_BYTES_MIN} to {_KEY_BYTES_MAX:,}, "
+            "such as what `openssl rand -hex 32` prints. Names could be guessed by a shorter one."
+        )
+    return key

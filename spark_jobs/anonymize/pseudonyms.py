@@ -13,8 +13,13 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 
-from spark_jobs.anonymize.alphabets import ADDRESS_LETTERS, NAME_LETTERS, Alphabet, alphabet_of
-from spark_jobs.anonymize.permutation import permuted
+from spark_jobs.anonymize.permutation import (
+    ADDRESS_LETTERS,
+    NAME_LETTERS,
+    Alphabet,
+    alphabet_of,
+    permuted,
+)
 from spark_jobs.quota.codes import DEFAULT
 
 KEPT_NAMES = frozenset(

@@ -30,8 +30,7 @@ from spark_jobs.ingest.lines.request_line import (
     request_begin,
 )
 from spark_jobs.ingest.lines.text_line import BEGIN as TEXT_BEGIN
-from spark_jobs.ingest.messages.message_definition import API_NAMES
-from spark_jobs.ingest.messages.message_struct import message_struct
+from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
 
 _PLACE = b"<set aside>"
 # After stamp, level and marker: read as the same reason, whatever stands for the place.

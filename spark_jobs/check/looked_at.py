@@ -1,18 +1,15 @@
-"""What was seen of one request log, and of all of them together."""
+"""What was found in an archive: in its request logs, and in what lies beside them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from spark_jobs.check.clock_signs import ClockSign
-
-PLAUSIBLE_MS = range(0, 221_845_132_800_000)
-"""From 1970 to 8999: a damaged stamp may be of a year that no calendar can reckon with."""
+from spark_jobs.check.clock_answer import ClockSign
 
 _Counted = TypeVar("_Counted")
 
@@ -185,6 +182,26 @@ class Gathered:
         """Return all of it, files in the order of their names."""
         files = sorted(self.files, key=lambda f: f.source_file)
         return Looked(tuple(files), tuple(passed_by), tuple(sorted(self.copies)), self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Counts and names; ``events`` are known quota values and changes by their source."""
+
+    server_logs: int = 0
+    server_logs_read: int = 0
+    server_log_brokers: frozenset[int] = frozenset()
+    property_brokers: frozenset[int] = frozenset()
+    snapshots: int = 0
+    journals: int = 0
+    versions: tuple[str, ...] = ()  # "1: 4.1.0"
+    listeners: Mapping[int, frozenset[str]] = field(default_factory=dict)  # as configured
+    events: Mapping[str, int] = field(default_factory=dict)
+    throttle_records: int = 0
+    starts: int = 0
+    ignored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # for what an ingest would end
 
 
 def summed(counters: Iterable[Counter[_Counted]]) -> Counter[_Counted]:

@@ -6,26 +6,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
-from spark_jobs.check.beside import Beside
 from spark_jobs.check.clock_answer import ClockAnswer
-from spark_jobs.check.looked_at import Looked
+from spark_jobs.check.looked_at import Beside, Looked
 from spark_jobs.check.lost import Loss
-from spark_jobs.check.missing_item import (
+from spark_jobs.check.missing_parts import (
     BLOCKS,
     DO_DEBUG,
     LIMITS,
     NOTE,
-    Missing,
-    named,
-)
-from spark_jobs.check.missing_parts import (
     REASONS,
+    Missing,
     beside_missing,
     clock_missing,
     files_missing,
     hours_missing,
     lines_missing,
     lost_missing,
+    named,
     unheard_missing,
 )
 from spark_jobs.ingest.lines.line_reader import Reason

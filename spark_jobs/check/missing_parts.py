@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from spark_jobs.check.beside import Beside
 from spark_jobs.check.clock_answer import AGREES, DIFFERS, HINTED, MIXED, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers, main_span
-from spark_jobs.check.looked_at import Looked
+from spark_jobs.check.looked_at import Beside, Looked
 from spark_jobs.check.lost import Loss
-from spark_jobs.check.missing_item import DO_DEBUG, LIMITS, NOTE, Missing, named
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER
 from spark_jobs.wording.names import plural
 from spark_jobs.wording.numbers import share
+
+BLOCKS, LIMITS, NOTE = "blocks", "limits", "note"
+"""Nothing can be audited so; less can be than could; nothing is wrong with the result."""
+
+NAMED_MAX = 3
+DO_DEBUG = "set kafka.request.logger to DEBUG on every broker (docs/howto/own-archive.md)"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """One thing that is missing or wrong, what to do about it, and how much it matters."""
+
+    weight: str
+    what: str
+    do: str
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first of many names, and how many more there are.
+
+    >>> named(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+
 
 MANY_REQUESTS = 1000
 """Among so many a kind that all clusters have is no longer missing by chance."""

@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
-from spark_jobs.check.beside import Beside
 from spark_jobs.check.capacity import AuditSize
-from spark_jobs.check.clock_answer import ClockAnswer
+from spark_jobs.check.clock_answer import PLAUSIBLE_MS, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers
-from spark_jobs.check.looked_at import PLAUSIBLE_MS, FileLook, Looked
+from spark_jobs.check.looked_at import Beside, FileLook, Looked
 from spark_jobs.check.lost import Loss
 from spark_jobs.check.missing import can_be_audited
-from spark_jobs.check.missing_item import Missing
+from spark_jobs.check.missing_parts import Missing
 from spark_jobs.warehouse.days import HOUR_MS
 from spark_jobs.wording.numbers import iso
 

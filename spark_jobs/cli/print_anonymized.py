@@ -9,8 +9,12 @@ from typing import Any
 
 import typer
 
-from spark_jobs.anonymize.anonymize_archive import CopiedArchive, CopyOptions, anonymize_archive
-from spark_jobs.anonymize.anonymize_key import anonymize_key
+from spark_jobs.anonymize.anonymize_archive import (
+    CopiedArchive,
+    CopyOptions,
+    anonymize_archive,
+    anonymize_key,
+)
 from spark_jobs.ingest.file_report import warnings_of
 
 

@@ -52,8 +52,7 @@ def prune(
     Findings, states and what later days need stay.
     """
     from spark_jobs.settings import RetentionSettings
-    from spark_jobs.upkeep.prune_warehouse import OldDay, old_tables, prune_days
-    from spark_jobs.upkeep.retention import kept_days
+    from spark_jobs.upkeep.prune_warehouse import OldDay, kept_days, old_tables, prune_days
     from spark_jobs.wording.numbers import size
 
     kept = kept_days(RetentionSettings().days, keep or ())
@@ -107,8 +106,7 @@ def doctor(warehouse: WarehouseFolder, as_json: AsJson = False) -> None:
 
     Also says what it means. Exits with 1 if anything looks wrong. Nothing is changed.
     """
-    from spark_jobs.upkeep.ailment import summary
-    from spark_jobs.upkeep.doctor import examination_json, examine
+    from spark_jobs.upkeep.doctor import examination_json, examine, summary
     from spark_jobs.wording.visible_text import visible
 
     found = examine(warehouse.absolute())

@@ -18,7 +18,7 @@ from spark_jobs.recommend.read_traffic import Aggregate, grouped
 from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
 from spark_jobs.recommend.weigh.forecast import BrokerForecast, broker_forecast
 from spark_jobs.recommend.weigh.traffic import SensorId
-from spark_jobs.resolve.read_broker_log import read_starts
+from spark_jobs.resolve.broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
 from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.read import open_table, read_table

@@ -23,8 +23,7 @@ from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_replay import BrokerRules
 from spark_jobs.replay.survey_requests import Survey
 from spark_jobs.replay.verdicts.verdicts import Tolerances
-from spark_jobs.resolve.broker_log import BrokerLog
-from spark_jobs.resolve.read_broker_log import read_broker_log
+from spark_jobs.resolve.broker_log import BrokerLog, read_broker_log
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.scope import RunScope
 

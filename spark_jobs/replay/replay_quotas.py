@@ -34,7 +34,7 @@ from spark_jobs.replay.state_digest import state_digest
 from spark_jobs.replay.survey_requests import Survey, survey_requests
 from spark_jobs.replay.topic_inventory import write_inventory
 from spark_jobs.replay.verdicts.verdicts import Tolerances
-from spark_jobs.resolve.read_broker_log import read_broker_log
+from spark_jobs.resolve.broker_log import read_broker_log
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.spark.on_workers import on_workers

@@ -14,6 +14,8 @@ from spark_jobs.ingest.lines.narrowed_time import NOT_MATCHED, matched_records
 from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, scopes_of_days
 
 NO_START_MS = 0
 """Stands for a start that no log tells of."""
@@ -124,3 +126,15 @@ def _rows_by_sensor(rows: pa.RecordBatch | pa.Table) -> dict[SensorKey, np.ndarr
     for place, key in enumerate(keys):
         places[key].append(place)
     return {SensorKey(*key): np.array(each) for key, each in places.items()}
+
+
+def read_starts(scope: RunScope) -> list[dict[str, Any]]:
+    """Return the rows of ``broker_starts`` of all ingested days of the cluster, in no order."""
+    return [
+        row for day in scopes_of_days(scope) for row in read_table(day, "broker_starts").to_pylist()
+    ]
+
+
+def read_broker_log(scope: RunScope) -> BrokerLog:
+    """Return the starts that any ingested day tells of, and the throttle records of this one."""
+    return BrokerLog.of_rows(read_starts(scope), read_table(scope, "throttle_records"))

@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.restarts import restarts_ms
-from spark_jobs.resolve.read_broker_log import read_starts
+from spark_jobs.resolve.broker_log import read_starts
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
-from spark_jobs.resolve.timeline.intervals import quota_intervals
-from spark_jobs.resolve.timeline.moved import moved_changes
+from spark_jobs.resolve.timeline.intervals import moved_changes, quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, scopes_of_days

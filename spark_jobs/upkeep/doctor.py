@@ -1,4 +1,7 @@
-"""Looking for what is wrong in a warehouse; nothing is changed."""
+"""Looking for what is wrong in a warehouse: what was found, what it means, and what to do.
+
+Nothing is changed.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.upkeep.ailment import Ailment
 from spark_jobs.upkeep.prune_warehouse import bytes_below
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
 from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_run, versions_of
@@ -23,6 +26,39 @@ from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 from spark_jobs.warehouse.write import UPKEEP_OWNERS, VERSIONED
 from spark_jobs.wording.numbers import size
+
+
+@dataclass(frozen=True, slots=True)
+class Ailment:
+    """``kind`` is for programs; ``where`` a path below the warehouse, or cluster and day.
+
+    ``bytes`` is what can be had back.
+    """
+
+    kind: str
+    where: str
+    found: str
+    means: str
+    remedy: str
+    bytes: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the same for JSON."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def text(self) -> str:
+        """Return it in three lines."""
+        return f"{self.kind}: {self.where}\n  {self.found}. {self.means}.\n  → {self.remedy}"
+
+
+def summary(ailments: Sequence[Ailment], days: int) -> str:
+    """Return how many things look wrong, in a sentence."""
+    of_days = f"{days} audited day{'' if days == 1 else 's'}"
+    if not ailments:
+        return f"{of_days}: nothing looks wrong"
+    things = "1 thing looks" if len(ailments) == 1 else f"{len(ailments)} things look"
+    return f"{of_days}: {things} wrong"
+
 
 _NO_AUDIT = "while no audit runs"
 

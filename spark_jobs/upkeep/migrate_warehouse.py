@@ -1,7 +1,8 @@
 """Bringing an older warehouse to this version's schemas, a day at a time.
 
 Readers see a day's tables of before or all of the new ones. A migration that was ended goes on when
-it is started again: it has a draft of each day, as an audit has.
+it is started again: it has a draft of each day, as an audit has. It computes nothing that only the
+logs can tell; who has them may audit the day again.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.errors import BadInputError
-from spark_jobs.upkeep.migrations import migrated
 from spark_jobs.warehouse.parquet import MadeBy, parquet_file, write_parquet
 from spark_jobs.warehouse.read import older_tables
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
-from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
+from spark_jobs.warehouse.tables import FILES, QUOTA_STATE, SCHEMA_VERSIONS, TOPIC_INVENTORY
 from spark_jobs.warehouse.write import drafted_for, new_version, publish_draft, take_version
 
 OWNER = "quota-audit migrate"
@@ -81,3 +83,82 @@ def _migrate_file(file: Path, target: Path, table: str, version: int, scope: Run
     except BadInputError as error:
         raise BadInputError(f"{table} of {scope.cluster} {scope.day}: {error}") from error
     write_parquet(rows, table, target)
+
+
+Migration = Callable[[pa.Table], pa.Table]
+
+
+def _files_2(rows: pa.Table) -> pa.Table:
+    """``modified_ns``, ``day_digest``, ``days``: null, so `due` looks at the file again."""
+    return with_columns_of(rows, FILES)
+
+
+def _quota_state_2(rows: pa.Table) -> pa.Table:
+    """``resumes_from``: null, the next day begins with the sensor as it was at the day's end.
+
+    Also where it lacks ``bucket``, which bandwidth quotas have not; ``intervals``: null, nothing
+    is known of what a request quota's samples hold.
+    """
+    return with_columns_of(rows, QUOTA_STATE)
+
+
+def _topic_inventory_2(rows: pa.Table) -> pa.Table:
+    """``partitions_handed_on``: those at the day's end, which is what an older version handed on.
+
+    Mutations of the last hour are read again: each sets what it says, so their end is the same.
+    """
+    handed_on = "partitions_handed_on"
+    if handed_on not in rows.schema.names:
+        rows = rows.append_column(handed_on, rows["partitions"])
+    return with_columns_of(rows, TOPIC_INVENTORY)
+
+
+MIGRATIONS: dict[tuple[str, int], Migration] = {
+    ("files", 1): _files_2,
+    ("quota_state", 1): _quota_state_2,
+    ("topic_inventory", 1): _topic_inventory_2,
+}
+"""By table and the version that it makes the next of."""
+
+
+def migrated(rows: pa.Table, table: str, version: int) -> pa.Table:
+    """Return ``rows`` of ``table`` in this ``version`` of its schema as rows of the current one.
+
+    Raises BadInputError where they are older than can be migrated.
+    """
+    for older in range(version, SCHEMA_VERSIONS[table]):
+        rows = MIGRATIONS[table, older](rows)
+    return rows
+
+
+def with_columns_of(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return ``rows`` with the columns of ``schema``, fields of structs included; others are left.
+
+    Raises BadInputError where a column is missing that must have a value.
+    """
+    missing = [f.name for f in schema if not f.nullable and f.name not in rows.schema.names]
+    if missing:
+        raise BadInputError(
+            f"columns are missing that nothing can stand for: {', '.join(missing)}. The table is "
+            "older than can be migrated: audit its day again."
+        )
+    columns = [
+        _as_type(rows[field.name].combine_chunks(), field.type)
+        if field.name in rows.schema.names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _as_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if pa.types.is_struct(wanted):
+        known = {field.name for field in values.type}
+        fields = [
+            _as_type(pa.compute.struct_field(values, child.name), child.type)
+            if child.name in known
+            else pa.nulls(len(values), child.type)
+            for child in wanted
+        ]
+        return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=values.is_null())
+    return values.cast(wanted)

@@ -590,7 +590,8 @@ SCHEMA_VERSIONS: dict[str, int] = dict.fromkeys(TABLES, 1) | {
 }
 """Counts the changes of each table's columns, or of what they mean: one more with each change.
 
-What a change needs is in ``spark_jobs/upkeep/migrations.py``, what it was in docs/upgrade.md.
+What a change needs is in ``spark_jobs/upkeep/migrate_warehouse.py``, what it was in
+docs/upgrade.md.
 """
 
 PARTITIONED_BY_CLUSTER_ONLY = frozenset({"quota_changes"})

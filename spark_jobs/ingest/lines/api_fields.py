@@ -13,8 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from spark_jobs.ingest.lines.request_line import NO_RESPONSE, Int32, RequestLine
-from spark_jobs.ingest.messages.message_definition import API_NAMES
-from spark_jobs.ingest.messages.message_struct import message_struct
+from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
 from spark_jobs.ingest.messages.wire_size import RESPONSE_HEADER_BYTES, body_sizer, header_size
 from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 

@@ -23,8 +23,7 @@ from spark_jobs.ingest.lines.request_line import RequestLine
 from spark_jobs.ingest.lines.text_line import TextLine, in_range, split_text_line
 from spark_jobs.ingest.lines.text_message import TextMessageError, read_message
 from spark_jobs.ingest.lines.text_version import VersionClue, version_clue
-from spark_jobs.ingest.messages.message_definition import API_NAMES
-from spark_jobs.ingest.messages.message_struct import message_struct
+from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
 
 _PRODUCE, _FETCH = 0, 1
 _PRODUCE_TEXT = re.compile(

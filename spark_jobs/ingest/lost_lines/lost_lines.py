@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.ingest.lost_lines.client_counters import Connections, counters_of, unwrapped
-from spark_jobs.ingest.lost_lines.client_lines import (
+from spark_jobs.ingest.lost_lines.gap_places import (
     FETCH,
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,
     PRODUCE,
     SHARE_FETCH,
     ClientLines,
+    GapPlaces,
+    Place,
 )
-from spark_jobs.ingest.lost_lines.gap_places import GapPlaces, Place
 
 LOST_LINES, NEVER_READ, OTHER_BROKER = "lost_lines", "never_read", "other_broker"
 """Why requests are missing: lines were lost; or the connection they were sent on was muted for a

@@ -37,8 +37,8 @@ from spark_jobs.ingest.messages.message_definition import (
     API_NAMES,
     Message,
     message_definitions,
+    message_struct,
 )
-from spark_jobs.ingest.messages.message_struct import message_struct
 from spark_jobs.ingest.messages.size_source import size_function
 
 Sizer = Callable[[Any], int | None]

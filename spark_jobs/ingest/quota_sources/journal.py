@@ -16,8 +16,7 @@ from itertools import zip_longest
 from typing import NoReturn
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.ingest.quota_sources.events import QuotaEntity, QuotaEvent
-from spark_jobs.ingest.quota_sources.quota_values import read_bound
+from spark_jobs.ingest.quota_sources.events import QuotaEntity, QuotaEvent, read_bound
 from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 NOTED_WITHIN_MS = 5_000

@@ -28,8 +28,12 @@ from typing import Any, Literal
 import msgspec
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS, QuotaEntity, QuotaEvent
-from spark_jobs.ingest.quota_sources.quota_values import read_bound
+from spark_jobs.ingest.quota_sources.events import (
+    SINCE_UNKNOWN_MS,
+    QuotaEntity,
+    QuotaEvent,
+    read_bound,
+)
 from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 _CONFIGS = re.compile(

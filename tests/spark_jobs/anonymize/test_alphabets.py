@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from spark_jobs.anonymize.alphabets import ADDRESS_LETTERS, NAME_LETTERS, Alphabet, alphabet_of
+from spark_jobs.anonymize.permutation import ADDRESS_LETTERS, NAME_LETTERS, Alphabet, alphabet_of
 
 
 def alphabets() -> dict[str, Alphabet]:

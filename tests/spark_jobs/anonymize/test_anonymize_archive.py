@@ -11,8 +11,7 @@ import pytest
 import zstandard
 from typer.testing import CliRunner
 
-from spark_jobs.anonymize.anonymize_archive import CopyOptions, anonymize_archive
-from spark_jobs.anonymize.anonymize_key import anonymize_key
+from spark_jobs.anonymize.anonymize_archive import CopyOptions, anonymize_archive, anonymize_key
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
 from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError

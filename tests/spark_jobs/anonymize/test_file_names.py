@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from spark_jobs.anonymize.file_names import ArchivedName, names_in_copy
+from spark_jobs.anonymize.anonymize_archive import ArchivedName, names_in_copy
 
 
 def copies(*paths: str, broker_id: int | None = 1) -> dict[str, str]:

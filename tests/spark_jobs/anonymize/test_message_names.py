@@ -6,8 +6,12 @@ import msgspec
 
 from spark_jobs.anonymize.message_names import ENTITY_KINDS, NAME_FIELDS, replace_names
 from spark_jobs.anonymize.pseudonyms import Pseudonyms
-from spark_jobs.ingest.messages.message_definition import API_NAMES, Field, message_definitions
-from spark_jobs.ingest.messages.message_struct import message_struct
+from spark_jobs.ingest.messages.message_definition import (
+    API_NAMES,
+    Field,
+    message_definitions,
+    message_struct,
+)
 
 MESSAGES = [f"{name}{side}" for name in API_NAMES.values() for side in ("Request", "Response")]
 FREE_TEXTS = {

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spark_jobs.anonymize import pseudonyms as room
-from spark_jobs.anonymize.alphabets import NAME_LETTERS
+from spark_jobs.anonymize.permutation import NAME_LETTERS
 from spark_jobs.anonymize.pseudonyms import KEPT_NAMES, Kind, Pseudonyms
 from spark_jobs.ingest.quota_sources.restarts import _CONNECTION
 

@@ -8,21 +8,19 @@ import pytest
 
 from spark_jobs.check.clock_answer import (
     AGREES,
+    BROKER_TIME,
     DIFFERS,
+    ENVELOPE,
+    FILE_TIME,
     HINTED,
+    JOURNAL,
     MIXED,
     NOT_TOLD,
     ClockAnswer,
-    clock_answer,
-    pairs_of_brokers,
-)
-from spark_jobs.check.clock_signs import (
-    BROKER_TIME,
-    ENVELOPE,
-    FILE_TIME,
-    JOURNAL,
     ClockSign,
+    clock_answer,
     has_offsets,
+    pairs_of_brokers,
     set_back,
     signs_of_block,
 )

@@ -18,7 +18,7 @@ from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.replay.replay_quotas import replay_quotas
-from spark_jobs.resolve.read_broker_log import read_broker_log, read_starts
+from spark_jobs.resolve.broker_log import read_broker_log, read_starts
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope

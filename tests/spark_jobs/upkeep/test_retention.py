@@ -15,8 +15,7 @@ from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.news import news_of
 from spark_jobs.settings import RetentionSettings
-from spark_jobs.upkeep.prune_warehouse import old_tables, prune_days
-from spark_jobs.upkeep.retention import PRUNABLE, kept_days, old_days
+from spark_jobs.upkeep.prune_warehouse import PRUNABLE, kept_days, old_days, old_tables, prune_days
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import APPENDED
 from spark_jobs.warehouse.tables import TABLES

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.upkeep.migrations import MIGRATIONS
+from spark_jobs.upkeep.migrate_warehouse import MIGRATIONS
 from spark_jobs.version import VERSION
 from spark_jobs.warehouse.parquet import MadeBy, check_file, made_by_now, made_by_of_file, stamped
 from spark_jobs.warehouse.read import made_by, program_of, read_table

@@ -9,8 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from spark_jobs.ingest.messages.message_definition import API_NAMES, Versions, parse_message
-from spark_jobs.ingest.messages.message_struct import message_struct
+from spark_jobs.ingest.messages.message_definition import (
+    API_NAMES,
+    Versions,
+    message_struct,
+    parse_message,
+)
 from spark_jobs.ingest.messages.size_source import size_function
 from spark_jobs.ingest.messages.wire_size import (
     body_sizer,
