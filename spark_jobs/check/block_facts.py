@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.check.clock_answer import has_offsets, set_back, signs_of_block
+from spark_jobs.check.clock import has_offsets, set_back, signs_of_block
 from spark_jobs.check.looked_at import FileLook, Group
 from spark_jobs.ingest.lines.chunk import ParsedChunk
-from spark_jobs.ingest.lost_lines.gap_places import FETCH, PRODUCE, SHARE_FETCH
+from spark_jobs.ingest.lost_lines.gap_spans import FETCH, PRODUCE, SHARE_FETCH
 from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
 from spark_jobs.warehouse.days import HOUR_MS
 

@@ -16,13 +16,7 @@ from spark_jobs.check.auditable import (
     uses_zookeeper,
 )
 from spark_jobs.check.capacity import AuditSize, audit_size
-from spark_jobs.check.clock_answer import (
-    JOURNAL,
-    ClockAnswer,
-    ClockSign,
-    clock_answer,
-    pairs_of_brokers,
-)
+from spark_jobs.check.clock import JOURNAL, ClockAnswer, ClockSign, clock_answer, pairs_of_brokers
 from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.look_at_log import Looking, look_at_log
 from spark_jobs.check.looked_at import Beside, Gathered, Looked

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.check.clock_answer import PLAUSIBLE_MS
+from spark_jobs.check.clock import PLAUSIBLE_MS
 from spark_jobs.check.looked_at import FileLook, Looked
 from spark_jobs.warehouse.days import HOUR_MS
 

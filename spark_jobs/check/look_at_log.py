@@ -10,7 +10,7 @@ import pyarrow as pa
 import xxhash
 
 from spark_jobs.check.block_facts import client_lines, take_block
-from spark_jobs.check.clock_answer import FILE_TIME, ClockSign
+from spark_jobs.check.clock import FILE_TIME, ClockSign
 from spark_jobs.check.looked_at import FileLook
 from spark_jobs.check.sampling import PIECES, piece_begins
 from spark_jobs.errors import BadInputError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from spark_jobs.check.clock_answer import ClockSign
+from spark_jobs.check.clock import ClockSign
 
 _Counted = TypeVar("_Counted")
 

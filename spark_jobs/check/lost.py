@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.ingest.lost_lines.gap_places import (
+from spark_jobs.ingest.lost_lines.gap_spans import (
     JAVA,
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
-from spark_jobs.check.clock_answer import ClockAnswer
+from spark_jobs.check.clock import ClockAnswer
 from spark_jobs.check.looked_at import Beside, Looked
 from spark_jobs.check.lost import Loss
 from spark_jobs.check.missing_parts import (

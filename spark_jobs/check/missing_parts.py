@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.check.clock_answer import AGREES, DIFFERS, HINTED, MIXED, ClockAnswer
+from spark_jobs.check.clock import AGREES, DIFFERS, HINTED, MIXED, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Beside, Looked
 from spark_jobs.check.lost import Loss

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
 from spark_jobs.check.capacity import AuditSize
-from spark_jobs.check.clock_answer import AGREES, HINTED, NOT_TOLD, ClockAnswer
+from spark_jobs.check.clock import AGREES, HINTED, NOT_TOLD, ClockAnswer
 from spark_jobs.check.hours import BrokerHours, hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Beside, Looked
 from spark_jobs.check.lost import LINES_MAX, Loss

@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
 from spark_jobs.check.capacity import AuditSize
-from spark_jobs.check.clock_answer import PLAUSIBLE_MS, ClockAnswer
+from spark_jobs.check.clock import PLAUSIBLE_MS, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.looked_at import Beside, FileLook, Looked
 from spark_jobs.check.lost import Loss

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.ingest.lost_lines.gap_places import (
+from spark_jobs.ingest.lost_lines.gap_spans import (
     JAVA,
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,

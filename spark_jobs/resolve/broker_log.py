@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.ingest.lines.narrowed_time import NOT_MATCHED, matched_records
 from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.resolve.timeline.narrowed_time import NOT_MATCHED, matched_records
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, scopes_of_days
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from spark_jobs.ingest.lost_lines.client_counters import Connections, counters_of, unwrapped
-from spark_jobs.ingest.lost_lines.gap_places import (
+from spark_jobs.ingest.lost_lines.gap_spans import (
     FETCH,
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_jobs.ingest.lost_lines.gap_places import JAVA, ClientLines
+from spark_jobs.ingest.lost_lines.gap_spans import JAVA, ClientLines
 
 API_VERSIONS, PRODUCE = 18, 0
 BEGIN_MS = 1_794_312_000_000

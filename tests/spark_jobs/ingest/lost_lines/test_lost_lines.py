@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.ingest.lost_lines.gap_places import JAVA, JAVA_WITH_TELEMETRY, OTHER_SOFTWARE
+from spark_jobs.ingest.lost_lines.gap_spans import JAVA, JAVA_WITH_TELEMETRY, OTHER_SOFTWARE
 from spark_jobs.ingest.lost_lines.lost_lines import (
     LOST_LINES,
     NEVER_READ,

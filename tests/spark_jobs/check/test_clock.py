@@ -6,7 +6,7 @@ import zoneinfo
 import numpy as np
 import pytest
 
-from spark_jobs.check.clock_answer import (
+from spark_jobs.check.clock import (
     AGREES,
     BROKER_TIME,
     DIFFERS,
