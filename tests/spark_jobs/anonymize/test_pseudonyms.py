@@ -48,6 +48,7 @@ def test_the_same_key_gives_the_same_pseudonym(name: str) -> None:
 
 @given(st.text(LETTERS, min_size=6, max_size=40))
 def test_another_key_gives_another_pseudonym(name: str) -> None:
+    assume(name not in KEPT_NAMES)
     first, second = Pseudonyms(KEY).name(name, TOPIC), Pseudonyms(KEY[::-1]).name(name, TOPIC)
     assert len({name, first, second}) == 3
 
