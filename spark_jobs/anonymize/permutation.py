@@ -38,21 +38,21 @@ class Alphabet:
         """``codes`` are the characters' code points, in order."""
         self.mark, self._codes = mark, tuple(codes)
         self._starts = [each.start for each in self._codes]
-        self._first_places = [0, *accumulate(map(len, self._codes))]
-        self.size = self._first_places[-1]
+        self._first_indexes = [0, *accumulate(map(len, self._codes))]
+        self.size = self._first_indexes[-1]
 
-    def place(self, character: str) -> int | None:
-        """Return the place of ``character``, from 0; None where it is none of these."""
+    def index(self, character: str) -> int | None:
+        """Return the index of ``character``, from 0; None where it is none of these."""
         code = ord(character)
         found = bisect_right(self._starts, code) - 1
         if found < 0 or code not in self._codes[found]:
             return None
-        return self._first_places[found] + code - self._starts[found]
+        return self._first_indexes[found] + code - self._starts[found]
 
-    def character(self, place: int) -> str:
-        """Return the character at ``place``."""
-        found = bisect_right(self._first_places, place) - 1
-        return chr(self._starts[found] + place - self._first_places[found])
+    def character(self, index: int) -> str:
+        """Return the character at ``index``."""
+        found = bisect_right(self._first_indexes, index) - 1
+        return chr(self._starts[found] + index - self._first_indexes[found])
 
 
 def _ascii(mark: str, characters: str) -> Alphabet:
@@ -85,7 +85,7 @@ def alphabet_of(character: str, letters: Alphabet) -> Alphabet | None:
         found = _OF_TWO_BYTES
     else:
         found = _OF_THREE_BYTES if code < 0x10000 else _OF_FOUR_BYTES
-    return None if found.place(character) is None else found
+    return None if found.index(character) is None else found
 
 
 FEW_MAX = 1 << 24

@@ -188,8 +188,8 @@ def _respelled(key: bytes, domain: bytes, name: str, letters: Alphabet) -> str:
         for character, alphabet in zip(name, alphabets, strict=True)
     )
     replaced = [
-        (place, alphabet, alphabet.place(character) or 0)
-        for place, (character, alphabet) in enumerate(zip(name, alphabets, strict=True))
+        (index, alphabet, alphabet.index(character) or 0)
+        for index, (character, alphabet) in enumerate(zip(name, alphabets, strict=True))
         if alphabet is not None
     ]
     digits = permuted(

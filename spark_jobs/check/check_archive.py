@@ -133,8 +133,8 @@ def _look(archive: Archive, options: IngestOptions, *, reads_all: bool) -> Looke
     )
     left, kept = SAMPLE_BYTES, 0
     gathered = Gathered()
-    for place, log in enumerate(sorted(chosen, key=lambda log: (log.size_bytes, log.source_file))):
-        share = None if reads_all else share_of_file(left, len(chosen) - place)
+    for read, log in enumerate(sorted(chosen, key=lambda log: (log.size_bytes, log.source_file))):
+        share = None if reads_all else share_of_file(left, len(chosen) - read)
         look = look_at_log(log, looking, share)
         left = max(0, left - look.unpacked_bytes)
         kept += look.requests

@@ -88,10 +88,10 @@ def set_back(
     """
     times = log_time_ms if before_ms is None else np.concatenate(([before_ms], log_time_ms))
     steps = np.diff(times)
-    places = np.flatnonzero((steps <= -SET_BACK_MIN_MS) & (steps >= -SET_BACK_MAX_MS))
+    indexes = np.flatnonzero((steps <= -SET_BACK_MIN_MS) & (steps >= -SET_BACK_MAX_MS))
     return [
-        ClockSign(SET_BACK, broker_id, int(-steps[place]), int(times[place]))
-        for place in places[:3]
+        ClockSign(SET_BACK, broker_id, int(-steps[index]), int(times[index]))
+        for index in indexes[:3]
     ]
 
 

@@ -63,13 +63,13 @@ def main_span(hours: Mapping[int, int]) -> tuple[int, int]:
     best, best_span = 0, (0, 0)
     in_order = sorted(hour for hour in hours if hour * HOUR_MS in PLAUSIBLE_MS)
     within = begin = 0
-    for place, hour in enumerate(in_order):
+    for index, hour in enumerate(in_order):
         within += hours[hour]
         while hour - in_order[begin] >= SPAN_MAX_HOURS:
             within -= hours[in_order[begin]]
             begin += 1
         if within > best:
-            best, best_span = within, (in_order[begin], in_order[place] + 1)
+            best, best_span = within, (in_order[begin], in_order[index] + 1)
     return best_span
 
 
@@ -77,13 +77,13 @@ def _covered(files: Sequence[FileLook], first: int, end: int) -> Iterable[int]:
     """Yield the hours that files cover whose lines between were not all read."""
     begun = [(min(inside), f) for f in files if (inside := _inside(f, first, end))]
     begun.sort(key=lambda one: (one[0], one[1].source_file))
-    for place, (hour, look) in enumerate(begun):
+    for index, (hour, look) in enumerate(begun):
         if look.is_whole or look.cut:
             continue
         if look.reaches_end:
             yield from range(hour, max(_inside(look, first, end)))
         else:
-            following = [later for later, _ in begun[place + 1 :] if later > hour]
+            following = [later for later, _ in begun[index + 1 :] if later > hour]
             yield from range(hour, following[0] if following else end)
 
 
@@ -98,8 +98,8 @@ def _runs(hours: Sequence[int]) -> Iterable[tuple[int, int]]:
     [(3, 5), (7, 8)]
     """
     begin = None
-    for place, hour in enumerate(hours):
+    for index, hour in enumerate(hours):
         begin = hour if begin is None else begin
-        if place + 1 == len(hours) or hours[place + 1] != hour + 1:
+        if index + 1 == len(hours) or hours[index + 1] != hour + 1:
             yield begin, hour + 1
             begin = None

@@ -164,9 +164,9 @@ def _pieces(log: LogFile, share_bytes: int, look: FileLook) -> Iterator[_Piece]:
     size = share_bytes // PIECES
     begins = piece_begins(log.size_bytes, share_bytes)
     with open_regular(log.path) as raw:
-        for place, begin in enumerate(begins):
+        for index, begin in enumerate(begins):
             raw.seek(begin)
-            is_end = place == len(begins) - 1
+            is_end = index == len(begins) - 1
             left = log.size_bytes - begin if is_end else size
             is_new = begin > 0
             rest = b""

@@ -161,20 +161,20 @@ class Gathered:
     files: list[FileLook] = field(default_factory=list)
     groups: Counter[Group] = field(default_factory=Counter)
     copies: list[str] = field(default_factory=list)
-    _places: dict[tuple[int | None, str], int] = field(default_factory=dict)
+    _indexes: dict[tuple[int | None, str], int] = field(default_factory=dict)
 
     def add(self, look: FileLook) -> None:
         """Take a file into account; of copies the one counts whose name comes first."""
         key = (look.broker_id, look.digest) if look.digest is not None and look.lines else None
-        if key is None or key not in self._places:
+        if key is None or key not in self._indexes:
             if key is not None:
-                self._places[key] = len(self.files)
+                self._indexes[key] = len(self.files)
             self.groups.update(look.groups)
             self.files.append(look)
         else:
-            place = self._places[key]
-            kept, copy = sorted((self.files[place], look), key=lambda f: f.source_file)
-            self.files[place] = kept
+            index = self._indexes[key]
+            kept, copy = sorted((self.files[index], look), key=lambda f: f.source_file)
+            self.files[index] = kept
             self.copies.append(copy.source_file)
         look.groups = Counter()
 

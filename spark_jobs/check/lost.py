@@ -54,9 +54,9 @@ def lost_requests(
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
     lines = _lines(clients)
     users, client_ids = clients["user"], clients["client_id"]
-    for places in np.split(order, starts[1:]):
-        client = users[int(places[0])].as_py(), client_ids[int(places[0])].as_py()
-        for gap in gaps_of(lines.take(places)):
+    for of_client in np.split(order, starts[1:]):
+        client = users[int(of_client[0])].as_py(), client_ids[int(of_client[0])].as_py()
+        for gap in gaps_of(lines.take(of_client)):
             losses[*client, gap.cause] += gap.missing
     return losses
 

@@ -162,11 +162,11 @@ def _ids(brokers: Iterable[int]) -> str:
 def _runs(numbers: Sequence[int]) -> Iterator[str]:
     """Yield numbers as people list them: 1-3, 7."""
     begin = 0
-    for place in range(1, len(numbers) + 1):
-        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
-            first, last = numbers[begin], numbers[place - 1]
+    for index in range(1, len(numbers) + 1):
+        if index == len(numbers) or numbers[index] != numbers[index - 1] + 1:
+            first, last = numbers[begin], numbers[index - 1]
             yield str(first) if first == last else f"{first}-{last}"
-            begin = place
+            begin = index
 
 
 def _versions(looked: Looked, beside: Beside) -> str:

@@ -32,11 +32,11 @@ def chosen_files(files: Sequence[tuple[Hashable, _File]], files_max: int) -> lis
     if len(files) <= files_max:
         return [file for _, file in files]
     of_broker: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for place, (broker, _) in enumerate(files):
-        of_broker[broker].append(place)
-    rounds = zip_longest(*(_spread(places) for places in of_broker.values()))
-    ranked = [place for one in rounds for place in one if place is not None]
-    return [files[place][1] for place in sorted(ranked[:files_max])]
+    for index, (broker, _) in enumerate(files):
+        of_broker[broker].append(index)
+    rounds = zip_longest(*(_spread(indexes) for indexes in of_broker.values()))
+    ranked = [index for one in rounds for index in one if index is not None]
+    return [files[index][1] for index in sorted(ranked[:files_max])]
 
 
 def share_of_file(left_bytes: int, files_left: int) -> int:
@@ -54,14 +54,14 @@ def piece_begins(size_bytes: int, share_bytes: int) -> list[int]:
     return [(size_bytes - piece) * part // (PIECES - 1) for part in range(PIECES)]
 
 
-def _spread(places: Sequence[int]) -> list[int]:
-    """Return ``places`` in an order of which every beginning lies evenly in them."""
-    order = dict.fromkeys([0, len(places) - 1])
+def _spread(indexes: Sequence[int]) -> list[int]:
+    """Return ``indexes`` in an order of which every beginning lies evenly in them."""
+    order = dict.fromkeys([0, len(indexes) - 1])
     step = 1.0
-    while len(order) < len(places):
+    while len(order) < len(indexes):
         step /= 2
         whole = round(1 / step)
-        order |= dict.fromkeys(round(k * step * (len(places) - 1)) for k in range(1, whole, 2))
-        if whole > 2 * len(places):
-            order |= dict.fromkeys(range(len(places)))
-    return [places[i] for i in order]
+        order |= dict.fromkeys(round(k * step * (len(indexes) - 1)) for k in range(1, whole, 2))
+        if whole > 2 * len(indexes):
+            order |= dict.fromkeys(range(len(indexes)))
+    return [indexes[i] for i in order]

@@ -73,9 +73,9 @@ class BrokerLog:
         is_logged = np.zeros(len(broker_id), bool)
         for broker, (started_ms, logged) in self.starts.items():
             rows = np.flatnonzero(broker_id == broker)
-            place = np.searchsorted(started_ms, latest_ms[rows], side="right") - 1
-            rows, place = rows[place >= 0], place[place >= 0]
-            restart_ms[rows], is_logged[rows] = started_ms[place], logged[place]
+            index = np.searchsorted(started_ms, latest_ms[rows], side="right") - 1
+            rows, index = rows[index >= 0], index[index >= 0]
+            restart_ms[rows], is_logged[rows] = started_ms[index], logged[index]
         return Lives(restart_ms, is_logged)
 
     def recorded_logged_ms(
@@ -96,11 +96,11 @@ class BrokerLog:
         if not self.records or not len(throttled):
             return pa.nulls(len(at_ms), pa.int64())
         keys = pa.RecordBatch.from_pydict(dict(sensors)).take(pa.array(throttled))
-        for key, places in _rows_by_sensor(keys).items():
+        for key, of_key in _rows_by_sensor(keys).items():
             if key not in self.records:
                 continue
             stamps, delays = self.records[key]
-            rows = throttled[places]
+            rows = throttled[of_key]
             found = matched_records(
                 earliest_ms[rows],
                 latest_ms[rows],
@@ -122,10 +122,10 @@ def _by_sensor(records: pa.Table) -> dict[SensorKey, tuple[np.ndarray, np.ndarra
 
 def _rows_by_sensor(rows: pa.RecordBatch | pa.Table) -> dict[SensorKey, np.ndarray]:
     keys = zip(*(rows[name].to_pylist() for name in SENSOR_COLUMNS), strict=True)
-    places: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for place, key in enumerate(keys):
-        places[key].append(place)
-    return {SensorKey(*key): np.array(each) for key, each in places.items()}
+    indexes: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for index, key in enumerate(keys):
+        indexes[key].append(index)
+    return {SensorKey(*key): np.array(each) for key, each in indexes.items()}
 
 
 def read_starts(scope: RunScope) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ _HEADER = re.compile(
 )
 _RESPONSE = ",response:"
 _MS = r"(\d{1,11}(?:\.\d+)?(?:E\d)?)"
-# None of these reads a place of the line twice, so that a line made to be slow is not: what
+# None of these reads a part of the line twice, so that a line made to be slow is not: what
 # clients choose lies before and between them.
 _TIMES = re.compile(
     rf" from connection ([^;\s]*);totalTime:{_MS},requestQueueTime:{_MS},localTime:{_MS},"

@@ -4,7 +4,7 @@ Kafka: ``Struct.toString``: ``{name=value,name=[{…},{…}],name=null}``, every
 its order on the wire. Strings stand there as they are, so where one ends can only be told from the
 name of the field that follows. Classes that were written by hand used other names than the
 definitions do (``timeout`` for ``timeout_ms``) and put fields into structs of their own
-(``partition_header``, ``new_partitions``): fields are read by their place, not by their name.
+(``partition_header``, ``new_partitions``): fields are read by their position, not by their name.
 
 The result has the shape of the JSON that later brokers log: camelCase names, records as
 ``…SizeInBytes``.
@@ -60,7 +60,7 @@ class TextMessageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One field at its place: what it holds, and what ends it where it is a string."""
+    """One field at its position: what it holds, and what ends it where it is a string."""
 
     name: str
     kind: str
@@ -84,7 +84,7 @@ def read_message(name: str, version: int, text: str) -> dict[str, Any]:
 
     Absent is what the text does not tell: the size of records in memory before 2.4, arrays of
     arrays.
-    Raises TextMessageError, naming the place, where the text is not that of this version.
+    Raises TextMessageError, naming the position, where the text is not that of this version.
 
     >>> read_message("DeleteTopicsRequest", 1, "{topics=[a,b],timeout=30}")
     {'topicNames': ['a', 'b'], 'timeoutMs': 30}
@@ -95,13 +95,13 @@ def read_message(name: str, version: int, text: str) -> dict[str, Any]:
     reader = _Reader(text)
     try:
         found = reader.struct(layout)
-        if reader.place == len(text):
+        if reader.position == len(text):
             return found
     except _UnexpectedTextError:
         pass
-    near = text[max(0, reader.place - 20) : reader.place + 40]
+    near = text[max(0, reader.position - 20) : reader.position + 40]
     raise TextMessageError(
-        f"{name} version {version}: unexpected text at character {reader.place}, in {near!r}"
+        f"{name} version {version}: unexpected text at character {reader.position}, in {near!r}"
     )
 
 
@@ -147,15 +147,15 @@ def _end_before(next_name: str) -> re.Pattern[str]:
 
 
 class _UnexpectedTextError(Exception):
-    """The text does not go on as it should; the reader's place tells where."""
+    """The text does not go on as it should; the reader's position tells where."""
 
 
 class _Reader:
-    """One text and the place in it; every method reads on from there."""
+    """One text and the position in it; every method reads on from there."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.place = 0
+        self.position = 0
 
     def struct(self, layout: Layout) -> dict[str, Any]:
         """Return the fields of a struct, from its opening brace to its closing one."""
@@ -163,13 +163,15 @@ class _Reader:
         self._take("{")
         inner = 0  # open structs that only the text has
         for i, slot in enumerate(layout.plain):
-            if inner and self._text.startswith("}", self.place):
-                self.place += 1
+            if inner and self._text.startswith("}", self.position):
+                self.position += 1
                 inner -= 1
             if i:
                 self._take(",")
-            if slot.kind == "integer" and (number := _NAMED_INTEGER.match(self._text, self.place)):
-                self.place = number.end()
+            if slot.kind == "integer" and (
+                number := _NAMED_INTEGER.match(self._text, self.position)
+            ):
+                self.position = number.end()
                 found[slot.name] = int(number[1])
             else:
                 inner += self._named(slot)
@@ -181,30 +183,30 @@ class _Reader:
         return found
 
     def _take(self, expected: str) -> None:
-        if not self._text.startswith(expected, self.place):
+        if not self._text.startswith(expected, self.position):
             raise _UnexpectedTextError
-        self.place += len(expected)
+        self.position += len(expected)
 
     def _matched(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self._text, self.place)
+        found = pattern.match(self._text, self.position)
         if found is None:
             raise _UnexpectedTextError
-        self.place = found.end()
+        self.position = found.end()
         return found[found.lastindex or 0]
 
     def _named(self, slot: Slot) -> int:
         """Take the field's name; return how many structs that only the text has were opened."""
         opened = 0
         self._matched(_NAME)
-        while slot.kind in _NEVER_IN_BRACES and self._text.startswith("{", self.place):
-            self.place += 1
+        while slot.kind in _NEVER_IN_BRACES and self._text.startswith("{", self.position):
+            self.position += 1
             opened += 1
             self._matched(_NAME)
         return opened
 
     def _tagged(self, layout: Layout, found: dict[str, Any]) -> None:
         self._take(f",{_TAGGED}={{")  # every struct read here has fields of its own
-        while not self._text.startswith("}", self.place):
+        while not self._text.startswith("}", self.position):
             slot = layout.tagged.get(int(self._matched(_TAG)))
             if slot is None:
                 self._matched(_UNKNOWN_TAG)
@@ -215,8 +217,8 @@ class _Reader:
     def _value(self, slot: Slot, found: dict[str, Any]) -> None:
         if slot.kind == "records":
             self._records(slot, found)
-        elif slot.is_nullable and _NULL.match(self._text, self.place):
-            self.place += len("null")
+        elif slot.is_nullable and _NULL.match(self._text, self.position):
+            self.position += len("null")
             found[slot.name] = None
         else:
             found[slot.name] = self._array(slot) if slot.is_array else self._element(slot)
@@ -224,20 +226,20 @@ class _Reader:
     def _array(self, slot: Slot) -> list[Any]:
         values: list[Any] = []
         self._take("[")
-        if self._text.startswith("]", self.place):
-            self.place += 1
+        if self._text.startswith("]", self.position):
+            self.position += 1
             return values
         while True:
             values.append(self._element(slot))
-            if not self._text.startswith(",", self.place):
+            if not self._text.startswith(",", self.position):
                 break
-            self.place += 1
+            self.position += 1
         self._take("]")
         return values
 
     def _element(self, slot: Slot) -> Any:
         if slot.layout is not None:
-            if not self._text.startswith("[", self.place):
+            if not self._text.startswith("[", self.position):
                 return self.struct(slot.layout)
             self._matched(_JAVA_ARRAY)
             return {}
@@ -250,17 +252,17 @@ class _Reader:
         return float(self._matched(_DECIMAL))
 
     def _string(self, end: re.Pattern[str]) -> str:
-        found = end.search(self._text, self.place)
+        found = end.search(self._text, self.position)
         if found is None:
             raise _UnexpectedTextError
-        begin, self.place = self.place, found.start()
-        return self._text[begin : self.place]
+        begin, self.position = self.position, found.start()
+        return self._text[begin : self.position]
 
     def _records(self, slot: Slot, found: dict[str, Any]) -> None:
-        match = _RECORDS.match(self._text, self.place)
+        match = _RECORDS.match(self._text, self.position)
         if match is None:
             raise _UnexpectedTextError
-        self.place = match.end()
+        self.position = match.end()
         text = match["converted"] or match["plain"]
         if text == "null":
             found[slot.name] = None

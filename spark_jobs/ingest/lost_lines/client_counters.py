@@ -119,7 +119,7 @@ def _hints(
 def _nearest(
     lines: Connections, scope: np.ndarray, start: np.ndarray, goal: np.ndarray, step: int
 ) -> np.ndarray:
-    """Return for each of ``start`` the place in ``goal`` of the line ``step`` ids on, or -1.
+    """Return for each of ``start`` the index in ``goal`` of the line ``step`` ids on, or -1.
 
     Of several, of the same scope, the one received nearest in time.
     """
@@ -137,9 +137,9 @@ def _nearest(
     above = np.searchsorted(sorted_offers, wanted)
     nearest = np.full(len(start), -1, np.int64)
     best_ms = np.full(len(start), np.iinfo(np.int64).max)
-    for place in (above - 1, above):
-        inside = np.clip(place, 0, len(order) - 1)
-        same = (place == inside) & (sorted_offers[inside] // span_ms == wanted // span_ms)
+    for index in (above - 1, above):
+        inside = np.clip(index, 0, len(order) - 1)
+        same = (index == inside) & (sorted_offers[inside] // span_ms == wanted // span_ms)
         apart_ms = np.where(same, np.abs(sorted_offers[inside] - wanted), best_ms)
         nearer = same & (apart_ms < best_ms)
         nearest, best_ms = np.where(nearer, order[inside], nearest), np.minimum(best_ms, apart_ms)
@@ -201,12 +201,12 @@ class _Joined:
         apart = max(ids[0], around[0]) - min(ids[-1], around[-1])
         if apart > 0 and not self._goes_on(large, small, apart):
             return False
-        place = np.searchsorted(around, ids)
-        if (around[np.minimum(place, len(around) - 1)] == ids).any():
+        index = np.searchsorted(around, ids)
+        if (around[np.minimum(index, len(around) - 1)] == ids).any():
             return False
-        below, above = place > 0, place < len(around)
-        too_early = received_ms[below] < around_ms[place[below] - 1] - DISORDER_MAX_MS
-        too_late = received_ms[above] > around_ms[place[above]] + DISORDER_MAX_MS
+        below, above = index > 0, index < len(around)
+        too_early = received_ms[below] < around_ms[index[below] - 1] - DISORDER_MAX_MS
+        too_late = received_ms[above] > around_ms[index[above]] + DISORDER_MAX_MS
         return not (too_early.any() or too_late.any())
 
     def _goes_on(self, one: int, other: int, apart: int) -> bool:

@@ -55,7 +55,7 @@ _NEVER_MS = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Span:
     """Where and when the requests of a gap would have been recorded, if on this broker."""
 
     broker_id: int
@@ -63,7 +63,7 @@ class Place:
     before_ms: int
 
 
-class GapPlaces:
+class GapSpans:
     """The connections of one counter, and which of them can have carried missing requests.
 
     A connection's requests are handled one after the other, so a missing one was recorded between
@@ -90,29 +90,29 @@ class GapPlaces:
         answered_ms = _answered_ms(lines, connection, order)
         self._likely_from_ms = np.maximum(self._sent_from_ms, answered_ms - ON_THE_WAY_MAX_MS)
 
-    def of(self, before: np.ndarray) -> list[tuple[tuple[Place, ...], int | None]]:
+    def of(self, before: np.ndarray) -> list[tuple[tuple[Span, ...], int | None]]:
         """Return each gap's brokers, and its connection's code where it can only be one.
 
         ``before``: the rows that the gaps follow.
         """
         near = self._near(before)
-        spans = [self._spans(self._rows[c], before) for c in near]
-        after_ms = np.column_stack([after for after, _ in spans])
-        before_ms = np.column_stack([until for _, until in spans])
+        between = [self._spans(self._rows[c], before) for c in near]
+        after_ms = np.column_stack([after for after, _ in between])
+        before_ms = np.column_stack([until for _, until in between])
         can_be = after_ms <= before_ms
         after_ms[~can_be], before_ms[~can_be] = _NEVER_MS, -_NEVER_MS
         broker_id = self._lines.broker_id[self._first[near]]
-        places: list[list[Place]] = [[] for _ in before]
+        spans: list[list[Span]] = [[] for _ in before]
         for broker in np.unique(broker_id).tolist():
             own = broker_id == broker
             begin, end = after_ms[:, own].min(axis=1), before_ms[:, own].max(axis=1)
             for gap in np.flatnonzero(begin <= end).tolist():
-                places[gap].append(Place(broker, int(begin[gap]), int(end[gap])))
+                spans[gap].append(Span(broker, int(begin[gap]), int(end[gap])))
         code = self._lines.connection[self._first[near[can_be.argmax(axis=1)]]].tolist()
         only = can_be.sum(axis=1) == 1
         return [
             (tuple(found) or self._beside(row), code[gap] if only[gap] else None)
-            for gap, (row, found) in enumerate(zip(before.tolist(), places, strict=True))
+            for gap, (row, found) in enumerate(zip(before.tolist(), spans, strict=True))
         ]
 
     def were_never_read(self, before: np.ndarray, missing: np.ndarray) -> np.ndarray:
@@ -164,7 +164,7 @@ class GapPlaces:
         not_yet = ~has_last & (until_ms < lines.received_ms[rows[0]] - STILL_OPEN_MS)
         return after_ms, np.where(opened | closed | not_yet, -2 * _NEVER_MS, before_ms)
 
-    def _beside(self, row: int) -> tuple[Place, ...]:
+    def _beside(self, row: int) -> tuple[Span, ...]:
         """Return the brokers of the lines beside a gap that no connection can have carried.
 
         Its own connection has no line, or times are not as they should be.
@@ -173,7 +173,7 @@ class GapPlaces:
         after_ms = int(lines.recorded_earliest_ms[both].min()) - ON_THE_WAY_MAX_MS
         before_ms = int(lines.recorded_latest_ms[both].max()) + self._slack_ms
         return tuple(
-            Place(b, after_ms, before_ms) for b in sorted(set(lines.broker_id[both].tolist()))
+            Span(b, after_ms, before_ms) for b in sorted(set(lines.broker_id[both].tolist()))
         )
 
 

@@ -22,8 +22,8 @@ from spark_jobs.ingest.lost_lines.gap_spans import (
     PRODUCE,
     SHARE_FETCH,
     ClientLines,
-    GapPlaces,
-    Place,
+    GapSpans,
+    Span,
 )
 
 LOST_LINES, NEVER_READ, OTHER_BROKER = "lost_lines", "never_read", "other_broker"
@@ -64,7 +64,7 @@ class Gap:
     missing: int
     cause: str
     connection: int | None
-    places: tuple[Place, ...]
+    spans: tuple[Span, ...]
     request_bytes_max: int | None
     response_bytes_max: int | None
     handler_time_us_max: int
@@ -114,12 +114,12 @@ def _gaps_of_counter(lines: ClientLines, ids: np.ndarray, connection: np.ndarray
         return
     share = missing.sum() / (seen + missing.sum())
     is_elsewhere = share > OTHER_BROKER_SHARE and seen >= OTHER_BROKER_IDS_MIN
-    places, sizes = GapPlaces(lines, ids, connection), _sizes(lines)
-    never_read = places.were_never_read(before, missing)
+    spans, sizes = GapSpans(lines, ids, connection), _sizes(lines)
+    never_read = spans.were_never_read(before, missing)
     cause = np.where(is_elsewhere, OTHER_BROKER, np.where(never_read, NEVER_READ, LOST_LINES))
     for begin in range(0, len(before), _GAPS_AT_ONCE):
         block = before[begin : begin + _GAPS_AT_ONCE]
-        found = places.of(block)
+        found = spans.of(block)
         for i, (row, (brokers, only)) in enumerate(zip(block, found, strict=True), start=begin):
             yield Gap(
                 correlation_id_before=int(lines.correlation_id[row]),
@@ -127,7 +127,7 @@ def _gaps_of_counter(lines: ClientLines, ids: np.ndarray, connection: np.ndarray
                 missing=int(missing[i]),
                 cause=str(cause[i]),
                 connection=only,
-                places=brokers,
+                spans=brokers,
                 **sizes,
             )
 

@@ -71,23 +71,23 @@ def _of_broker(spans: Sequence[ConnectionSpan]) -> Iterator[BrokerStart]:
     highest: dict[tuple[str, str], int] = {}
     life_begins_at = 0
     answered_ms = spans[0].last_ms
-    for place, span in enumerate(spans):
+    for i, span in enumerate(spans):
         if span.first_ms - answered_ms >= SILENCE_MIN_MS:
-            first = _numbered_anew(spans, place, highest)
+            first = _numbered_anew(spans, i, highest)
             if first is not None:
-                yield _start(spans[life_begins_at:place], span, answered_ms, first)
-                highest, life_begins_at = {}, place
+                yield _start(spans[life_begins_at:i], span, answered_ms, first)
+                highest, life_begins_at = {}, i
         answered_ms = max(answered_ms, span.last_ms)
         thread, index = _numbered(span)
         highest[thread] = max(index, highest.get(thread, 0))
 
 
 def _numbered_anew(
-    spans: Sequence[ConnectionSpan], place: int, highest: dict[tuple[str, str], int]
+    spans: Sequence[ConnectionSpan], i: int, highest: dict[tuple[str, str], int]
 ) -> ConnectionSpan | None:
-    """Return the first connection from ``place`` on that is a thread's first for a second time."""
-    until_ms = spans[place].first_ms + NEW_CONNECTIONS_MS
-    for span in spans[place:]:
+    """Return the first connection from ``i`` on that is a thread's first for a second time."""
+    until_ms = spans[i].first_ms + NEW_CONNECTIONS_MS
+    for span in spans[i:]:
         if span.first_ms > until_ms:
             return None
         thread, index = _numbered(span)

@@ -225,8 +225,8 @@ class _Reader:
 
 
 def _at_first(pattern: re.Pattern[str], words: str, text: str) -> re.Match[str] | None:
-    place = text.find(words)
-    return None if place < 0 else pattern.match(text, place)
+    index = text.find(words)
+    return None if index < 0 else pattern.match(text, index)
 
 
 def _without_logger(text: str) -> str:
@@ -265,10 +265,10 @@ def _counted_once(events: Iterable[QuotaEvent]) -> list[QuotaEvent]:
     last: dict[tuple[str, QuotaEntity], int] = {}
     for event in events:
         key = (event.quota_type, event.entity)
-        place = last.get(key)
-        if place is not None and _is_same_change(kept[place], event):
+        index = last.get(key)
+        if index is not None and _is_same_change(kept[index], event):
             if event.quota_type != "controller_mutation_rate":
-                kept[place] = event
+                kept[index] = event
             continue
         last[key] = len(kept)
         kept.append(event)

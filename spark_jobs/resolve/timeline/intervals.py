@@ -213,9 +213,9 @@ def _observe(snapshot: QuotaEvent, changes: list[_Change]) -> None:
     last = bisect_right(times, at_ms + SAME_CHANGE_WITHIN_MS)
     if any(c.event.bound == snapshot.bound for c in changes[max(first - 1, 0) : last]):
         return
-    place = bisect_right(times, at_ms)
-    since_ms = at_ms if place else snapshot.earliest_ms
-    changes.insert(place, _Change(since_ms, snapshot))
+    index = bisect_right(times, at_ms)
+    since_ms = at_ms if index else snapshot.earliest_ms
+    changes.insert(index, _Change(since_ms, snapshot))
 
 
 Moments = Mapping[tuple[int, int], int]

@@ -264,8 +264,8 @@ def _resolution(
 
 def _in_force(intervals: Sequence[QuotaInterval], at_ms: int) -> QuotaInterval | None:
     """Return the interval that holds at ``at_ms``; ``intervals`` of one quota are in time order."""
-    place = bisect_right(intervals, at_ms, key=lambda interval: interval.valid_from_ms) - 1
-    return intervals[place] if place >= 0 and at_ms < intervals[place].valid_until_ms else None
+    index = bisect_right(intervals, at_ms, key=lambda interval: interval.valid_from_ms) - 1
+    return intervals[index] if index >= 0 and at_ms < intervals[index].valid_until_ms else None
 
 
 def _levels_at(steps: LevelSteps, at_ms: int) -> EnabledLevels:

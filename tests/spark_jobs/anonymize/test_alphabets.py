@@ -15,15 +15,15 @@ def test_every_character_has_its_place_and_the_bytes_of_the_others() -> None:
     assert alphabets().keys() == set("abcdh")
     for alphabet in alphabets().values():
         step = 1 if alphabet.size < 100_000 else 997
-        characters = [alphabet.character(place) for place in range(0, alphabet.size, step)]
+        characters = [alphabet.character(index) for index in range(0, alphabet.size, step)]
         assert len({len(c.encode("utf-8")) for c in characters}) == 1
-        assert [alphabet.place(c) for c in characters] == list(range(0, alphabet.size, step))
+        assert [alphabet.index(c) for c in characters] == list(range(0, alphabet.size, step))
 
 
 def test_no_replaced_character_ends_a_word_a_line_or_a_name() -> None:
     for alphabet in alphabets().values():
-        for place in range(min(alphabet.size, 70_000)):
-            character = alphabet.character(place)
+        for index in range(min(alphabet.size, 70_000)):
+            character = alphabet.character(index)
             assert not character.isspace()
             assert unicodedata.category(character) not in {"Zl", "Zp", "Cc", "Cs"}
             assert len(f"a{character}b".splitlines()) == 1
@@ -31,5 +31,5 @@ def test_no_replaced_character_ends_a_word_a_line_or_a_name() -> None:
 
 
 def test_an_address_gets_no_dash_which_parts_a_connection() -> None:
-    assert ADDRESS_LETTERS.place("-") is None
+    assert ADDRESS_LETTERS.index("-") is None
     assert NAME_LETTERS.size == ADDRESS_LETTERS.size + 1 == 65

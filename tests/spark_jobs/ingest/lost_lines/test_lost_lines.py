@@ -43,13 +43,13 @@ def unexplained(sent: Sent, lost: Iterable[int], gaps: list[Gap]) -> list[tuple[
     for i in sorted(lost, key=lambda i: sent.recorded_ms[i]):
         number, at_ms = sent.correlation_id[i], sent.recorded_ms[i]
         fitting = [
-            (place.before_ms, g)
+            (span.before_ms, g)
             for g, gap in enumerate(gaps)
-            for place in gap.places
+            for span in gap.spans
             if room[g]
             and gap.correlation_id_before < number < gap.correlation_id_after
-            and place.broker_id == sent.broker_id[i]
-            and place.after_ms <= at_ms <= place.before_ms
+            and span.broker_id == sent.broker_id[i]
+            and span.after_ms <= at_ms <= span.before_ms
         ]
         if fitting:
             room[min(fitting)[1]] -= 1
@@ -73,7 +73,7 @@ def test_a_gap_says_how_many_are_missing_and_between_which_moments_on_each_broke
     assert (gap.cause, gap.connection) == (LOST_LINES, None)
     assert gap.request_bytes_max == 1000
     assert gap.response_bytes_max is None, "the client never fetched"
-    on_broker = {p.broker_id: (p.after_ms - BEGIN_MS, p.before_ms - BEGIN_MS) for p in gap.places}
+    on_broker = {p.broker_id: (p.after_ms - BEGIN_MS, p.before_ms - BEGIN_MS) for p in gap.spans}
     assert on_broker == {1: (0, 41), 2: (10, 31)}, "between the connection's own neighbours"
 
 
@@ -238,11 +238,11 @@ def test_a_wait_that_the_log_does_not_tell_of_bounds_nothing() -> None:
     assert unexplained(sent, lost, gaps) == []
 
 
-def test_a_loss_while_a_clock_was_set_back_has_a_place_all_the_same() -> None:
+def test_a_loss_while_a_clock_was_set_back_has_a_span_all_the_same() -> None:
     sent = Sent()
     for number, at_ms in enumerate((0, 10, 9_000, 20, 30, 40)):
         sent.add(1, 11, number, at_ms, handling_ms=0)
     (gap,) = gaps_of(sent.lines(lost={3}))
-    (place,) = gap.places
-    assert place.after_ms <= BEGIN_MS + 30
-    assert place.before_ms >= BEGIN_MS + 9_000
+    (span,) = gap.spans
+    assert span.after_ms <= BEGIN_MS + 30
+    assert span.before_ms >= BEGIN_MS + 9_000
