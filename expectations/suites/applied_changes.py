@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
-from expectations.suites.rules import (
-    at_least,
-    entity_has_a_part,
-    known_quota_type,
-    known_values,
-    not_after,
-    not_empty,
-    not_negative,
-    once,
-    rule,
-    suite_of,
-    within_the_day,
-)
+from expectations.suites import rules
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.tables import CHANGE_ACTIONS, CHANGE_OUTCOMES
 
@@ -27,31 +14,34 @@ KEY = ("application_id", *ENTITY_COLUMNS)
 _IS_APPLIED = Column("outcome") == "applied"
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``applied_changes``."""
-    return suite_of(
+    return rules.suite_of(
         "applied_changes",
-        known_quota_type(),
-        entity_has_a_part(),
-        once("one_row_per_value", "An application changes a value once.", *KEY),
-        once("one_row_per_position", "Changes are in one order.", "application_id", "position"),
-        at_least("position_not_negative", "position", 0, "position counts from 0."),
+        rules.known_quota_type(),
+        rules.entity_has_a_part(),
+        rules.once("one_row_per_value", "An application changes a value once.", *KEY),
+        rules.once(
+            "one_row_per_position", "Changes are in one order.", "application_id", "position"
+        ),
+        rules.at_least("position_not_negative", "position", 0, "position counts from 0."),
         *(
-            not_empty(name)
+            rules.not_empty(name)
             for name in ("application_id", "reason", "applied_by", "bootstrap_servers")
         ),
-        known_values("known_action", "action", CHANGE_ACTIONS),
-        known_values("known_outcome", "outcome", CHANGE_OUTCOMES),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.known_values("known_action", "action", CHANGE_ACTIONS),
+        rules.known_values("known_outcome", "outcome", CHANGE_OUTCOMES),
+        rules.has_value(
             "rollback_names_what_it_takes_back",
+            "takes_back",
             "A rollback says which application it takes back.",
-            column="takes_back",
             row_condition=Column("action") == "rollback",
         ),
-        within_the_day("started_ms"),
-        not_after("ended_after_start", "started_ms", "ended_ms", "A run ends after its start."),
-        rule(
+        rules.within_the_day("started_ms"),
+        rules.not_after(
+            "ended_after_start", "started_ms", "ended_ms", "A run ends after its start."
+        ),
+        rules.rule(
             gxe.ExpectColumnValuesToNotBeInSet,
             "run_has_ended",
             "A run says what became of its changes; one that was cut off does not.",
@@ -59,49 +49,48 @@ def suite() -> gx.ExpectationSuite:
             column="outcome",
             value_set=["intended"],
         ),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "made_change_has_an_end",
+            "ended_ms",
             "A change that was made has the time at which its run ended.",
-            column="ended_ms",
             row_condition=_IS_APPLIED,
         ),
-        not_negative("before_not_negative", "value_before", "The value before is at least 0."),
-        not_negative(
+        rules.not_negative(
+            "before_not_negative", "value_before", "The value before is at least 0."
+        ),
+        rules.not_negative(
             "after_not_negative",
             "value_after",
             "A value that was set is at least 0.",
             row_condition=_IS_APPLIED,
         ),
-        rule(
-            gxe.ExpectColumnValuesToBeInSet,
+        rules.always(
             "made_change_was_read_back",
+            "is_read_back",
+            True,
             "A change counts as made when the cluster has been read again.",
-            column="is_read_back",
-            value_set=[True],
             row_condition=_IS_APPLIED,
         ),
         *_reads_as_meant(),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "failure_says_why",
+            "message",
             "A change that failed says why.",
-            column="message",
             row_condition=Column("outcome") == "failed",
         ),
         *(
-            at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
+            rules.at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
             for column in ("throttle_time_ms_before", "throttle_time_ms_after")
         ),
     )
 
 
-def _reads_as_meant() -> list[gxe.Expectation]:
+def _reads_as_meant() -> list[rules.Rule]:
     """Return the rules that a change that was made reads as it was meant."""
     sides = (("less", "value_read_back", "value_after"), ("more", "value_after", "value_read_back"))
     return [
         *(
-            rule(
+            rules.rule(
                 gxe.ExpectColumnPairValuesAToBeGreaterThanB,
                 f"made_change_reads_no_{word}",
                 f"The value read back of a change that was made is no {word} than the one meant.",
@@ -113,18 +102,16 @@ def _reads_as_meant() -> list[gxe.Expectation]:
             )
             for word, larger, smaller in sides
         ),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "set_value_was_read_back",
+            "value_read_back",
             "Where a value was set, one was read back.",
-            column="value_read_back",
             row_condition=_IS_APPLIED & Column("value_after").is_not_null(),
         ),
-        rule(
-            gxe.ExpectColumnValuesToBeNull,
+        rules.has_no_value(
             "deleted_value_is_gone",
+            "value_read_back",
             "Where a value was deleted, none was read back.",
-            column="value_read_back",
             row_condition=_IS_APPLIED & Column("value_after").is_null(),
         ),
     ]

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
-
-from expectations.suites.rules import (
-    at_least,
-    known_values,
-    not_empty,
-    once,
-    suite_of,
-    within_the_day,
-)
+from expectations.suites import rules
 
 KEY = ("broker_id", "started_ms")
 
 SOURCES = ("server_log", "inferred")
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``broker_starts``."""
-    return suite_of(
+    return rules.suite_of(
         "broker_starts",
-        once("one_row_per_start", "A start is known once.", *KEY),
-        within_the_day("started_ms"),
-        known_values("known_source", "source", SOURCES),
-        not_empty("evidence"),
-        at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
+        rules.once("one_row_per_start", "A start is known once.", *KEY),
+        rules.within_the_day("started_ms"),
+        rules.known_values("known_source", "source", SOURCES),
+        rules.not_empty("evidence"),
+        rules.at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
     )

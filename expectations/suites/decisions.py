@@ -6,24 +6,13 @@ agree. What is checked is that a row says one consistent thing about one logged 
 
 from __future__ import annotations
 
-import great_expectations as gx
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
+from expectations.suites import rules
 from expectations.suites.custom_expectations import (
     ExpectMiddleColumnToLieBetween,
     ExpectRowNotToStartBeforePrevious,
-)
-from expectations.suites.rules import (
-    at_least,
-    is_other_than,
-    known_quota_type,
-    known_values,
-    not_negative,
-    once,
-    rule,
-    suite_of,
-    within_the_day,
 )
 from spark_jobs.quota.codes import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
 from spark_jobs.quota.constants import LATE_LINE_MS
@@ -32,23 +21,23 @@ from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 KEY = ("source_file", "source_line", *SENSOR_COLUMNS, "resource")
 
 _IS_MUTATION = Column("quota_type") == "controller_mutation_rate"
-_IS_RATE = is_other_than("quota_type", "controller_mutation_rate")
+_IS_RATE = rules.is_other_than("quota_type", "controller_mutation_rate")
 _HAS_LINE = Column("source_file").is_not_null() & Column("source_line").is_not_null()
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``decisions``, with the interval of the request joined to it."""
-    return suite_of(
+    return rules.suite_of(
         "decisions", *_identity(), *_times(), *_numbers(), *_verdicts(), *_verdict_against_log()
     )
 
 
-def _identity() -> list[gxe.Expectation]:
+def _identity() -> list[rules.Rule]:
     return [
-        known_quota_type(),
-        known_values("known_quota_level", "quota_level", QUOTA_LEVELS),
-        known_values("known_verdict", "verdict", VERDICTS),
-        once(
+        rules.known_quota_type(),
+        rules.known_values("known_quota_level", "quota_level", QUOTA_LEVELS),
+        rules.known_values("known_verdict", "verdict", VERDICTS),
+        rules.once(
             "one_decision_per_line",
             "A line decides once per quota type and topic.",
             "source_file",
@@ -56,7 +45,7 @@ def _identity() -> list[gxe.Expectation]:
             "quota_type",
             "resource",
         ),
-        once(
+        rules.once(
             "one_decision_per_request",
             "A request is decided once per quota type and topic, wherever its line was found.",
             "broker_id",
@@ -66,27 +55,26 @@ def _identity() -> list[gxe.Expectation]:
             "resource",
             "log_time_ms",
         ),
-        once(
+        rules.once(
             "one_place_in_the_sensor",
             "No two amounts have the same place in the order of their sensor.",
             *SENSOR_COLUMNS,
             "sensor_epoch",
             "sensor_seq",
         ),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "has_its_request",
+            "request_recorded_latest_ms",
             "Every decision is one about a row of requests (same source_file and source_line).",
-            column="request_recorded_latest_ms",
             row_condition=_HAS_LINE,
         ),
     ]
 
 
-def _times() -> list[gxe.Expectation]:
+def _times() -> list[rules.Rule]:
     return [
-        within_the_day("log_time_ms"),
-        rule(
+        rules.within_the_day("log_time_ms"),
+        rules.rule(
             ExpectMiddleColumnToLieBetween,
             "recorded_in_logged_phases",
             "recorded_at_ms lies in the request's [recorded_earliest_ms, recorded_latest_ms], or "
@@ -98,7 +86,7 @@ def _times() -> list[gxe.Expectation]:
             ],
             slack_below=LATE_LINE_MS,
         ),
-        rule(
+        rules.rule(
             ExpectRowNotToStartBeforePrevious,
             "sensor_time_not_backwards",
             "In the order of a sensor, recorded_at_ms does not go back by more than 50 ms (a "
@@ -113,85 +101,84 @@ def _times() -> list[gxe.Expectation]:
     ]
 
 
-def _numbers() -> list[gxe.Expectation]:
+def _numbers() -> list[rules.Rule]:
     return [
-        not_negative("amount_not_negative", "amount", "A recorded amount is not below 0."),
-        not_negative("bound_not_negative", "bound", "A quota's bound is a number of at least 0."),
-        at_least("window_positive", "window_size_ms", 1, "A rate's window is at least 1 ms."),
-        at_least(
+        rules.not_negative("amount_not_negative", "amount", "A recorded amount is not below 0."),
+        rules.not_negative(
+            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
+        ),
+        rules.at_least("window_positive", "window_size_ms", 1, "A rate's window is at least 1 ms."),
+        rules.at_least(
             "logged_throttle_not_negative",
             "logged_throttle_time_ms",
             0,
             "The logged throttle time is not negative.",
         ),
-        at_least(
+        rules.at_least(
             "replayed_throttle_not_negative",
             "replayed_throttle_time_ms",
             0,
             "The replayed throttle time is not negative.",
         ),
-        at_least("sensor_epoch_not_negative", "sensor_epoch", 0, "Sensor epochs count from 0."),
-        at_least("sensor_seq_not_negative", "sensor_seq", 0, "Places in a sensor count from 0."),
-        rule(
-            gxe.ExpectColumnValuesToBeInSet,
+        rules.at_least(
+            "sensor_epoch_not_negative", "sensor_epoch", 0, "Sensor epochs count from 0."
+        ),
+        rules.at_least(
+            "sensor_seq_not_negative", "sensor_seq", 0, "Places in a sensor count from 0."
+        ),
+        rules.always(
             "logged_refusals_are_mutations",
+            "logged_admitted",
+            True,
             "Only controller_mutation_rate refuses requests; other quotas throttle.",
-            column="logged_admitted",
-            value_set=[True],
             row_condition=_IS_RATE,
         ),
-        rule(
-            gxe.ExpectColumnValuesToBeInSet,
+        rules.always(
             "replayed_refusals_are_mutations",
+            "replayed_admitted",
+            True,
             "The replay, too, refuses by controller_mutation_rate only.",
-            column="replayed_admitted",
-            value_set=[True],
             row_condition=_IS_RATE,
         ),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "mutations_name_their_topic",
+            "resource",
             "A controller mutation is decided per topic, so resource names one.",
-            column="resource",
             row_condition=_IS_MUTATION,
         ),
     ]
 
 
-def _verdicts() -> list[gxe.Expectation]:
+def _verdicts() -> list[rules.Rule]:
     return [
-        rule(
-            gxe.ExpectColumnValuesToBeNull,
+        rules.has_no_value(
             "no_quota_has_no_bound",
+            "bound",
             "Where the verdict is no_quota, no bound was in force.",
-            column="bound",
             row_condition=Column("verdict") == "no_quota",
         ),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "judged_has_bound",
+            "bound",
             "Where the verdict is another than no_quota, a bound was in force.",
-            column="bound",
-            row_condition=is_other_than("verdict", "no_quota"),
+            row_condition=rules.is_other_than("verdict", "no_quota"),
         ),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "judged_has_level",
+            "quota_level",
             "Where a bound was in force, quota_level says which level it came from.",
-            column="quota_level",
             row_condition=Column("bound").is_not_null(),
         ),
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
+        rules.has_value(
             "indeterminate_has_reason",
+            "reason",
             "Where the log cannot decide, reason says why.",
-            column="reason",
             row_condition=Column("verdict") == "indeterminate",
         ),
     ]
 
 
-def _verdict_against_log() -> list[gxe.Expectation]:
+def _verdict_against_log() -> list[rules.Rule]:
     """Return the rules that a blaming verdict follows from the row's own two sides."""
     blamed = Column("verdict").is_in(WRONG_VERDICTS)
     sides = (
@@ -206,28 +193,26 @@ def _verdict_against_log() -> list[gxe.Expectation]:
     )
     return [
         *(
-            rule(
-                gxe.ExpectColumnValuesToNotBeNull,
+            rules.has_value(
                 f"blame_has_{column}",
+                column,
                 f"A verdict that blames the broker rests on a replay: {column} has a value.",
-                column=column,
                 row_condition=blamed,
             )
             for column in ("replayed_throttle_time_ms", "replayed_admitted")
         ),
         *(
-            rule(
-                gxe.ExpectColumnValuesToBeInSet,
+            rules.always(
                 f"{verdict}_by_{column}",
+                column,
+                value,
                 f"Where the verdict is {verdict}, {column} is {str(value).lower()}.",
-                column=column,
-                value_set=[value],
                 row_condition=Column("verdict") == verdict,
             )
             for verdict, column, value in sides
         ),
         *(
-            rule(
+            rules.rule(
                 gxe.ExpectColumnPairValuesAToBeGreaterThanB,
                 f"{verdict}_by_throttle",
                 f"Where the verdict is {verdict}, the broker throttled {word} than the replay.",

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
-import great_expectations.expectations as gxe
-
+from expectations.suites import rules
 from expectations.suites.custom_expectations import (
     ExpectFirstColumnToBeSumOfTheRest,
     ExpectShareOfSumsToBeAtMost,
 )
-from expectations.suites.rules import at_least, not_empty, once, rule, suite_of
 
 KEY = ("source_file",)
 
@@ -17,38 +14,33 @@ KEY = ("source_file",)
 _COUNTS = ("bytes_read", "requests", "quarantined", "other", "other_days", "duplicated")
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``files``."""
     counts = [
-        at_least(f"{name}_not_negative", name, 0, f"{name} counts, so it is not negative.")
+        rules.at_least(f"{name}_not_negative", name, 0, f"{name} counts, so it is not negative.")
         for name in _COUNTS
     ]
-    return suite_of(
+    return rules.suite_of(
         "files",
-        rule(
-            gxe.ExpectTableRowCountToBeBetween,
-            "has_files",
-            "At least one file was read.",
-            min_value=1,
-        ),
-        once("one_row_per_file", "A file is read once.", "source_file"),
-        not_empty("source_file"),
+        rules.has_rows("has_files", "At least one file was read."),
+        rules.once("one_row_per_file", "A file is read once.", "source_file"),
+        rules.not_empty("source_file"),
         *counts,
-        rule(
+        rules.rule(
             ExpectFirstColumnToBeSumOfTheRest,
             "lines_are_conserved",
             "Lines read = requests + quarantined + other + lines of other days + lines that count "
             "in another file, in every file.",
             column_list=["lines_read", *_COUNTS[1:]],
         ),
-        rule(
+        rules.rule(
             ExpectShareOfSumsToBeAtMost,
             "half_of_the_lines_readable",
             "At most 50 % of all lines are in quarantine; above, these are not request logs.",
             column_list=["quarantined", "lines_read"],
             share_max=0.5,
         ),
-        rule(
+        rules.rule(
             ExpectShareOfSumsToBeAtMost,
             "few_lines_in_quarantine",
             "At most 1 % of all lines are in quarantine.",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
-
-from expectations.suites.rules import once, suite_of, within_the_day
+from expectations.suites import rules
 
 KEY = ("broker_id", "answered_ms")
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``located_changes``."""
-    return suite_of(
+    return rules.suite_of(
         "located_changes",
-        once("one_moment_per_broker", "A change reaches a broker once.", *KEY),
-        within_the_day("answered_ms"),
+        rules.once("one_moment_per_broker", "A change reaches a broker once.", *KEY),
+        rules.within_the_day("answered_ms"),
     )

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
-
+from expectations.suites import rules
 from expectations.suites.custom_expectations import ExpectRowNotToStartBeforePrevious
-from expectations.suites.rules import (
-    EVENT_SOURCES,
-    entity_has_a_part,
-    known_quota_type,
-    known_values,
-    not_after,
-    not_negative,
-    rule,
-    suite_of,
-)
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 
 KEY = (*ENTITY_COLUMNS, "broker_id", "valid_from_ms")
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``quota_changes``."""
-    return suite_of(
+    return rules.suite_of(
         "quota_changes",
-        known_quota_type(),
-        entity_has_a_part(),
-        known_values("known_source", "source", EVENT_SOURCES),
-        not_negative("bound_not_negative", "bound", "A quota's bound is a number of at least 0."),
-        not_after(
+        rules.known_quota_type(),
+        rules.entity_has_a_part(),
+        rules.known_values("known_source", "source", rules.EVENT_SOURCES),
+        rules.not_negative(
+            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
+        ),
+        rules.not_after(
             "interval_not_empty",
             "valid_from_ms",
             "valid_until_ms",
             "An interval ends after it begins: valid_from_ms < valid_until_ms.",
             strictly=True,
         ),
-        rule(
+        rules.rule(
             ExpectRowNotToStartBeforePrevious,
             "intervals_do_not_overlap",
             "An entity has one value of a quota type at a time on a broker: its intervals do not "

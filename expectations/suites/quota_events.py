@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
 import great_expectations.expectations as gxe
 
-from expectations.suites.rules import (
-    EVENT_SOURCES,
-    entity_has_a_part,
-    known_quota_type,
-    known_values,
-    not_after,
-    not_negative,
-    rule,
-    suite_of,
-)
+from expectations.suites import rules
 
 KEY = (
     "quota_type",
@@ -27,28 +17,28 @@ KEY = (
 )
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``quota_events``."""
-    return suite_of(
+    return rules.suite_of(
         "quota_events",
-        known_quota_type(),
-        entity_has_a_part(),
-        known_values("known_source", "source", EVENT_SOURCES),
-        not_negative("bound_not_negative", "bound", "A quota's bound is a number of at least 0."),
-        not_after(
+        rules.known_quota_type(),
+        rules.entity_has_a_part(),
+        rules.known_values("known_source", "source", rules.EVENT_SOURCES),
+        rules.not_negative(
+            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
+        ),
+        rules.not_after(
             "effect_interval_in_order",
             "earliest_ms",
             "latest_ms",
             "The moment of effect lies in [earliest_ms, latest_ms], so earliest <= latest.",
         ),
-        rule(
-            gxe.ExpectTableRowCountToBeBetween,
+        rules.has_rows(
             "has_quota_events",
             "At least one quota is configured; without any there is nothing to audit.",
             severity="warning",
-            min_value=1,
         ),
-        rule(
+        rules.rule(
             gxe.ExpectColumnValuesToNotBeInSet,
             "bound_not_zero",
             "No bound is 0: such a quota lets nothing through for good.",

@@ -15,6 +15,9 @@ from spark_jobs.warehouse.tables import TABLES
 # NaN compares above every number on Spark and below none in pandas: an upper end catches both.
 LARGEST_DOUBLE = 1.7e308
 
+Rule = gxe.Expectation
+Suite = gx.ExpectationSuite
+
 COLUMNS_RULE = "columns_of_the_contract"
 EVENT_SOURCES = ("log", "server_log", "snapshot", "static", "journal")
 RATE_PROFILES = ("rate_3_8", "rate_3_3", "rate_0_9")
@@ -76,6 +79,29 @@ def known_values(name: str, column: str, values: tuple[str, ...]) -> gxe.Expecta
         column=column,
         value_set=list(values),
     )
+
+
+def has_value(name: str, column: str, sentence: str, **arguments: Any) -> gxe.Expectation:
+    """Return the rule that ``column`` has a value."""
+    return rule(gxe.ExpectColumnValuesToNotBeNull, name, sentence, column=column, **arguments)
+
+
+def has_no_value(name: str, column: str, sentence: str, **arguments: Any) -> gxe.Expectation:
+    """Return the rule that ``column`` has no value."""
+    return rule(gxe.ExpectColumnValuesToBeNull, name, sentence, column=column, **arguments)
+
+
+def always(
+    name: str, column: str, value: object, sentence: str, **arguments: Any
+) -> gxe.Expectation:
+    """Return the rule that ``column``, where it has a value, holds ``value``."""
+    kind = gxe.ExpectColumnValuesToBeInSet
+    return rule(kind, name, sentence, column=column, value_set=[value], **arguments)
+
+
+def has_rows(name: str, sentence: str, **arguments: Any) -> gxe.Expectation:
+    """Return the rule that the table has a row."""
+    return rule(gxe.ExpectTableRowCountToBeBetween, name, sentence, min_value=1, **arguments)
 
 
 def is_other_than(column: str, value: str) -> AndCondition:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
-
-from expectations.suites.rules import (
-    at_least,
-    known_quota_type,
-    not_empty,
-    once,
-    suite_of,
-    within_the_day,
-)
+from expectations.suites import rules
 
 KEY = ("source_file", "source_line")
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``throttle_records``."""
-    return suite_of(
+    return rules.suite_of(
         "throttle_records",
-        once("one_row_per_line", "A line of a file is one record.", *KEY),
-        within_the_day("at_ms"),
-        known_quota_type(),
-        at_least("throttle_not_negative", "throttle_time_ms", 0, "A delay is not negative."),
-        not_empty("source_file"),
-        at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
+        rules.once("one_row_per_line", "A line of a file is one record.", *KEY),
+        rules.within_the_day("at_ms"),
+        rules.known_quota_type(),
+        rules.at_least("throttle_not_negative", "throttle_time_ms", 0, "A delay is not negative."),
+        rules.not_empty("source_file"),
+        rules.at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
     )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
-
-from expectations.suites.rules import at_least, not_empty, once, suite_of
+from expectations.suites import rules
 
 KEY = ("topic",)
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``topic_inventory``."""
-    return suite_of(
+    return rules.suite_of(
         "topic_inventory",
-        once("one_row_per_topic", "A topic is there once.", "topic"),
-        not_empty("topic"),
-        at_least("partitions_positive", "partitions", 1, "A topic has at least one partition."),
-        at_least(
+        rules.once("one_row_per_topic", "A topic is there once.", "topic"),
+        rules.not_empty("topic"),
+        rules.at_least(
+            "partitions_positive", "partitions", 1, "A topic has at least one partition."
+        ),
+        rules.at_least(
             "partitions_handed_on_positive",
             "partitions_handed_on",
             1,

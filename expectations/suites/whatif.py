@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import great_expectations as gx
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
-from expectations.suites.rules import (
-    at_least,
-    known_values,
-    not_after,
-    not_empty,
-    not_negative,
-    once,
-    rule,
-    suite_of,
-)
+from expectations.suites import rules
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
 
 KEY = ("label", "mode", "broker_id", "user", "client_id", "kind")
@@ -29,16 +19,16 @@ _PARTS_OF_REQUESTS = (
 _PARTS_OF_ASKED = ("admitted", "delayed", "refused", "taken_back")
 
 
-def suite() -> gx.ExpectationSuite:
+def suite() -> rules.Suite:
     """Return the expectations of ``whatif``."""
-    return suite_of(
+    return rules.suite_of(
         "whatif",
-        once("one_row_per_client_and_policy", "A client has one row of a kind.", *KEY),
-        not_empty("policy"),
-        not_empty("label"),
-        known_values("known_mode", "mode", WHATIF_MODES),
-        known_values("known_kind", "kind", WHATIF_KINDS),
-        rule(
+        rules.once("one_row_per_client_and_policy", "A client has one row of a kind.", *KEY),
+        rules.not_empty("policy"),
+        rules.not_empty("label"),
+        rules.known_values("known_mode", "mode", WHATIF_MODES),
+        rules.known_values("known_kind", "kind", WHATIF_KINDS),
+        rules.rule(
             gxe.ExpectColumnValuesToBeBetween,
             "has_requests",
             "Where arrivals are fixed, a row is about at least one request.",
@@ -47,33 +37,39 @@ def suite() -> gx.ExpectationSuite:
             row_condition=Column("mode") == "as_logged",
         ),
         *(
-            at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
+            rules.at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
             for column in _PARTS_OF_REQUESTS
         ),
         *(
-            not_after(f"{column}_are_requests", column, "requests", "A part of the requests.")
+            rules.not_after(f"{column}_are_requests", column, "requests", "A part of the requests.")
             for column in _PARTS_OF_REQUESTS
         ),
         *(
-            not_negative(f"{column}_not_negative", column, f"{column} is not negative.")
+            rules.not_negative(f"{column}_not_negative", column, f"{column} is not negative.")
             for column in ("delayed", "taken_back", "lost", "waiting", "worst_burst")
         ),
         *(
-            not_after(f"{column}_is_asked", column, "asked", "A part of what was asked for.")
+            rules.not_after(f"{column}_is_asked", column, "asked", "A part of what was asked for.")
             for column in _PARTS_OF_ASKED
         ),
-        not_after("lost_is_refused", "lost", "refused", "Only what was refused can be lost."),
-        not_after("burst_is_admitted", "worst_burst", "admitted", "A second's part of them all."),
-        not_after(
+        rules.not_after("lost_is_refused", "lost", "refused", "Only what was refused can be lost."),
+        rules.not_after(
+            "burst_is_admitted", "worst_burst", "admitted", "A second's part of them all."
+        ),
+        rules.not_after(
             "longest_throttle_is_one_of_all",
             "throttle_time_max_ms",
             "throttle_time_ms",
             "The longest delay is one of all.",
         ),
-        at_least("longest_not_negative", "throttle_time_max_ms", 0, "A delay is not negative."),
-        at_least("harm_not_negative", "harm_time_ms", 0, "A delay is not negative."),
-        not_after("harm_is_throttle", "harm_time_ms", "throttle_time_ms", "A part of the delays."),
-        rule(
+        rules.at_least(
+            "longest_not_negative", "throttle_time_max_ms", 0, "A delay is not negative."
+        ),
+        rules.at_least("harm_not_negative", "harm_time_ms", 0, "A delay is not negative."),
+        rules.not_after(
+            "harm_is_throttle", "harm_time_ms", "throttle_time_ms", "A part of the delays."
+        ),
+        rules.rule(
             gxe.ExpectColumnValuesToBeBetween,
             "nothing_waits_as_logged",
             "Where arrivals are fixed, nobody knows what waits.",
@@ -81,7 +77,7 @@ def suite() -> gx.ExpectationSuite:
             max_value=0,
             row_condition=Column("mode") == "as_logged",
         ),
-        rule(
+        rules.rule(
             gxe.ExpectColumnValuesToBeBetween,
             "only_fetches_are_taken_back",
             "Nothing but a fetch can be taken back: what was written is written.",

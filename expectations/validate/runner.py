@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -15,30 +16,6 @@ from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from pyspark.sql import DataFrame, SparkSession
 
-from expectations.suites import (
-    agreement,
-    applied_changes,
-    broker_starts,
-    brokers,
-    change_results,
-    decisions,
-    demand,
-    files,
-    findings,
-    located_changes,
-    log_gaps,
-    quarantine,
-    quota_changes,
-    quota_events,
-    quota_state,
-    rate_rollups,
-    rates,
-    recommendations,
-    requests,
-    throttle_records,
-    topic_inventory,
-    whatif,
-)
 from expectations.validate import data_docs
 from expectations.validate.first_look import Held, held_by_every_row, put_back, without
 from expectations.validate.frames import (
@@ -64,28 +41,9 @@ from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 
 SUITES: dict[str, ModuleType] = {
-    "requests": requests,
-    "quarantine": quarantine,
-    "files": files,
-    "brokers": brokers,
-    "quota_events": quota_events,
-    "log_gaps": log_gaps,
-    "broker_starts": broker_starts,
-    "throttle_records": throttle_records,
-    "quota_changes": quota_changes,
-    "located_changes": located_changes,
-    "decisions": decisions,
-    "agreement": agreement,
-    "rates": rates,
-    "quota_state": quota_state,
-    "topic_inventory": topic_inventory,
-    "findings": findings,
-    "rate_rollups": rate_rollups,
-    "demand": demand,
-    "change_results": change_results,
-    "recommendations": recommendations,
-    "whatif": whatif,
-    "applied_changes": applied_changes,
+    table: import_module(f"expectations.suites.{table}")
+    for tables in STAGES.values()
+    for table in tables
 }
 REQUIRED = frozenset({"requests", "files", "brokers"})
 """Every audited day has rows of these; a partition of another table is absent when it is empty."""
