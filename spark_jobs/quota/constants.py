@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+SAMPLES = 11
+"""A broker's ``quota.window.num``, and ``controller.quota.window.num``, where it is not set."""
+
+WINDOW_MS = 1000
+"""So long is a sample where ``quota.window.size.seconds``, or the controller's, is not set."""
+
 EXPIRED_AFTER_MS = 3_630_000
 """A sensor without a record for an hour is removed by a task that runs every 30 s, and begins anew
 (Kafka: ``ClientQuotaManager.InactiveSensorExpirationTimeSeconds``, ``Metrics.ExpireSensorTask``).

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 
+from spark_jobs.quota.constants import SAMPLES, WINDOW_MS
 from spark_jobs.quota.java_math import java_divide, java_long_divide
 from spark_jobs.quota.rate_profile import RateProfile
 
@@ -45,8 +46,8 @@ class Rate:
     def __init__(
         self,
         profile: RateProfile,
-        samples: int = 11,
-        window_ms: int = 1000,
+        samples: int = SAMPLES,
+        window_ms: int = WINDOW_MS,
         index: int = 0,
         slots: Iterable[Sample] = (),
     ) -> None:

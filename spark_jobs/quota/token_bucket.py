@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from spark_jobs.quota.constants import SAMPLES, WINDOW_MS
+
 
 class TokenBucket:
     """Tokens that refill at the bound per second up to a burst; below zero the quota is exhausted.
@@ -22,8 +24,8 @@ class TokenBucket:
 
     def __init__(
         self,
-        samples: int = 11,
-        window_ms: int = 1000,
+        samples: int = SAMPLES,
+        window_ms: int = WINDOW_MS,
         tokens: float = 0.0,
         last_update_ms: int = 0,
     ) -> None:

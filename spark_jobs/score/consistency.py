@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.quota.constants import SAMPLES, WINDOW_MS
 from spark_jobs.quota.rate import Rate, Sample
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
@@ -23,8 +24,8 @@ class RateRule:
     """How a broker keeps its rates: profile, number of samples and their length in ms."""
 
     profile: RateProfile
-    samples: int = 11
-    window_ms: int = 1000
+    samples: int = SAMPLES
+    window_ms: int = WINDOW_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS, QuotaEvent
 from spark_jobs.ingest.quota_sources.java_properties import Property, read_properties
 from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.quota.constants import SAMPLES, WINDOW_MS
 
 _DEFAULTS = {
     "quota.producer.default": "producer_byte_rate",
@@ -43,10 +44,10 @@ class StaticConfig:
     set have Kafka's defaults.
     """
 
-    samples: int = 11
-    window_size_ms: int = 1000
-    controller_samples: int = 11
-    controller_window_size_ms: int = 1000
+    samples: int = SAMPLES
+    window_size_ms: int = WINDOW_MS
+    controller_samples: int = SAMPLES
+    controller_window_size_ms: int = WINDOW_MS
     callback_class: str | None = None
     uses_zookeeper: bool | None = None
     quota_events: tuple[QuotaEvent, ...] = ()

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spark_jobs.quota.constants import SAMPLES
 from spark_jobs.replay.verdicts.window_doubts import WindowRule, window_doubts
 
 # What a response has besides records: a header and some 40 bytes per partition.
@@ -85,7 +86,7 @@ class FetchLimits:
 
     # Brokers 2.5 and later cut a fetch to what all but one of the samples may hold (KAFKA-9677).
     cuts_to_quota: bool = True
-    samples: int = 11
+    samples: int = SAMPLES
     # Brokers 3.8 and later keep a sample until its last event left the window.
     keeps_overlapping: bool = True
     batch_max_bytes: float = BATCH_MAX_BYTES

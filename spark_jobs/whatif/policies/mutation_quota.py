@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Generic, Self, TypeVar
 
+from spark_jobs.quota.constants import SAMPLES
 from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, is_strict
 from spark_jobs.quota.quota_type import QuotaType
@@ -56,7 +57,7 @@ class MutationQuota(Policy, Generic[S]):
 
     def __init__(self, config: Mapping[str, object]) -> None:
         read = KafkaConfig(self.name, config, self.keys)
-        self.samples = read.whole_number(WINDOW_NUM, default=11, at_most=INT_MAX)
+        self.samples = read.whole_number(WINDOW_NUM, default=SAMPLES, at_most=INT_MAX)
         window_s = read.whole_number(WINDOW_SIZE_SECONDS, default=1, at_most=INT_MAX // 1000)
         self.window_ms = 1000 * window_s
         self._read(read)

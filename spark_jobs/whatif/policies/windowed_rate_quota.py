@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from spark_jobs.quota.constants import SAMPLES
 from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate
@@ -66,7 +67,7 @@ class WindowedRateQuota(Policy):
     def __init__(self, config: Mapping[str, object]) -> None:
         read = KafkaConfig(self.name, config, {*self.broker_keys, *BROKER_KEYS})
         self.profile = rate_profile(read)
-        self.samples = read.whole_number(WINDOW_NUM, default=11, at_most=INT_MAX)
+        self.samples = read.whole_number(WINDOW_NUM, default=SAMPLES, at_most=INT_MAX)
         window_s = read.whole_number(WINDOW_SIZE_SECONDS, default=1, at_most=INT_MAX // 1000)
         self.window_ms = 1000 * window_s
         rule = level_rule(read)
