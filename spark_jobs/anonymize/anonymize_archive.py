@@ -164,7 +164,7 @@ def _files(found: Archive, archive: Path) -> Iterator[tuple[str, LogFile]]:
 
 
 def _left_out(archive: Path, tasks: Sequence[CopyTask], options: CopyOptions) -> int:
-    """Return how many files of the archive no audit reads; versions are read, and no task."""
+    """Return the number of files that no audit reads; versions are read, and no task."""
     files = [names[0] for names in archive_files(archive, lambda _: False)]
     copied = len(tasks) - len(options.snapshots)
     return sum(file.name != VERSION for file in files) - copied

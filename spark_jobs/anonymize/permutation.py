@@ -77,7 +77,7 @@ _OF_FOUR_BYTES = _beyond_ascii("d", range(0x10000, 0x110000))
 
 
 def alphabet_of(character: str, letters: Alphabet) -> Alphabet | None:
-    """Return what ``character`` is replaced from, in ASCII ``letters``; None: it stays."""
+    """Return the alphabet that replaces ``character``, in ASCII ``letters``; None: it stays."""
     code = ord(character)
     if code < 0x80:
         found = letters

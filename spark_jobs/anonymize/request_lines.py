@@ -163,7 +163,7 @@ class RequestLines:
         return b"set aside " + self._mark(text)
 
     def _mark(self, text: bytes) -> bytes:
-        """Return what tells this line from others: files of equal lines count once."""
+        """Return a mark that tells this line from others: files of equal lines count once."""
         return hmac.digest(self._key, b"line\0" + text, "sha256")[:8].hex().encode()
 
     def _request(self, text: bytes, found: LoggedRequest) -> bytes:

@@ -77,7 +77,7 @@ class ServerLines:
         return ""
 
     def _mark(self, text: str) -> str:
-        """Return what is equal for equal texts: a line that comes again tells another start."""
+        """Return a mark equal for equal texts: a line that comes again tells another start."""
         said = b"start\0" + text.encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, said, "sha256")[:8].hex()
 

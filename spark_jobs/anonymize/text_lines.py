@@ -27,7 +27,7 @@ _RECORDS_WITHOUT_SIZE = "[(record=)]"
 
 
 def written_text(text: str, found: LoggedRequest, pseudonyms: Pseudonyms) -> str:
-    """Return what follows the marker: ``text``, read as ``found``, under pseudonyms."""
+    """Return the text behind the marker: ``text``, read as ``found``, under pseudonyms."""
     parts = split_text_line(text)
     header = parts.line.requestHeader
     client_id = header.clientId

@@ -38,7 +38,7 @@ def controller_listeners(groups: Iterable[Group]) -> frozenset[str]:
 
 
 def uses_zookeeper(groups: Iterable[Group]) -> bool:
-    """Return whether a controller with ZooKeeper tells brokers what to do."""
+    """Return True if a controller with ZooKeeper tells brokers what to do."""
     return any(g.api_name in ZOOKEEPER_APIS for g in groups)
 
 
@@ -123,7 +123,7 @@ def _mutation_share(
 
 
 def _is_sized(row: Mapping[str, Any], inventory: PartitionInventory) -> bool:
-    """Return whether the partitions are known that a request spends; it is applied to them."""
+    """Return True if the partitions that a request spends are known; it is applied to them."""
     is_known = True
     for each in row["mutations"]:
         if each["error_code"] not in DECIDED_ERRORS or each["topic"] is None:

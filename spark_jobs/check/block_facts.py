@@ -79,7 +79,7 @@ def take_block(
 
 
 def client_lines(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return what the search for lost lines needs of requests."""
+    """Return the columns of requests that the search for lost lines needs."""
     return rows.select(list(CLIENT_COLUMNS))
 
 
@@ -115,7 +115,7 @@ def _broker(look: FileLook, rows: pa.RecordBatch) -> int:
 
 
 def _groups(rows: pa.RecordBatch) -> Counter[Group]:
-    """Return how many requests of each kind a block has."""
+    """Return the number of requests of each kind in a block."""
     api_key = np.asarray(rows["api_key"])
     is_fetch = np.isin(api_key, (FETCH, SHARE_FETCH))
     throttled = np.asarray(rows["throttle_time_ms"]) > 0

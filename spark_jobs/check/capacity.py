@@ -39,7 +39,7 @@ class AuditSize:
 def audit_size(
     unpacked_bytes: float, lines: float, requests: float, days: int, processors: int
 ) -> AuditSize:
-    """Return what an audit takes of so many days of logs, unpacked."""
+    """Return the time and room that an audit of so many days of logs takes; sizes are unpacked."""
     gb = unpacked_bytes / GB if requests else 0.0
     cpu_s = STARTING_CPU_S * days + gb * (
         INGEST_CPU_S_PER_GB

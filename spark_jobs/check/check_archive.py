@@ -46,7 +46,7 @@ SERVER_LOG_BYTES = 64 << 20
 def check_archive(
     archive: Archive, where: str, ignored: Sequence[str], options: IngestOptions, *, reads_all: bool
 ) -> Check:
-    """Return what an ingest would find in ``archive``, in samples of it unless ``reads_all``.
+    """Return the findings of an ingest of ``archive``, made on samples unless ``reads_all``.
 
     ``ignored`` are files below ``where`` that nothing looks at.
     """
@@ -240,7 +240,7 @@ def _clock(looked: Looked, quotas: KnownQuotas, read_as: str) -> ClockAnswer:
 
 
 def _journal_signs(events: Sequence[QuotaEvent]) -> Iterator[ClockSign]:
-    """Yield how far the server logs' stamps are from the journal's of the same, only change."""
+    """Yield the distance of the server logs' stamps from the journal's of the same, only change."""
     noted = {_change(e): e.latest_ms for e in events if e.source == "journal"}
     logged = [e for e in events if e.source == "server_log"]
     for event in logged:
@@ -257,7 +257,7 @@ def _change(event: QuotaEvent) -> tuple[object, ...]:
 def _told_by_several(
     looked: Looked, events: Sequence[QuotaEvent]
 ) -> Iterator[tuple[object, int | None, int]]:
-    """Yield what several brokers log of one thing: quota changes, and forwarded mutations."""
+    """Yield the signs in things that several brokers log: quota changes, forwarded mutations."""
     for event in events:
         if event.source == "server_log":
             yield _change(event), event.broker_id, event.earliest_ms

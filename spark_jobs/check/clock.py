@@ -55,7 +55,7 @@ class ClockSign:
 
 
 def signs_of_block(data: bytes, broker_id: int | None, timezone: dt.tzinfo) -> list[ClockSign]:
-    """Return what some lines of a block say; each line with such a time is worth one sign."""
+    """Return the signs in some lines of a block, one for each line with such a time."""
     clock = LineClock(timezone)
     found = islice(_times(data), SIGNS_OF_BLOCK_MAX)
     signs = []
@@ -69,7 +69,7 @@ def signs_of_block(data: bytes, broker_id: int | None, timezone: dt.tzinfo) -> l
 
 
 def has_offsets(data: bytes) -> bool:
-    """Return whether the first stamp of a block names its offset from UTC."""
+    """Return True if the first stamp of a block names its offset from UTC."""
     first = (
         unwrap(data[: data.find(b"\n") if b"\n" in data else None], EnvelopeState(), None) or b""
     )
@@ -82,7 +82,7 @@ def has_offsets(data: bytes) -> bool:
 def set_back(
     log_time_ms: np.ndarray, broker_id: int | None, before_ms: int | None
 ) -> list[ClockSign]:
-    """Return where the stamps of a file's lines, in their order, go back as clocks are set back.
+    """Return a sign where the stamps of a file's lines, in order, go back as clocks are set back.
 
     ``before_ms`` is the last one of the block before.
     """
@@ -172,7 +172,7 @@ class ClockAnswer:
 def clock_answer(
     signs: Iterable[ClockSign], read_as: str, *, has_offsets: bool, skipped_lines: int = 0
 ) -> ClockAnswer:
-    """Return what the signs of an archive tell whose stamps were read in the zone ``read_as``.
+    """Return the answer that the signs of an archive give, its stamps read in the zone ``read_as``.
 
     ``has_offsets``: all stamps name theirs. ``skipped_lines`` claim a time that the zone skips.
     """
@@ -290,7 +290,7 @@ def _between_brokers(signs: Sequence[ClockSign]) -> list[str]:
 
 
 def _late_files(signs: Sequence[ClockSign]) -> list[str]:
-    """Return what files say that seem to have been written before their last line."""
+    """Return sentences about files that seem to have been written before their last line."""
     ahead = [s for s in signs if s.kind == FILE_TIME and s.apart_ms > 10 * 60_000]
     if not ahead or _file_signs(signs):
         return []
@@ -316,7 +316,7 @@ def _set_back(signs: Sequence[ClockSign], read_as: str) -> list[str]:
 
 
 def _is_set_back(name: str, at: dt.datetime) -> bool:
-    """Return whether clocks of a zone showed the minute ``at`` twice."""
+    """Return True if clocks of a zone showed the minute ``at`` twice."""
     zone = zoneinfo.ZoneInfo(name)
     first, second = (at.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
     return first is not None and second is not None and first > second

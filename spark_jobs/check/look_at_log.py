@@ -49,7 +49,7 @@ class _Piece:
 
 
 def look_at_log(log: LogFile, looking: Looking, share_bytes: int | None) -> FileLook:
-    """Return what ``share_bytes`` of a file hold (None: all of it), as the ingest would count them.
+    """Return a look at ``share_bytes`` of a file (None: all), counted as the ingest would.
 
     A file that cannot be read has the reason in ``refused``; one that ends early in ``cut``.
     """

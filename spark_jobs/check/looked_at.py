@@ -73,12 +73,12 @@ class FileLook:
 
     @property
     def scale(self) -> float:
-        """Return how many times what was read the whole file holds."""
+        """Return the factor by which the whole file holds more than was read."""
         return self.estimated_bytes / self.unpacked_bytes if self.unpacked_bytes else 1.0
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing in it."""
+        """Return True if there is nothing in it."""
         return self.is_whole and not self.lines and self.refused is None
 
 
@@ -93,27 +93,27 @@ class Looked:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every line that can be read was."""
+        """Return True if every line that can be read was."""
         return not self.passed_by and all(f.is_whole or f.refused for f in self.files)
 
     @property
     def requests(self) -> int:
-        """Return how many requests were seen."""
+        """Return the number of requests seen."""
         return sum(f.requests for f in self.files)
 
     @property
     def lines(self) -> int:
-        """Return how many lines were read."""
+        """Return the number of lines read."""
         return sum(f.lines for f in self.files)
 
     @property
     def quarantined(self) -> Counter[str]:
-        """Return how many lines ingest would put into quarantine, by reason."""
+        """Return the number of lines that an ingest would quarantine, by reason."""
         return summed(f.quarantined for f in self.files)
 
     @property
     def hours(self) -> Counter[int]:
-        """Return how many requests were seen of each hour since the epoch."""
+        """Return the number of requests seen of each hour since the epoch."""
         return summed(f.hours for f in self.files)
 
     @property
@@ -144,7 +144,7 @@ class Looked:
         return self._estimated(lambda f: f.requests)
 
     def _estimated(self, seen: Callable[[FileLook], int]) -> float:
-        """Return what all files hold, from what was seen of each.
+        """Return an estimate of all files together, from what was seen of each.
 
         Those passed by are taken for like the others.
         """

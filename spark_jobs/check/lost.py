@@ -32,7 +32,7 @@ Loss = tuple[str, str | None, str]
 def lost_requests(
     batches: Sequence[pa.RecordBatch], controller_listeners: Collection[str]
 ) -> Counter[Loss]:
-    """Return how many requests of each client are missing, by cause.
+    """Return the number of missing requests of each client, by cause.
 
     ``batches`` have CLIENT_COLUMNS of all requests of the archive.
     """

@@ -59,7 +59,7 @@ def missing_of(
 
 
 def can_be_audited(missing: Sequence[Missing]) -> bool:
-    """Return whether something of the archive can be audited as it is."""
+    """Return True if something of the archive can be audited as it is."""
     return not any(m.weight == BLOCKS for m in missing)
 
 

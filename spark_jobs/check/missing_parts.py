@@ -71,7 +71,7 @@ REASONS = {
 
 
 def clock_missing(clock: ClockAnswer) -> Iterator[Missing]:
-    """Yield what is wrong, or not known, about the time zone."""
+    """Yield the things that are wrong, or not known, about the time zone."""
     if clock.state == AGREES:
         return
     said = "; ".join(clock.sentences)
@@ -147,7 +147,7 @@ def hours_missing(looked: Looked) -> Iterator[Missing]:
 
 
 def lines_missing(looked: Looked) -> Iterator[Missing]:
-    """Yield why lines go to quarantine, those of the most lines first."""
+    """Yield the reasons why lines go to quarantine, those of the most lines first."""
     for reason, count in looked.quarantined.most_common():
         if reason in REASONS:
             what, do = REASONS[Reason(reason)]
@@ -175,7 +175,7 @@ def lost_missing(looked: Looked, losses: Mapping[Loss, int] | None) -> Iterator[
 
 
 def beside_missing(looked: Looked, beside: Beside) -> Iterator[Missing]:
-    """Yield what files beside the request logs would add."""
+    """Yield the files missing beside the request logs, with what they would add."""
     brokers = set(looked.broker_ids)
     if not brokers:
         return

@@ -83,7 +83,7 @@ def page_lines(check: Check, width: int) -> list[str]:
 
 
 def looked_at_text(looked: Looked) -> str:
-    """Return what the answer rests on."""
+    """Return the lines that say what the answer rests on."""
     files = len(looked.files) + len(looked.copies)
     listed = files + len(looked.passed_by)
     if not listed:

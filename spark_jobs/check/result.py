@@ -35,7 +35,7 @@ class Check:
 
     @property
     def can_be_audited(self) -> bool:
-        """Return whether something of the archive can be audited as it is."""
+        """Return True if something of the archive can be audited as it is."""
         return can_be_audited(self.missing)
 
 

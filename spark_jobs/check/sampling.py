@@ -40,12 +40,12 @@ def chosen_files(files: Sequence[tuple[Hashable, _File]], files_max: int) -> lis
 
 
 def share_of_file(left_bytes: int, files_left: int) -> int:
-    """Return how much of the next file is read, where small files leave more to later ones."""
+    """Return the bytes to read of the next file; small files leave more to later ones."""
     return max(1, left_bytes // max(files_left, 1))
 
 
 def piece_begins(size_bytes: int, share_bytes: int) -> list[int]:
-    """Return where the pieces of a plain file begin that is larger than its share.
+    """Return the offsets of the pieces of a plain file that is larger than its share.
 
     >>> piece_begins(1_000, 300)
     [0, 450, 900]

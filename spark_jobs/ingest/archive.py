@@ -159,7 +159,7 @@ def _files_of(archive: Path, root: Path) -> list[Path]:
 
 
 def _is_read(name: str) -> bool:
-    """Return whether a file of this name is looked at; all others are ignored."""
+    """Return True if a file of this name is looked at; all others are ignored."""
     return (
         _is_log(Path(name), REQUEST_LOG)
         or _is_log(Path(name), SERVER_LOG)
@@ -230,7 +230,7 @@ def archive_files(archive: Path, is_wanted: Callable[[str], bool]) -> list[list[
 
 
 def _leads_inside(link: Path, target: Path, root: Path, is_wanted: Callable[[str], bool]) -> bool:
-    """Return whether what a link leads to is read; raises BadInputError where it may not be."""
+    """Return True if what a link leads to is read; raises BadInputError where it may not be."""
     matters = is_wanted(link.name) or target.is_dir()
     if target.is_relative_to(root):
         if matters and not target.exists():

@@ -98,7 +98,7 @@ class _Object(io.RawIOBase):
         self._opened = path.open("rb")
 
     def readable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any, /) -> int:
@@ -112,7 +112,7 @@ class _Object(io.RawIOBase):
             raise BadInputError(f"{self._path} was read to a part: {_reason(error)}") from error
 
     def seekable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -120,7 +120,7 @@ class _Object(io.RawIOBase):
         return int(self._opened.seek(offset, whence))
 
     def tell(self) -> int:
-        """Return where the next byte is read from."""
+        """Return the offset of the next byte."""
         return self._opened.tell()
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class _ZstdFrames:
         self._is_within = False
 
     def read1(self, _size: int, /) -> bytes:
-        """Return what the next piece of the file gives, at the end nothing.
+        """Return the unpacked bytes of the next piece of the file, at the end none.
 
         Raises EOFError where the file ends within a frame, ZstdError where it is broken or needs
         more than 128 MB to be unpacked.
@@ -169,7 +169,7 @@ class _ZstdFrames:
 
 @contextmanager
 def packed_writer(path: Path) -> Iterator[BinaryIO]:
-    """Yield what takes the bytes of ``path``, which is packed as its suffix says."""
+    """Yield a writer of the file ``path``, which packs as the file's suffix says."""
     with path.open("xb") as raw:
         if path.suffix == ".gz":
             # No name and no time of writing: equal bytes give equal files.

@@ -63,7 +63,7 @@ class FileReport:
     warning: str | None = None
 
     def rows(self, table: str, day: int | None) -> int:
-        """Return how many lines of a day went to a table."""
+        """Return the number of a day's lines that went to a table."""
         return sum(c.rows for c in self.counts if (c.table, c.day) == (table, day))
 
 
@@ -76,7 +76,7 @@ def check_none_refused(reports: Iterable[FileReport]) -> None:
 
 
 def warnings_of(reports: Sequence[FileReport]) -> tuple[str, ...]:
-    """Return what people should know of files that were read, in the order of their names."""
+    """Return the warnings about files that were read, in the order of their names."""
     told = sorted(reports, key=lambda report: report.source_file)
     return tuple(visible(report.warning) for report in told if report.warning is not None)
 
@@ -114,7 +114,7 @@ def _duplicate(report: FileReport, first: FileReport) -> FileReport:
 
 
 def same_lines_sentences(reports: Sequence[FileReport]) -> list[str]:
-    """Return what a person should know of files with the same lines."""
+    """Return sentences for people about files with the same lines."""
     sentences = []
     pairs = sorted((r.source_file, r.duplicate_of) for r in reports if r.duplicate_of is not None)
     if pairs:

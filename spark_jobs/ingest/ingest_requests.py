@@ -170,7 +170,7 @@ def read_archive(
 def _losses(
     spark: SparkSession, scopes: Sequence[RunScope], files: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield what a person should know of requests that are missing from the log, day by day."""
+    """Yield a sentence a day about requests that are missing from the log."""
     for scope in scopes:
         requests = sum(f["requests"] for f in files if f["date"] == scope.day)
         for sentence in loss_sentences(write_log_gaps(spark, scope), requests):

@@ -72,7 +72,7 @@ def write_log_gaps(spark: SparkSession, scope: RunScope) -> list[ClientLoss]:
 
 
 def loss_sentences(losses: Sequence[ClientLoss], requests: int) -> list[str]:
-    """Return what a person should know of the losses, a line per cause; none where all is there."""
+    """Return a sentence for people per cause of loss; none where all requests are there."""
     lost = [s for s in losses if s.cause == LOST_LINES]
     elsewhere = [s for s in losses if s.cause == OTHER_BROKER]
     sentences = []

@@ -22,7 +22,7 @@ SEARCHED_BY = ("broker_id", "log_time_ms", "api_key", "recorded_estimate_us")
 
 
 def part_folder(folder: Path, table: str, day: int | None) -> Path:
-    """Return where the files of a table and UTC day number are staged."""
+    """Return the folder in which the files of a table and UTC day number are staged."""
     return folder / table / (UNDATED if day is None else f"day={day}")
 
 

@@ -31,7 +31,7 @@ class Lives:
     is_logged: np.ndarray  # bool; False: inferred, or not known
 
     def known_for_ms(self, at_ms: np.ndarray, known_from_ms: np.ndarray) -> np.ndarray:
-        """Return how long each row's sensor has been known at ``at_ms``.
+        """Return the time (ms) each row's sensor has been known at ``at_ms``.
 
         ``known_from_ms`` is since when all its amounts are in the log. A broker that was started
         since then began with nothing; where the start is inferred, that is a guess, which no longer
@@ -55,7 +55,7 @@ class BrokerLog:
     def of_rows(
         cls, starts: Iterable[Mapping[str, Any]], throttle_records: pa.Table | None = None
     ) -> BrokerLog:
-        """Return what rows of ``broker_starts`` and ``throttle_records`` say."""
+        """Return the log that rows of ``broker_starts`` and ``throttle_records`` make up."""
         by_broker: dict[int, list[tuple[int, bool]]] = defaultdict(list)
         for row in starts:
             by_broker[row["broker_id"]].append((row["started_ms"], row["source"] == SERVER_LOG))

@@ -52,7 +52,7 @@ class Ailment:
 
 
 def summary(ailments: Sequence[Ailment], days: int) -> str:
-    """Return how many things look wrong, in a sentence."""
+    """Return a sentence with the number of things that look wrong."""
     of_days = f"{days} audited day{'' if days == 1 else 's'}"
     if not ailments:
         return f"{of_days}: nothing looks wrong"
@@ -72,7 +72,7 @@ class Examination:
 
 
 def examine(warehouse: Path) -> Examination:
-    """Return what looks wrong in ``warehouse``, day by day, then in all of it.
+    """Return the ailments of ``warehouse``, day by day, then in all of it.
 
     Raises BadInputError where there is no warehouse.
     """
@@ -104,7 +104,7 @@ def _days_at_all(warehouse: Path, cluster: str) -> list[dt.date]:
 
 
 def _is_sound(scope: RunScope) -> bool:
-    """Return whether the day's pointers can be read and say that it was ingested."""
+    """Return True if the day's pointers can be read and say that it was ingested."""
     try:
         return scope.partition_dir("files").is_dir()
     except (ValueError, KeyError):
@@ -195,7 +195,7 @@ def _orphans(scope: RunScope) -> Iterator[Ailment]:
 
 
 def _of_table(scope: RunScope, table: str, made: MadeBy | None) -> Iterator[Ailment]:
-    """Yield what is wrong with the files of a table; ``made`` is what the run says of it."""
+    """Yield the ailments of a table's files; ``made`` is what the run says of it."""
     folder = scope.partition_dir(table)
     for path in (*sorted(folder.glob("*.parquet")), *sorted(folder.glob("*/*.parquet"))):
         try:

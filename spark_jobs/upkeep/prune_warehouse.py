@@ -35,7 +35,7 @@ class OldDay:
 
 
 def old_tables(warehouse: Path, kept: Mapping[str, int]) -> list[OldDay]:
-    """Return what is older than ``kept`` says, days by table; of all clusters."""
+    """Return the days, of all clusters, with tables older than ``kept`` (days by table) says."""
     found = []
     for cluster in clusters_of_warehouse(warehouse):
         for day, tables in old_days(days_of(warehouse, cluster), kept):
@@ -90,7 +90,7 @@ def old_days(
 
 
 def kept_days(defaults: Mapping[str, int], asked: Iterable[str]) -> dict[str, int]:
-    """Return how many days are kept of each table; ``asked`` has ``table=days``, and wins.
+    """Return the number of days kept of each table; ``asked`` has ``table=days``, and wins.
 
     Raises BadInputError for what is no such table, or too few days of it.
     """

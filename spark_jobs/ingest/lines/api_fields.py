@@ -45,7 +45,7 @@ _decode_throttle = msgspec.json.Decoder(_ThrottleOnly).decode
 
 
 def api_fields(line: RequestLine) -> ApiFields:
-    """Return what the line's messages say; raises msgspec.DecodeError where they do not read."""
+    """Return the fields of a line's messages; raises msgspec.DecodeError if one does not read."""
     key = line.requestHeader.requestApiKey
     answered = bytes(line.response) not in NO_RESPONSE if len(line.response) < 5 else True
     read = _READERS.get(key)
@@ -58,7 +58,7 @@ def api_fields(line: RequestLine) -> ApiFields:
 
 
 def fields_of_messages(line: RequestLine, request: Any, response: Any) -> ApiFields:
-    """Return what messages say that are :func:`message_struct` already; the response may be None.
+    """Return the fields of messages that are :func:`message_struct` already, response or None.
 
     Only for the kinds of request in API_NAMES.
     """

@@ -76,7 +76,7 @@ class ParsedChunk:
 def parse_chunk(
     data: bytes, source: LineSource, options: LogOptions, state: ChunkState, *, is_last: bool
 ) -> tuple[ParsedChunk, ChunkState]:
-    """Return what ``data`` (whole lines) holds and the state for the next block of the file.
+    """Return the rows of ``data`` (whole lines) and the state for the next block of the file.
 
     ``is_last`` ends the file: what still waits for its continuation is quarantined.
     """
@@ -106,7 +106,7 @@ def parse_chunk(
 def parse_line_by_line(
     data: bytes, source: LineSource, options: LogOptions, state: ChunkState, *, is_last: bool
 ) -> tuple[ParsedChunk, ChunkState]:
-    """Return what :func:`parse_chunk` returns, every line read alone: its reference."""
+    """Return the result of :func:`parse_chunk` with every line read alone: its reference."""
     reader = _reader(source, options, state)
     lines = data.split(b"\n")
     if lines and not lines[-1]:

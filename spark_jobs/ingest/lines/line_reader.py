@@ -62,7 +62,7 @@ def read_request(text: bytes) -> LoggedRequest | Reason | None:
 
 
 def _fits_its_columns(found: LoggedRequest) -> bool:
-    """Return whether nothing is absent that lists of ``tables.REQUESTS`` need, or too large."""
+    """Return True if nothing that lists of ``tables.REQUESTS`` need is absent or too large."""
     fields = found.fields
     codes: list[object] = [*(fields.error_codes or ())]
     throttle_ms = fields.throttle_time_ms

@@ -153,7 +153,7 @@ def _epoch_ms(moment: dt.datetime) -> int:
 
 
 def _offset_ms(offset: bytes) -> int:
-    """Return what ``Z``, ``+01``, ``-0330`` or ``+05:45`` is ahead of UTC.
+    """Return the offset from UTC that ``Z``, ``+01``, ``-0330`` or ``+05:45`` names.
 
     >>> [_offset_ms(o) // 60_000 for o in (b"Z", b"+01", b"-0330", b"+05:45")]
     [0, 60, -210, 345]

@@ -73,7 +73,7 @@ class ReplicaWaits:
         return number
 
     def has_waited(self, topics: Iterable[str], remote_time_us: int) -> bool:
-        """Return whether an acks=-1 produce waited; its remote time is remembered.
+        """Return True if an acks=-1 produce waited; its remote time is remembered.
 
         Only a topic with more than one replica makes it wait, so a topic that mostly does not
         never did: a long remote time is then a pause of the broker.
@@ -184,7 +184,7 @@ def recorded_intervals(
     acks: Int64s,
     waited: Int8s,
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Return what :func:`recorded_interval` returns, of many requests.
+    """Return the three times of :func:`recorded_interval` for many requests.
 
     ``waited`` is WAITED, NOT_WAITED, or BY_REMOTE_TIME for its None; ``acks`` is any other number
     for its None.

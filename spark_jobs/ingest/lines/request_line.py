@@ -72,7 +72,7 @@ class RequestLine(msgspec.Struct, gc=False):
 
 
 def request_begin(text: bytes) -> int:
-    """Return where a line's request begins, -1 where there is none.
+    """Return the offset at which a line's request begins, -1 where there is none.
 
     A blank may stand behind the marker, which no release up to 4.2 logs.
     """

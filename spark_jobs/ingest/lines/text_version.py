@@ -40,7 +40,7 @@ class VersionClue(Enum):
 
 
 def version_clue(parts: TextLine, throttle_time_ms: int | None) -> VersionClue:
-    """Return what a line tells; ``throttle_time_ms`` is the response's."""
+    """Return the clue of one line; ``throttle_time_ms`` is the response's."""
     api_key = parts.line.requestHeader.requestApiKey
     if api_key == _API_VERSIONS:
         found = PRODUCE_VERSIONS.search(parts.response)

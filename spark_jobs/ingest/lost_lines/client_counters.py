@@ -210,7 +210,7 @@ class _Joined:
         return not (too_early.any() or too_late.any())
 
     def _goes_on(self, one: int, other: int, apart: int) -> bool:
-        """Return whether one counter can be the other after it, without a gap that no line fills.
+        """Return True if one counter can be the other after it, without a gap that no line fills.
 
         There is only the one id to tell by, so it must be in its place in time.
         """

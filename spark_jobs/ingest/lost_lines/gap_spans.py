@@ -116,7 +116,7 @@ class GapSpans:
         ]
 
     def were_never_read(self, before: np.ndarray, missing: np.ndarray) -> np.ndarray:
-        """Return which gaps can be of requests that no broker read, as bools.
+        """Return True for each gap that can be of requests that no broker read.
 
         A throttled connection is muted. What a client has sent on it by then is lost, and was
         never recorded, where the client goes away before the broker reads on.
@@ -142,7 +142,7 @@ class GapSpans:
         return np.flatnonzero(is_near) if is_near.any() else np.arange(len(is_near))
 
     def _spans(self, rows: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return between which moments one connection can have recorded each gap's requests.
+        """Return the two moments between which a connection can have recorded each gap's requests.
 
         After > before where it cannot have.
         """
@@ -180,7 +180,7 @@ class GapSpans:
 def _came_alone_ms(
     lines: ClientLines, ids: np.ndarray, connection: np.ndarray, order: np.ndarray
 ) -> np.ndarray:
-    """Return when each request was received that had not waited, else -_NEVER_MS.
+    """Return the time (ms) each request was received if it had not waited, else -_NEVER_MS.
 
     It was received long after its connection was free, provided that no request is missing before
     it, or it opened its connection. ``order``: the rows by connection and id.

@@ -135,7 +135,7 @@ def _gaps_of_counter(lines: ClientLines, ids: np.ndarray, connection: np.ndarray
 def _lost(
     lines: ClientLines, ids: np.ndarray, before: np.ndarray, first_of_connection: np.ndarray
 ) -> np.ndarray:
-    """Return how many requests were lost after each row of ``before``."""
+    """Return the number of requests lost after each row of ``before``."""
     low, high = ids[before], ids[before + 1]
     reserved_from, reserved_until = RESERVED_IDS
     reserved = np.minimum(high, reserved_until) - np.maximum(low + 1, reserved_from)

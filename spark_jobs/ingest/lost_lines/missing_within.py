@@ -52,10 +52,10 @@ class SensorGaps:
 def missing_within(
     sensor: np.ndarray, from_ms: np.ndarray, until_ms: np.ndarray, gaps: SensorGaps
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many requests may be missing in ``[from_ms, until_ms]`` of each row's sensor.
+    """Return the number of requests that may be missing in each row's ``[from_ms, until_ms]``.
 
-    And of what size they are at most, together. A gap counts in full where it may lie in the
-    stretch at all. Arrays of one length; O(log gaps) a row.
+    They are of the row's sensor; the second array is their size at most, together. A gap counts in
+    full where it may lie in the stretch at all. Arrays of one length; O(log gaps) a row.
 
     >>> array = np.array
     >>> sensor, after_ms, before_ms = array([0, 0]), array([100, 500]), array([150, 900])

@@ -27,7 +27,7 @@ FIXED_BYTES = {
 
 
 def varint_bytes(value: int) -> int:
-    """Return how many bytes Kafka's unsigned varint of ``value`` takes.
+    """Return the size in bytes of Kafka's unsigned varint of ``value``.
 
     Kafka: ``ByteUtils.sizeOfUnsignedVarint``.
 

@@ -67,7 +67,7 @@ def out_of_scope_alterations(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ..
 
 
 def is_out_of_scope(logged: str) -> bool:
-    """Return whether a line of a server.log tells of a change to a connection-rate quota."""
+    """Return True if a line of a server.log tells of a change to a connection-rate quota."""
     return _LOGGED.search(logged) is not None
 
 

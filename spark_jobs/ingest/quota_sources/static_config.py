@@ -61,7 +61,7 @@ def read_static_config(
     at_ms: int = SINCE_UNKNOWN_MS,
     version: str | None = None,
 ) -> StaticConfig:
-    """Return what a broker's properties say about quotas; static quotas hold from ``at_ms`` on.
+    """Return the quota settings of a broker's properties; static quotas hold from ``at_ms`` on.
 
     ``version`` is the broker's, such as ``2.8.1``: a release ignores static quotas that it does
     not know. Where it is None, every static quota counts. ``4M`` is read as 4 · 2^20 bytes.

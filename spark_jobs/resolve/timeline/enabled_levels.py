@@ -64,7 +64,7 @@ class LevelRule:
 def level_steps(
     spans: Iterable[LevelSpan], rule: LevelRule, restarts_ms: Sequence[int] = ()
 ) -> LevelSteps:
-    """Return when which levels were enabled, given the quotas set and the broker's restarts."""
+    """Return the levels enabled over time, given the quotas set and the broker's restarts."""
     steps = (
         _kept_until_restart(list(spans), restarts_ms) if rule.until_restart else _while_set(spans)
     )

@@ -80,7 +80,7 @@ def _clusters(
 def _gains(
     rows: Int64s, records: Int64s, low: Int64s, high: Int64s, estimate: Int64s, at_ms: Int64s
 ) -> npt.NDArray[np.float64]:
-    """Return what matching a row with a record is worth, 0 where the record does not fit.
+    """Return the gain of matching each row with each record, 0 where the record does not fit.
 
     One more match is worth more than any distances.
     """

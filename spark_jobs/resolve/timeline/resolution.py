@@ -89,7 +89,7 @@ class QuotaInterval:
         )
 
     def applies_to(self, broker_id: int) -> bool:
-        """Return whether the value held on a broker."""
+        """Return True if the value held on a broker."""
         return self.broker_id is None or self.broker_id == broker_id
 
 
@@ -153,13 +153,13 @@ class QuotaTimeline:
         return self._alike.setdefault(kept, broker_id)
 
     def has_quotas(self, quota_type: str) -> bool:
-        """Return whether anybody ever had a quota of the type."""
+        """Return True if anybody ever had a quota of the type."""
         return bool(self._quotas.get(quota_type))
 
     def resolve(
         self, quota_type: str, user: str, client_id: str, broker_id: int
     ) -> tuple[Resolution, ...]:
-        """Return what held for a client on a broker, in time order and without gaps.
+        """Return the values that held for a client on a broker, in time order and without gaps.
 
         The first begins at BEGINNING_MS, the last ends at END_MS. An unauthenticated client is
         the user ANONYMOUS, as for Kafka; one without client-id has the empty one.
