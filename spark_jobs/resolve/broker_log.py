@@ -1,4 +1,4 @@
-"""What brokers' own logs say of a batch's rows: the life a row is of, the time it was recorded."""
+"""What brokers' own logs say of a batch's rows: the epoch each is of, the time it was recorded."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ KNOWN_MS = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
-    """The broker's life that each row is of; arrays of one length."""
+class Epochs:
+    """The epoch of the broker, from start to start, that each row is of; arrays of one length."""
 
     restart_ms: np.ndarray  # NO_START_MS where the log does not tell
     is_logged: np.ndarray  # bool; False: inferred, or not known
@@ -65,10 +65,10 @@ class BrokerLog:
         }
         return cls(columns, {} if throttle_records is None else _by_sensor(throttle_records))
 
-    def lives(self, broker_id: np.ndarray, latest_ms: np.ndarray) -> Lives:
-        """Return the life in which each row, recorded at ``latest_ms`` at the latest, was."""
+    def epochs(self, broker_id: np.ndarray, latest_ms: np.ndarray) -> Epochs:
+        """Return the epoch in which each row, recorded at ``latest_ms`` at the latest, was."""
         if not self.starts:
-            return Lives(repeated(NO_START_MS, len(broker_id)), repeated(False, len(broker_id)))
+            return Epochs(repeated(NO_START_MS, len(broker_id)), repeated(False, len(broker_id)))
         restart_ms = np.full(len(broker_id), NO_START_MS, np.int64)
         is_logged = np.zeros(len(broker_id), bool)
         for broker, (started_ms, logged) in self.starts.items():
@@ -76,7 +76,7 @@ class BrokerLog:
             index = np.searchsorted(started_ms, latest_ms[rows], side="right") - 1
             rows, index = rows[index >= 0], index[index >= 0]
             restart_ms[rows], is_logged[rows] = started_ms[index], logged[index]
-        return Lives(restart_ms, is_logged)
+        return Epochs(restart_ms, is_logged)
 
     def recorded_logged_ms(
         self,

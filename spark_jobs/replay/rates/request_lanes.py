@@ -127,7 +127,7 @@ class RequestLanes:
         n = len(rows)
         earliest_ms, latest_ms = own("recorded_earliest_ms"), own("recorded_latest_ms")
         logged_ms = own("throttle_time_ms").astype(np.int64)
-        lives = self._broker_log.lives(repeated(self._broker_id, n), latest_ms)
+        epochs = self._broker_log.epochs(repeated(self._broker_id, n), latest_ms)
         is_fetch = quota_type == QuotaType.CONSUMER_BYTE_RATE
         request_bytes = floats(requests["request_bytes"])[rows]
         # A throttled fetch was answered with nothing: what it tried to read is not in the log.
@@ -158,7 +158,7 @@ class RequestLanes:
             log_time_ms=own("log_time_ms"),
             sensor=resolved.sensor,
             level=resolved.level,
-            restart_ms=lives.restart_ms,
+            restart_ms=epochs.restart_ms,
             at_ms=recorded_at_ms,
             earliest_ms=recorded_ms[0],
             latest_ms=recorded_ms[1],
@@ -170,7 +170,7 @@ class RequestLanes:
             amount=amount,
             bound=resolved.bound,
             logged_ms=logged_ms,
-            known_for_ms=lives.known_for_ms(at_ms, resolved.known_from_ms),
+            known_for_ms=epochs.known_for_ms(at_ms, resolved.known_from_ms),
             change_distance_ms=np.minimum(
                 at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
             ),

@@ -181,15 +181,15 @@ def _resolve(
     at_ms = batch["recorded_at_ms"].to_numpy()
     found = resolutions.resolve(QuotaType.CONTROLLER_MUTATION_RATE, ClientIndex.of(batch), at_ms)
     request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, ClientIndex.of(batch), at_ms)
-    lives = broker_log.lives(batch["broker_id"].to_numpy(), at_ms)
+    epochs = broker_log.epochs(batch["broker_id"].to_numpy(), at_ms)
     resolved = {
-        "restart_ms": pa.array(lives.restart_ms),
+        "restart_ms": pa.array(epochs.restart_ms),
         "has_request_bound": pa.array(~np.isnan(request.bound) & request.is_enabled),
         "quota_user": found.quota_user,
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,
         "bound": pa.array(found.bound),
-        "known_for_ms": pa.array(lives.known_for_ms(at_ms, found.known_from_ms)),
+        "known_for_ms": pa.array(epochs.known_for_ms(at_ms, found.known_from_ms)),
         "change_distance_ms": pa.array(
             np.minimum(at_ms - found.changed_at_ms, found.changes_at_ms - at_ms)
         ),

@@ -33,9 +33,9 @@ def amounts(broker_log: BrokerLog, *rows: dict[str, Any]) -> LaneRows:
 
 def test_a_row_is_of_the_life_that_began_last_on_its_broker() -> None:
     starts = log({"started_ms": 100}, {"started_ms": 300, "source": "inferred"}, {"broker_id": 2})
-    lives = starts.lives(np.array([1, 1, 1, 1, 3]), np.array([99, 100, 299, 300, 300]))
-    assert lives.restart_ms.tolist() == [0, 100, 100, 300, 0]
-    assert lives.is_logged.tolist() == [False, True, True, False, False]
+    epochs = starts.epochs(np.array([1, 1, 1, 1, 3]), np.array([99, 100, 299, 300, 300]))
+    assert epochs.restart_ms.tolist() == [0, 100, 100, 300, 0]
+    assert epochs.is_logged.tolist() == [False, True, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_row_is_of_the_life_that_began_last_on_its_broker() -> None:
 )
 def test_a_sensor_is_known_from_a_logged_start_on(start: dict[str, Any], known_for_ms: int) -> None:
     at_ms = np.array([150])
-    lives = log(start).lives(np.array([1]), at_ms)
-    assert lives.known_for_ms(at_ms, np.array([40])).tolist() == [known_for_ms]
+    epochs = log(start).epochs(np.array([1]), at_ms)
+    assert epochs.known_for_ms(at_ms, np.array([40])).tolist() == [known_for_ms]
 
 
 def test_an_amount_has_its_life_and_the_brokers_own_stamp() -> None:
