@@ -82,9 +82,7 @@ def with_merges(
         return list(rows)
     for (quota_type, user), singles in sorted(_singles(cases).items()):
         merge = _merge(quota_type, user, singles, days, decisions, values, rules)
-        if merge is None or any(
-            _row_of(case, by_entity)["confidence"] == "low" for case in singles
-        ):
+        if merge is None or any(by_entity[case.quota]["confidence"] == "low" for case in singles):
             continue
         if merge.is_set:
             by_entity |= _removals(merge, by_entity, days)
@@ -161,10 +159,6 @@ def _is_calm(case: Case, value: float, days: Sequence[SeenDay], rules: Rules) ->
     )
 
 
-def _row_of(case: Case, rows: Mapping[tuple[Any, ...], Row]) -> Row:
-    return rows[case.quota]
-
-
 def _has_room(
     merge: Merge,
     rows: Mapping[tuple[Any, ...], Row],
@@ -201,7 +195,7 @@ def _users_value(
     }
     found: dict[tuple[Any, ...], Row] = {(merge.quota_type, merge.user, None): users}
     for case in merge.cases:
-        row = _row_of(case, rows)
+        row = rows[case.quota]
         if row["kind"] == LOWER:
             reason = f"{row['reason']} Not lowered: it is to go into one value of the user (merge)."
             found[merge.quota_type, merge.user, case.entity.client_id] = _kept(row, reason)
@@ -234,7 +228,7 @@ def _kept(row: Row, reason: str) -> Row:
 
 
 def _confidence(merge: Merge, rows: Mapping[tuple[Any, ...], Row]) -> str:
-    own = {_row_of(case, rows)["confidence"] for case in merge.cases}
+    own = {rows[case.quota]["confidence"] for case in merge.cases}
     return "high" if own == {"high"} else "medium"
 
 

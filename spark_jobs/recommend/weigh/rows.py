@@ -53,7 +53,7 @@ class Basis:
 def row_of(proposed: Case, basis: Basis) -> Row:
     """Return the row of ``tables.RECOMMENDATIONS`` for a case."""
     settings = basis.rules.settings
-    own = basis.trials.get((proposed.quota_type, proposed.entity), ())
+    own = basis.trials.get(proposed.key, ())
     kept = kept_of(own, settings)
     waiting = basis.replayed.waiting(proposed, settings) if basis.replayed else None
     case = withhold_failed(proposed, kept, waiting, settings)
