@@ -275,6 +275,7 @@ def _published_tables(scope: RunScope) -> dict[str, str]:
 
 def _tidy(scope: RunScope, tables: Iterable[str]) -> None:
     """Show other tools what is published, and remove what no run needs any more."""
+    scope = replace(scope, run=None).held()
     for table in tables:
         _link(scope, table)
     kept = kept_runs(scope.runs)
