@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.quota.constants import LATE_RESPONSE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS
 
 RESPONSE_LAG_US = 3000
 """The delay is computed so long before the response counts as complete, or less."""
@@ -56,7 +56,7 @@ class MutationThrottles(NamedTuple):
 
     throttle_min_ms: Int64s
     throttle_max_ms: Int64s
-    late_min_ms: Int64s  # and where a line is as much as LATE_RESPONSE_MS late
+    late_min_ms: Int64s  # and where a line is as much as LATE_LINE_MS late
     late_max_ms: Int64s
     is_known: Bools
     slack_ms: Int64s  # by how much the row's own debt may end earlier or later than replayed
@@ -99,8 +99,8 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
     return MutationThrottles(
         due(least),
         due(most),
-        due(least - LATE_RESPONSE_MS),
-        due(most + LATE_RESPONSE_MS),
+        due(least - LATE_LINE_MS),
+        due(most + LATE_LINE_MS),
         ~_of_any_topic(unknown, rows.request),
         own_slack_ms,
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.quota.constants import LATE_RESPONSE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt
 from spark_jobs.replay.verdicts.mutation_throttle import (
     LATE_LINE,
@@ -134,7 +134,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         rows.is_proven,
         # The line may be late, which makes a throttle longer; or that of the request with which
         # the oldest sample began, which makes it shorter.
-        np.abs(difference) <= LATE_RESPONSE_MS,
+        np.abs(difference) <= LATE_LINE_MS,
         np.abs(difference) <= slack_ms + tolerances.throttle_ms,
     )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
@@ -169,7 +169,7 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
     """Return the verdicts of controller-mutation decisions (admitted or refused per topic)."""
     agrees = rows.logged_admitted == rows.replayed_admitted
     # Tokens refill at the bound per second: the record time's interval moves them this much.
-    moved_ms = rows.interval_ms + tolerances.throttle_ms + LATE_RESPONSE_MS
+    moved_ms = rows.interval_ms + tolerances.throttle_ms + LATE_LINE_MS
     moved_tokens = rows.bound * moved_ms / 1000.0
     return first_that_applies(
         len(rows.bound),

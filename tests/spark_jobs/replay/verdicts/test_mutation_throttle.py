@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_jobs.quota.constants import LATE_RESPONSE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.quota.kernels import replay_token_bucket
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
@@ -86,12 +86,12 @@ def test_what_is_left_of_the_debt_is_said_less_the_wait_for_the_response() -> No
     [
         (5, AGREE),
         (6, LATE_LINE),
-        (5 + LATE_RESPONSE_MS, LATE_LINE),
-        (6 + LATE_RESPONSE_MS, OVER_THROTTLED),
+        (5 + LATE_LINE_MS, LATE_LINE),
+        (6 + LATE_LINE_MS, OVER_THROTTLED),
         (-5, AGREE),
         (-6, LATE_LINE),
-        (-5 - LATE_RESPONSE_MS, LATE_LINE),
-        (-6 - LATE_RESPONSE_MS, UNDER_THROTTLED),
+        (-5 - LATE_LINE_MS, LATE_LINE),
+        (-6 - LATE_LINE_MS, UNDER_THROTTLED),
     ],
 )
 def test_a_throttle_that_ends_at_another_time_than_the_debt_is_wrong(

@@ -60,15 +60,15 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         ({"logged_ms": 9000, "replayed_ms": 10}, ("over_throttled", None)),
         # Where the throttles around prove the state, samples no longer excuse anything.
         (
-            {"logged_ms": 0, "replayed_ms": 60, "is_proven": True},
+            {"logged_ms": 0, "replayed_ms": 50, "is_proven": True},
             ("indeterminate", "sample_timing"),
         ),
-        ({"logged_ms": 0, "replayed_ms": 61, "is_proven": True}, ("under_throttled", None)),
+        ({"logged_ms": 0, "replayed_ms": 51, "is_proven": True}, ("under_throttled", None)),
         (
-            {"logged_ms": 70, "replayed_ms": 10, "is_proven": True},
+            {"logged_ms": 60, "replayed_ms": 10, "is_proven": True},
             ("indeterminate", "sample_timing"),
         ),
-        ({"logged_ms": 71, "replayed_ms": 10, "is_proven": True}, ("over_throttled", None)),
+        ({"logged_ms": 61, "replayed_ms": 10, "is_proven": True}, ("over_throttled", None)),
         (
             {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "known_for_ms": 1},
             ("under_throttled", None),
