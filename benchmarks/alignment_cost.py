@@ -19,13 +19,13 @@ import pyarrow as pa
 from benchmarks.growth import measured
 from benchmarks.made_traffic import PRODUCES, Traffic
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.replay.rates.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
-from spark_jobs.replay.rates.lane_settling import AsEstimated, ProduceSettling, Settling
-from spark_jobs.replay.rates.lane_states import LaneStates
-from spark_jobs.replay.rates.rate_lane import RateLane
+from spark_jobs.replay.rates.fixed_times import AsEstimated, ProduceSettling, Settling
+from spark_jobs.replay.rates.rate_stream import RateLane
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.stream_states import LaneStates
 from spark_jobs.replay.replay_quotas import tolerances
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.tables import REQUESTS
 from tests.builders.synthetic_broker import Log, profile_of

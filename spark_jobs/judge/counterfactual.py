@@ -26,7 +26,7 @@ from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
 from spark_jobs.resolve.timeline.resolution import QuotaInterval
 

@@ -27,7 +27,7 @@ from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.read import open_table, read_table, sensor_filter

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import BROKERS

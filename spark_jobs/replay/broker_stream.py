@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.replay.rates.request_lanes import (
+from spark_jobs.replay.rates.recorded_amounts import (
     ANSWER_COLUMNS,
     FETCHES,
     NAME_COLUMNS,

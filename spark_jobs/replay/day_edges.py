@@ -22,7 +22,7 @@ from spark_jobs.replay.broker_stream import (
     read_group,
     row_groups,
 )
-from spark_jobs.replay.sensors.sensor_replay import CarriedState
+from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.warehouse.days import DAY_MS, Interval, day_number
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope

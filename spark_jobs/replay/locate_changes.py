@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.replay.broker_stream import RowGroup
 from spark_jobs.replay.sensors.located_changes import REQUEST_COLUMNS, located_changes
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.survey_requests import Survey
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.spark.on_workers import on_workers

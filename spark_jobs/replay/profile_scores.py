@@ -13,14 +13,14 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.broker_rules import ProfileScore, rules_of
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
-from spark_jobs.replay.rates.lane_settling import AsEstimated
-from spark_jobs.replay.rates.lane_states import LaneStates
-from spark_jobs.replay.rates.rate_lane import Decided, RateLane
-from spark_jobs.replay.rates.request_lanes import RequestLanes
+from spark_jobs.replay.rates.fixed_times import AsEstimated
+from spark_jobs.replay.rates.rate_stream import Decided, RateLane
+from spark_jobs.replay.rates.recorded_amounts import RequestLanes
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_states import LaneStates
 from spark_jobs.replay.replay_broker import DECIDE_ROWS
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.survey_requests import Survey
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog, read_broker_log

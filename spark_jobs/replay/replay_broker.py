@@ -16,11 +16,8 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
-from spark_jobs.replay.rates import lane_tables
-from spark_jobs.replay.rates.lane_agreement import LaneAgreement
-from spark_jobs.replay.rates.lane_interval import ClosedInterval, LaneInterval
-from spark_jobs.replay.rates.lane_seconds import Columns, LaneSeconds, rate_rows
-from spark_jobs.replay.rates.lane_settling import (
+from spark_jobs.replay.rates import stream_tables
+from spark_jobs.replay.rates.fixed_times import (
     SAMPLES_MAX,
     AsEstimated,
     FetchSettling,
@@ -28,16 +25,16 @@ from spark_jobs.replay.rates.lane_settling import (
     RequestTimeSettling,
     Settling,
 )
-from spark_jobs.replay.rates.lane_states import LaneStates
-from spark_jobs.replay.rates.rate_lane import Decided, RateLane
-from spark_jobs.replay.rates.request_lanes import TIME_COLUMNS, RequestLanes
+from spark_jobs.replay.rates.rate_stream import Decided, RateLane
+from spark_jobs.replay.rates.recorded_amounts import TIME_COLUMNS, RequestLanes
 from spark_jobs.replay.rates.sensor_codes import SensorCodes, Share
+from spark_jobs.replay.rates.stream_agreement import LaneAgreement
+from spark_jobs.replay.rates.stream_interval import ClosedInterval, LaneInterval
+from spark_jobs.replay.rates.stream_seconds import Columns, LaneSeconds, rate_rows
+from spark_jobs.replay.rates.stream_states import LaneStates
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import (
-    BrokerRules,
-    CarriedState,
-)
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS, Tolerances
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.warehouse.days import Interval
@@ -197,7 +194,7 @@ class _Lane:
     def write(self, decided: Decided, files: TableFiles, report: ReplayReport) -> None:
         """Write decisions, and what is known of the seconds before them."""
         table = "replayed" if self._shared else "decisions"
-        rows = lane_tables.decisions(decided, self.lane, shared=self._shared)
+        rows = stream_tables.decisions(decided, self.lane, shared=self._shared)
         files.add(table, rows, self._kind)
         _count(decided, report.verdicts)
         self._write_seconds(self._seconds.take(decided), files)
@@ -207,7 +204,7 @@ class _Lane:
     def close(self, files: TableFiles) -> None:
         """Write what is known at the end."""
         self._write_seconds(self._seconds.rest(), files)
-        files.add("quota_state", lane_tables.states(*self._states()))
+        files.add("quota_state", stream_tables.states(*self._states()))
         if self._is_compared:
             files.add("agreement", self._agreement.rows(self.lane))
 

@@ -18,17 +18,13 @@ from spark_jobs.replay.broker_rules import profiled_brokers
 from spark_jobs.replay.broker_stream import RowGroup, row_groups
 from spark_jobs.replay.day_edges import around_day, handed_on, interval_of, known_from_ms
 from spark_jobs.replay.locate_changes import locate_changes
-from spark_jobs.replay.mutation_lane import replay_mutations
+from spark_jobs.replay.mutations_of_day import replay_mutations
 from spark_jobs.replay.profile_scores import profile_scores
 from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.replay_broker import ReplayTask, broker_shares, replay_broker
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import (
-    DECISION,
-    STATE,
-    CarriedState,
-)
 from spark_jobs.replay.sensors.sensor_seconds import seconds_of_decisions
+from spark_jobs.replay.sensors.sensor_states import DECISION, STATE, CarriedState
 from spark_jobs.replay.shared_throttles import put_shared_throttles, read_times_us
 from spark_jobs.replay.state_digest import state_digest
 from spark_jobs.replay.survey_requests import Survey, survey_requests

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.quota.request_time import READ_PERCENTILE
 from spark_jobs.replay.replay_broker import ReplayTask
-from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED, STATE, BrokerRules
+from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED, STATE, BrokerRules
 from spark_jobs.replay.sensors.shared_throttles import SHARED, settle_shared_throttles
 from spark_jobs.warehouse.read import read_frame
 from spark_jobs.warehouse.scope import RunScope

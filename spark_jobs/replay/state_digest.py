@@ -11,7 +11,7 @@ import xxhash
 
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.replay.day_edges import handed_on, is_read_again, open_requests
-from spark_jobs.replay.mutation_lane import open_mutations
+from spark_jobs.replay.mutations_of_day import open_mutations
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 

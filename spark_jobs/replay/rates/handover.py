@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.replay.rates.lane_rows import LaneRows
-from spark_jobs.replay.rates.lane_states import NEVER_MS
-from spark_jobs.replay.rates.rate_lane import RateLane
-from spark_jobs.replay.sensors.sensor_replay import CarriedState, Place
+from spark_jobs.replay.rates.rate_stream import RateLane
+from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.stream_states import NEVER_MS
+from spark_jobs.replay.sensors.sensor_states import CarriedState, Place
 from spark_jobs.warehouse.tables import QUOTA_STATE
 
 _ALL_ARE_OPEN, _NONE_IS_OPEN = -1, np.iinfo(np.int64).max

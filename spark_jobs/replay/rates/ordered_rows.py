@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from spark_jobs.quota.repeated import taken
-from spark_jobs.replay.rates.lane_rows import LaneRows
-from spark_jobs.replay.rates.lane_settling import SensorRows
+from spark_jobs.replay.rates.fixed_times import SensorRows
+from spark_jobs.replay.rates.stream_rows import LaneRows
 
 _SENSOR_ROWS = tuple(f.name for f in fields(SensorRows))
 

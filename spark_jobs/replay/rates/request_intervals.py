@@ -16,8 +16,8 @@ import pyarrow as pa
 from spark_jobs.quota.interval_states import IntervalStates
 from spark_jobs.quota.request_time import PERCENT_PER_US, RequestRows, replay_requests
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.rates.lane_rows import LaneRows
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState
+from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 UNKNOWN_MS = -1
 CHANGE_MS = 1_000

@@ -14,10 +14,7 @@ from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.mutation_times import Bucket, MutationRequest, stretches
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER
-from spark_jobs.replay.sensors.sensor_replay import (
-    BrokerRules,
-    CarriedState,
-)
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 _COLUMNS = (
     "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "is_strict", "response_earliest_ms",

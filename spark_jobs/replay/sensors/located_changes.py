@@ -14,7 +14,7 @@ from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window
 from spark_jobs.replay.sensors.amounts import floats
 from spark_jobs.replay.sensors.likely_time import likely_from_ms
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 from spark_jobs.warehouse.tables import I32, I64, LOCATED_CHANGES
 

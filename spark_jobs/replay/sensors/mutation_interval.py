@@ -1,6 +1,6 @@
 """Mutations of one interval of a log: what is decided of its lines, and what is handed on.
 
-As for lanes (:mod:`lane_interval`): a sensor is handed on as it was some time
+As for lanes (:mod:`stream_interval`): a sensor is handed on as it was some time
 before the interval's end, where a stretch of its mutations begins, and the partitions of topics as
 they were before the first line that has to be read again. Mutations are few, so lines are replayed
 as often as is simple.
@@ -25,7 +25,7 @@ from spark_jobs.replay.sensors.amounts import LINE_ORDER, RECORD_ORDER
 from spark_jobs.replay.sensors.mutations import MutationLine, expand_mutations, follow_mutations
 from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_replay import (
+from spark_jobs.replay.sensors.sensor_states import (
     DECISION,
     REPLAYED,
     STATE,

@@ -14,7 +14,7 @@ from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import UNTOUCHED, SensorStates
 from spark_jobs.replay.sensors.aligned_mutations import request_numbers, sensor_runs
 from spark_jobs.replay.sensors.amounts import as_column, bools, floats
-from spark_jobs.replay.sensors.sensor_replay import (
+from spark_jobs.replay.sensors.sensor_states import (
     DECISION,
     REPLAYED,
     STATE,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.sensors.amounts import as_column, bools
-from spark_jobs.replay.sensors.sensor_replay import REPLAYED, BrokerRules
+from spark_jobs.replay.sensors.sensor_states import REPLAYED, BrokerRules
 from spark_jobs.replay.verdicts.request_verdicts import SharedRows, settle_shared
 from spark_jobs.replay.verdicts.verdicts import Verdicts
 from spark_jobs.warehouse.tables import I64

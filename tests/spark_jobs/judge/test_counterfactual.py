@@ -16,7 +16,7 @@ from spark_jobs.judge.counterfactual import (
     sensors_in,
 )
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.warehouse.tables import DECISIONS
 from tests.builders.tables_builder import row
 from tests.spark_jobs.judge.causes.sensor_builder import START_MS, constant, history

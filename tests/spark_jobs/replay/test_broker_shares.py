@@ -18,7 +18,7 @@ from spark_jobs.ingest.part_writer import SEARCHED_BY
 from spark_jobs.replay.broker_rules import rules_of
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks, row_groups
 from spark_jobs.replay.day_edges import interval_of
-from spark_jobs.replay.rates.request_lanes import ANSWER_COLUMNS
+from spark_jobs.replay.rates.recorded_amounts import ANSWER_COLUMNS
 from spark_jobs.replay.rates.sensor_codes import Share
 from spark_jobs.replay.replay_broker import (
     SHARES_MAX,

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.replay.sensors.sensor_replay import REPLAYED, STATE
+from spark_jobs.replay.sensors.sensor_states import REPLAYED, STATE
 from spark_jobs.replay.shared_throttles import with_shared_throttles
 from tests.spark_jobs.replay.sensors.shared_rows import (
     OPEN,

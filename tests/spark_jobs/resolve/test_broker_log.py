@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.replay.rates.lane_rows import NOT_STAMPED, LaneRows
-from spark_jobs.replay.rates.request_lanes import RequestLanes
+from spark_jobs.replay.rates.recorded_amounts import RequestLanes
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, LaneRows
 from spark_jobs.resolve.broker_log import KNOWN_MS, BrokerLog
 from spark_jobs.warehouse.tables import THROTTLE_RECORDS
 from tests.builders.tables_builder import NOON_MS, row

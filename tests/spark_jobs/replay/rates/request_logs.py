@@ -12,14 +12,14 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
-from spark_jobs.replay.rates.lane_settling import RequestTimeSettling
-from spark_jobs.replay.rates.lane_states import LaneStates
-from spark_jobs.replay.rates.rate_lane import RateLane
+from spark_jobs.replay.rates.fixed_times import RequestTimeSettling
+from spark_jobs.replay.rates.rate_stream import RateLane
 from spark_jobs.replay.rates.request_intervals import HANDSHAKE_US
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState
+from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from spark_jobs.replay.verdicts.verdicts import Tolerances
-from tests.spark_jobs.replay.rates.lane_logs import decided
+from tests.spark_jobs.replay.rates.stream_logs import decided
 from tests.spark_jobs.replay.sensors.amount_rows import amount
 
 REQUEST_PERCENTAGE = "request_percentage"

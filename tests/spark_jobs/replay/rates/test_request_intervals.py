@@ -15,11 +15,10 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_time_ms
-from spark_jobs.replay.rates import lane_settling, request_intervals
-from spark_jobs.replay.rates.lane_settling import APART_MS, RequestTimeSettling
+from spark_jobs.replay.rates import fixed_times, request_intervals
+from spark_jobs.replay.rates.fixed_times import APART_MS, RequestTimeSettling
 from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
 from tests.spark_jobs.replay.rates.request_logs import (
     REQUESTS,
     WINDOW_MS,
@@ -30,6 +29,7 @@ from tests.spark_jobs.replay.rates.request_logs import (
     request,
     rows_logged,
 )
+from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
 
 CUTS = st.sets(st.integers(1, 24), max_size=4)
 
@@ -191,8 +191,8 @@ def busy(n: int, gap_ms: float) -> list[Row]:
 def test_a_busy_sensor_never_waits_for_more_rows_than_the_most(
     monkeypatch: pytest.MonkeyPatch, gap_ms: float
 ) -> None:
-    monkeypatch.setattr(lane_settling, "ROWS_MIN", 8)
-    monkeypatch.setattr(lane_settling, "ROWS_MAX", 64)
+    monkeypatch.setattr(fixed_times, "ROWS_MIN", 8)
+    monkeypatch.setattr(fixed_times, "ROWS_MAX", 64)
     rows = busy(160, gap_ms)
     assert len(rows) - fixed(rows, rows[-1]["recorded_at_ms"]) < 64
 

@@ -14,10 +14,9 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.rates import request_intervals
-from spark_jobs.replay.rates.lane_tables import states
-from spark_jobs.replay.sensors.sensor_replay import CarriedState
+from spark_jobs.replay.rates.stream_tables import states
+from spark_jobs.replay.sensors.sensor_states import CarriedState
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.rates.lane_logs import decided
 from tests.spark_jobs.replay.rates.request_logs import (
     REQUEST,
     REQUEST_PERCENTAGE,
@@ -29,6 +28,7 @@ from tests.spark_jobs.replay.rates.request_logs import (
     request,
     rows_logged,
 )
+from tests.spark_jobs.replay.rates.stream_logs import decided
 
 KEY = SensorKey(1, REQUEST_PERCENTAGE, "alice", "")
 HELD = CarriedState(0, 1, 0, ((NOON_MS - 9, NOON_MS - 9, 5.0),))

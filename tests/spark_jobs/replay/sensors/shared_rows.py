@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED, BrokerRules
+from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED, BrokerRules
 from spark_jobs.replay.sensors.shared_throttles import SHARED
 from tests.builders.tables_builder import row
 

@@ -16,7 +16,7 @@ from spark_jobs.replay.sensors import aligned_mutations
 from spark_jobs.replay.sensors.aligned_mutations import align_mutations, request_numbers
 from spark_jobs.replay.sensors.amounts import AMOUNTS
 from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of
 

@@ -24,7 +24,7 @@ from spark_jobs.replay.sensors.mutation_interval import (
     reads_from_ms,
 )
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS, mutation_lines
-from spark_jobs.replay.sensors.sensor_replay import (
+from spark_jobs.replay.sensors.sensor_states import (
     DECISION,
     STATE,
     BrokerRules,

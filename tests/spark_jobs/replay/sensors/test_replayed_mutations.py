@@ -9,12 +9,7 @@ import pytest
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
-from spark_jobs.replay.sensors.sensor_replay import (
-    DECISION,
-    STATE,
-    BrokerRules,
-    CarriedState,
-)
+from spark_jobs.replay.sensors.sensor_states import DECISION, STATE, BrokerRules, CarriedState
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
-from spark_jobs.replay.sensors.sensor_replay import REPLAYED
+from spark_jobs.replay.sensors.sensor_states import REPLAYED
 from spark_jobs.replay.sensors.shared_throttles import SHARED, settle_shared_throttles
 from spark_jobs.replay.verdicts.fetch_attempt import Attempt
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, Verdicts, judge_rates

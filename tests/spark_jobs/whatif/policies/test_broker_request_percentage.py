@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.ingest.messages.api_keys import API_KEYS
-from spark_jobs.replay.rates.request_lanes import EXEMPT_APIS
+from spark_jobs.replay.rates.recorded_amounts import EXEMPT_APIS
 from spark_jobs.whatif.policies.broker_request_percentage import BrokerRequestPercentage
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
 from tests.spark_jobs.whatif.policies.broker_requests import T, fetch, produce, request

@@ -19,14 +19,14 @@ from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.rates.lane_fetches import lane_fetch_attempts, throttle_of_other_amount
-from spark_jobs.replay.rates.lane_rows import LaneRows
-from spark_jobs.replay.rates.lane_settling import Settled, Settling
-from spark_jobs.replay.rates.lane_states import NEVER_MS, LaneStates
+from spark_jobs.replay.rates.fixed_times import Settled, Settling
 from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS, RequestIntervals
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.sensors.sensor_replay import CarriedState
+from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.stream_states import NEVER_MS, LaneStates
+from spark_jobs.replay.rates.throttled_fetches import lane_fetch_attempts, throttle_of_other_amount
+from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdicts
 
 

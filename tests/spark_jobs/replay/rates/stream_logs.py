@@ -12,18 +12,15 @@ from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
-from spark_jobs.replay.rates.lane_settling import FetchSettling, ProduceSettling, Settling
-from spark_jobs.replay.rates.lane_states import LaneStates
-from spark_jobs.replay.rates.lane_tables import decisions
-from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.rates.fixed_times import FetchSettling, ProduceSettling, Settling
+from spark_jobs.replay.rates.rate_stream import Decided, RateLane
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.sensors.sensor_replay import (
-    BrokerRules,
-    CarriedState,
-)
+from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.stream_tables import decisions
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
 from tests.spark_jobs.replay.sensors.amount_rows import amount
 
 RULES = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)

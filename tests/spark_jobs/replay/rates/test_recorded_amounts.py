@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.replay.rates.lane_rows import NOT_STAMPED, LaneRows
-from spark_jobs.replay.rates.request_lanes import API_KEYS, RequestLanes
+from spark_jobs.replay.rates.recorded_amounts import API_KEYS, RequestLanes
 from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
+from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, LaneRows
 from spark_jobs.resolve.broker_log import BrokerLog
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions

@@ -19,7 +19,7 @@ from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
 from spark_jobs.replay.alignment.proof import proven
 from spark_jobs.replay.alignment.window import align_window
-from spark_jobs.replay.rates.lane_rows import NOT_STAMPED
+from spark_jobs.replay.rates.stream_rows import NOT_STAMPED
 
 # A stretch with throttles is aligned when it has this many rows and spans two looks, or has so many
 # rows or lasts so long at most.

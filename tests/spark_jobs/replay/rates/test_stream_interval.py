@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.replay.rates.lane_interval import LaneInterval
-from spark_jobs.replay.rates.lane_settling import Settling
-from spark_jobs.replay.rates.lane_tables import decisions, states
-from spark_jobs.replay.sensors.sensor_replay import CarriedState
+from spark_jobs.replay.rates.fixed_times import Settling
+from spark_jobs.replay.rates.stream_interval import LaneInterval
+from spark_jobs.replay.rates.stream_tables import decisions, states
+from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.warehouse.days import Interval
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.rates.lane_logs import (
+from tests.spark_jobs.replay.rates.stream_logs import (
     FETCHES,
     PRODUCES,
     Row,
@@ -26,7 +26,7 @@ from tests.spark_jobs.replay.rates.lane_logs import (
     reads,
     throttled_log,
 )
-from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
 
 LONG_MS = 10 * 86_400_000
 LATE_MAX_MS = 4_000

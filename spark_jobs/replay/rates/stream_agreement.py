@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.rates.rate_stream import Decided, RateLane
 from spark_jobs.warehouse.tables import AGREEMENT
 
 _COUNTS = ("decisions", "same_decision", "throttles", "within_1ms", "within_5ms", "proven")

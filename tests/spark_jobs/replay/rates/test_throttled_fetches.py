@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.replay.rates.lane_fetches import lane_fetch_attempts
-from spark_jobs.replay.rates.lane_states import LaneStates
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules
+from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.throttled_fetches import lane_fetch_attempts
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt, FetchAttempts
-from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
 from tests.spark_jobs.replay.sensors.amount_rows import amount
 
 BOUND = 500_000.0

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from spark_jobs.replay.rates.fixed_times import SPAN_MAX_MS
 from spark_jobs.replay.rates.handover import Handover, OpenRows
-from spark_jobs.replay.rates.lane_rows import LaneRows
-from spark_jobs.replay.rates.lane_settling import SPAN_MAX_MS
-from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.rates.rate_stream import Decided, RateLane
+from spark_jobs.replay.rates.stream_rows import LaneRows
 from spark_jobs.warehouse.days import Interval
 
 

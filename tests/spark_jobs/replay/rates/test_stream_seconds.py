@@ -8,9 +8,9 @@ from operator import add
 
 import pytest
 
-from spark_jobs.replay.rates.lane_seconds import LaneSeconds
-from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
+from spark_jobs.replay.rates.stream_seconds import LaneSeconds
 from tests.spark_jobs.replay.rates.request_logs import opened, request
+from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
 
 # Added from the left 0.1 + 0.2 + 0.3 is another float than 0.3 + 0.2 + 0.1.
 AMOUNTS = (0.1, 0.2, 0.3, 1e16, 1.0, -1e16, 0.7, 0.1, 0.2, 0.3)

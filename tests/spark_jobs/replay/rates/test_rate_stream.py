@@ -13,19 +13,15 @@ from hypothesis import strategies as st
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.replay.rates.fixed_times import ROWS_MAX, AsEstimated, Settling
 from spark_jobs.replay.rates.handover import Handover
-from spark_jobs.replay.rates.lane_rows import LaneRows
-from spark_jobs.replay.rates.lane_settling import (
-    ROWS_MAX,
-    AsEstimated,
-    Settling,
-)
-from spark_jobs.replay.rates.lane_tables import states
-from spark_jobs.replay.rates.rate_lane import RateLane
-from spark_jobs.replay.sensors.sensor_replay import CarriedState
+from spark_jobs.replay.rates.rate_stream import RateLane
+from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.stream_tables import states
+from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.rates.lane_logs import (
+from tests.spark_jobs.replay.rates.stream_logs import (
     FETCHES,
     PRODUCES,
     RULES,
@@ -38,7 +34,7 @@ from tests.spark_jobs.replay.rates.lane_logs import (
     reads,
     throttled_log,
 )
-from tests.spark_jobs.replay.rates.lane_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
 
 
 def ended(lane: RateLane) -> pa.Table:

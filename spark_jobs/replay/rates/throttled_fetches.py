@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.replay.rates.lane_rows import LaneRows
-from spark_jobs.replay.rates.lane_states import LaneStates
+from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.stream_states import LaneStates
 from spark_jobs.replay.verdicts.fetch_attempt import (
     GENEROUS_BATCH_MAX_BYTES,
     Attempt,

@@ -15,10 +15,10 @@ from spark_jobs.replay.rates.coded_columns import (
     table_of,
 )
 from spark_jobs.replay.rates.handover import Handover
-from spark_jobs.replay.rates.lane_states import NEVER_MS
-from spark_jobs.replay.rates.rate_lane import Decided, RateLane
+from spark_jobs.replay.rates.rate_stream import Decided, RateLane
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS
-from spark_jobs.replay.sensors.sensor_replay import DECISION, REPLAYED
+from spark_jobs.replay.rates.stream_states import NEVER_MS
+from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 

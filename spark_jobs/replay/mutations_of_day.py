@@ -21,7 +21,7 @@ from spark_jobs.replay.sensors.mutation_interval import (
     reads_from_ms,
 )
 from spark_jobs.replay.sensors.mutations import mutation_lines
-from spark_jobs.replay.sensors.sensor_replay import CarriedState
+from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.survey_requests import MUTATIONS, Survey
 from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory
 from spark_jobs.warehouse.read import read_table

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.replay.rates.lane_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
 from spark_jobs.warehouse.tables import REQUESTS
 
 Row = dict[str, Any]

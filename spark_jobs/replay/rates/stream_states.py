@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.sensors.sensor_replay import BrokerRules, CarriedState
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 NEVER_MS = -1
 
