@@ -25,7 +25,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.alignment_cost import STEP_REQUESTS, STEP_REQUESTS_MIN, in_lane, in_step
+from benchmarks.alignment_cost import STEP_REQUESTS, STEP_REQUESTS_MIN, in_step, in_stream
 from benchmarks.kept_results import add_to_history, keep
 from benchmarks.replay import warm_up
 from spark_jobs.replay.alignment.explanation import EXPLAINED
@@ -115,9 +115,9 @@ def show(table: Table, console: Console) -> None:
     console.print(table)
 
 
-def print_lane(found: dict[str, dict[str, float]], console: Console) -> None:
-    """Print what a request costs in its lane, as estimated and aligned."""
-    table = Table("µs a request, in the lane", "as estimated", "aligned", "times")
+def print_stream(found: dict[str, dict[str, float]], console: Console) -> None:
+    """Print what a request costs in its stream, as estimated and aligned."""
+    table = Table("µs a request, in the stream", "as estimated", "aligned", "times")
     for name, each in found.items():
         figures = each["estimated_us"], each["aligned_us"], each["times"]
         table.add_row(f"sensor {name}", *(f"{figure:,.2f}" for figure in figures))
@@ -144,8 +144,8 @@ def main(
     print_memory(log, console)
     few = first_rows(log, SPEED_ROWS)
     print_speeds(few, console)
-    found: dict[str, Any] = {"lane": in_lane(few)}
-    print_lane(found["lane"], console)
+    found: dict[str, Any] = {"stream": in_stream(few)}
+    print_stream(found["stream"], console)
     warm_up()
     found["step"] = in_step(step_requests)
     print_step(found["step"], console)

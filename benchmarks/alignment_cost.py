@@ -1,6 +1,6 @@
-"""What alignment costs a request in the replay: in its lane alone, and in the whole step.
+"""What alignment costs a request in the replay: in its stream alone, and in the whole step.
 
-In the lane, one sensor's requests are settled as the replay settles them, and once more as
+In the stream, one sensor's requests are fixed as the replay fixes them, and once more as
 estimated, without looking for record times; the sensor is throttled, or never near its bound. In
 the step, Parquet to Parquet, every client is near its bound, or none is; what starting costs is
 taken out by a replay of fewer requests.
@@ -19,11 +19,11 @@ import pyarrow as pa
 from benchmarks.growth import measured
 from benchmarks.made_traffic import PRODUCES, Traffic
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.replay.rates.fixed_times import AsEstimated, ProduceSettling, Settling
-from spark_jobs.replay.rates.rate_stream import RateLane
+from spark_jobs.replay.rates.fixed_times import AsEstimated, Fixing, ProduceFixing
+from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
-from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
+from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.replay_quotas import tolerances
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.settings import JudgeSettings
@@ -38,14 +38,14 @@ FAR = 1e12
 SENSOR = ("alice", "")
 
 
-def lane_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> LaneRows:
+def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRows:
     """Return a log's requests as amounts of one sensor, with its bound and throttles or far off."""
     events, n = log.events, len(log.turn)
     at_ms = (events.likely_from_ms + events.likely_until_ms + 1) // 2
     order = np.argsort(at_ms, kind="stable")
     nothing = np.zeros(n, np.int64)
     never = np.zeros(n, bool)
-    return LaneRows(
+    return StreamRows(
         lines=_lines(n),
         line=np.arange(n),
         sensor=np.full(n, codes.code(SENSOR), np.int32),
@@ -80,19 +80,19 @@ def _lines(n: int) -> pa.Table:
     return pa.table(columns, names=LINE_COLUMNS)
 
 
-def lane_us(log: Log, settling: Settling, *, is_throttled: bool) -> float:
-    """Return the processor microseconds of a request in the lane; compiled code is there."""
+def stream_us(log: Log, fixing: Fixing, *, is_throttled: bool) -> float:
+    """Return the processor microseconds of a request in the stream; compiled code is there."""
     codes = SensorCodes()
-    rows = lane_rows(log, codes, is_throttled=is_throttled)
+    rows = stream_rows(log, codes, is_throttled=is_throttled)
     rules = BrokerRules(profile_of(log.window), log.window.samples, log.window.window_ms, 11, 1000)
 
     within = tolerances(JudgeSettings())
 
     def decided() -> None:
-        states = LaneStates(rules, QuotaType.PRODUCER_BYTE_RATE)
-        lane = RateLane(1, codes, states, settling, within, {}, unrecords=False)
-        lane.take(rows)
-        found = lane.decide(None)
+        states = StreamStates(rules, QuotaType.PRODUCER_BYTE_RATE)
+        stream = RateStream(1, codes, states, fixing, within, {}, unrecords=False)
+        stream.take(rows)
+        found = stream.decide(None)
         assert found is not None
         assert len(found) == len(rows)
 
@@ -110,12 +110,12 @@ def best_s(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def in_lane(log: Log) -> dict[str, dict[str, float]]:
+def in_stream(log: Log) -> dict[str, dict[str, float]]:
     """Return microseconds of a request as estimated and aligned, and how many times that is."""
     found = {}
     for name, is_throttled in (("throttled", True), ("never near its bound", False)):
-        plain = lane_us(log, AsEstimated(), is_throttled=is_throttled)
-        aligned = lane_us(log, ProduceSettling.of(log.window), is_throttled=is_throttled)
+        plain = stream_us(log, AsEstimated(), is_throttled=is_throttled)
+        aligned = stream_us(log, ProduceFixing.of(log.window), is_throttled=is_throttled)
         found[name] = {
             "estimated_us": round(plain, 3),
             "aligned_us": round(aligned, 3),

@@ -14,10 +14,10 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.broker_rules import ProfileScore, rules_of
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
 from spark_jobs.replay.rates.fixed_times import AsEstimated
-from spark_jobs.replay.rates.rate_stream import Decided, RateLane
-from spark_jobs.replay.rates.recorded_amounts import RequestLanes
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.replay_broker import DECIDE_ROWS
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
@@ -66,12 +66,12 @@ def profile_scores(
 def _scores(broker: tuple[int, Sequence[RowGroup]], task: _ScoreTask) -> list[ProfileScore]:
     broker_id, groups = broker
     codes = SensorCodes()
-    lanes = {
-        profile: _plain_lane(broker_id, codes, task.rules[broker_id], profile)
+    streams = {
+        profile: _plain_stream(broker_id, codes, task.rules[broker_id], profile)
         for profile in RateProfile
     }
     scores = {profile: ProfileScore(broker_id, profile, 0, 0, 0, 0) for profile in RateProfile}
-    expand = RequestLanes(
+    expand = RecordedAmounts(
         broker_id,
         task.resolutions,
         {_PRODUCES: codes},
@@ -82,20 +82,20 @@ def _scores(broker: tuple[int, Sequence[RowGroup]], task: _ScoreTask) -> list[Pr
     for requests, order, until_ms in request_chunks(groups, broker_id):
         rows = expand.rows(requests, order)[_PRODUCES]
         alone = rows.take(np.flatnonzero(~rows.has_request_bound))
-        for profile, lane in lanes.items():
-            lane.take(alone)
-            if until_ms is None or lane.is_due(DECIDE_ROWS):
-                decided = lane.decide(until_ms)
+        for profile, stream in streams.items():
+            stream.take(alone)
+            if until_ms is None or stream.is_due(DECIDE_ROWS):
+                decided = stream.decide(until_ms)
                 if decided is not None:
                     scores[profile] = _added(scores[profile], decided)
     return [score for score in scores.values() if score.decisions]
 
 
-def _plain_lane(
+def _plain_stream(
     broker_id: int, codes: SensorCodes, rules: BrokerRules, profile: RateProfile
-) -> RateLane:
-    states = LaneStates(replace(rules, profile=profile), _PRODUCES)
-    return RateLane(broker_id, codes, states, AsEstimated(), _NO_TOLERANCE, {}, unrecords=False)
+) -> RateStream:
+    states = StreamStates(replace(rules, profile=profile), _PRODUCES)
+    return RateStream(broker_id, codes, states, AsEstimated(), _NO_TOLERANCE, {}, unrecords=False)
 
 
 def _added(score: ProfileScore, decided: Decided) -> ProfileScore:

@@ -20,18 +20,18 @@ from spark_jobs.replay.rates import stream_tables
 from spark_jobs.replay.rates.fixed_times import (
     SAMPLES_MAX,
     AsEstimated,
-    FetchSettling,
-    ProduceSettling,
-    RequestTimeSettling,
-    Settling,
+    FetchFixing,
+    Fixing,
+    ProduceFixing,
+    RequestTimeFixing,
 )
-from spark_jobs.replay.rates.rate_stream import Decided, RateLane
-from spark_jobs.replay.rates.recorded_amounts import TIME_COLUMNS, RequestLanes
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.recorded_amounts import TIME_COLUMNS, RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes, Share
-from spark_jobs.replay.rates.stream_agreement import LaneAgreement
-from spark_jobs.replay.rates.stream_interval import ClosedInterval, LaneInterval
-from spark_jobs.replay.rates.stream_seconds import Columns, LaneSeconds, rate_rows
-from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.stream_agreement import StreamAgreement
+from spark_jobs.replay.rates.stream_interval import ClosedInterval, StreamInterval
+from spark_jobs.replay.rates.stream_seconds import Columns, StreamSeconds, rate_rows
+from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
@@ -40,7 +40,7 @@ from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.warehouse.days import Interval
 from spark_jobs.warehouse.worker_files import TableFiles
 
-LANES = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
+BANDWIDTHS = (QuotaType.PRODUCER_BYTE_RATE, QuotaType.CONSUMER_BYTE_RATE)
 DECIDE_ROWS = 24_576
 SHARES_MAX = 16
 """Every share reads all requests of its broker."""
@@ -114,11 +114,11 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
     broker_id = broker.broker_id
     files = TableFiles(task.folder)
     report = ReplayReport()
-    lanes = {quota_type: _lane(broker, quota_type, task) for quota_type in _types(task)}
-    expand = RequestLanes(
+    streams = {quota_type: _stream(broker, quota_type, task) for quota_type in _types(task)}
+    expand = RecordedAmounts(
         broker_id,
         task.resolutions,
-        {quota_type: lane.lane.codes for quota_type, lane in lanes.items()},
+        {quota_type: stream.stream.codes for quota_type, stream in streams.items()},
         task.controller_listeners,
         task.broker_log,
         task.lost,
@@ -132,12 +132,12 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
             expanded = expand.rows(requests, order)
             # Nothing is kept while more is read, or longer than it is looked at.
             del requests, order
-            for quota_type, lane in lanes.items():
-                for decided in lane.decided(expanded.pop(quota_type), until_ms):
-                    lane.write(decided, files, report)
+            for quota_type, stream in streams.items():
+                for decided in stream.decided(expanded.pop(quota_type), until_ms):
+                    stream.write(decided, files, report)
                     del decided
-        for lane in lanes.values():
-            lane.close(files)
+        for stream in streams.values():
+            stream.close(files)
     except BaseException:
         files.discard()
         raise
@@ -146,55 +146,55 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
 
 
 def _types(task: ReplayTask) -> tuple[QuotaType, ...]:
-    return (*LANES, QuotaType.REQUEST_PERCENTAGE) if task.has_request_quotas else LANES
+    return (*BANDWIDTHS, QuotaType.REQUEST_PERCENTAGE) if task.has_request_quotas else BANDWIDTHS
 
 
-def _lane(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> _Lane:
+def _stream(broker: BrokerShare, quota_type: QuotaType, task: ReplayTask) -> _Stream:
     rules = task.rules[broker.broker_id]
-    lane = RateLane(
+    stream = RateStream(
         broker.broker_id,
         SensorCodes(broker.share),
-        LaneStates(rules, quota_type),
-        _settling(rules, quota_type),
+        StreamStates(rules, quota_type),
+        _fixing(rules, quota_type),
         task.tolerances,
         task.carried,
         unrecords=quota_type is QuotaType.CONSUMER_BYTE_RATE,
     )
-    of_interval: LaneInterval | ClosedInterval
+    of_interval: StreamInterval | ClosedInterval
     if quota_type is QuotaType.REQUEST_PERCENTAGE:
-        of_interval = ClosedInterval(lane, task.interval, DECIDE_ROWS)
+        of_interval = ClosedInterval(stream, task.interval, DECIDE_ROWS)
     else:
         around = bool(broker.around)
-        of_interval = LaneInterval(lane, task.interval, DECIDE_ROWS, reads_around=around)
-    return _Lane(of_interval, shared=task.has_request_quotas)
+        of_interval = StreamInterval(stream, task.interval, DECIDE_ROWS, reads_around=around)
+    return _Stream(of_interval, shared=task.has_request_quotas)
 
 
-def _settling(rules: BrokerRules, quota_type: QuotaType) -> Settling:
+def _fixing(rules: BrokerRules, quota_type: QuotaType) -> Fixing:
     if quota_type is QuotaType.REQUEST_PERCENTAGE:
-        return RequestTimeSettling()
+        return RequestTimeFixing()
     samples, window_ms = rules.of_type(quota_type)
     window = Window(samples, window_ms, rules.profile.keeps_overlapping_sample)
     if quota_type is QuotaType.CONSUMER_BYTE_RATE:
-        return FetchSettling.of(window)
-    return ProduceSettling.of(window) if samples <= SAMPLES_MAX else AsEstimated()
+        return FetchFixing.of(window)
+    return ProduceFixing.of(window) if samples <= SAMPLES_MAX else AsEstimated()
 
 
-class _Lane:
-    """One lane and what is gathered from its decisions."""
+class _Stream:
+    """One stream and what is gathered from its decisions."""
 
-    def __init__(self, of_interval: LaneInterval | ClosedInterval, *, shared: bool) -> None:
-        self.lane = of_interval.lane
+    def __init__(self, of_interval: StreamInterval | ClosedInterval, *, shared: bool) -> None:
+        self.stream = of_interval.stream
         self.decided = of_interval.decided
         self._states = of_interval.states
         self._shared = shared
-        self._seconds, self._agreement = LaneSeconds(), LaneAgreement()
-        self._kind = self.lane.states.quota_type
-        self._is_compared = self.lane.states.quota_type == QuotaType.PRODUCER_BYTE_RATE
+        self._seconds, self._agreement = StreamSeconds(), StreamAgreement()
+        self._kind = self.stream.states.quota_type
+        self._is_compared = self.stream.states.quota_type == QuotaType.PRODUCER_BYTE_RATE
 
     def write(self, decided: Decided, files: TableFiles, report: ReplayReport) -> None:
         """Write decisions, and what is known of the seconds before them."""
         table = "replayed" if self._shared else "decisions"
-        rows = stream_tables.decisions(decided, self.lane, shared=self._shared)
+        rows = stream_tables.decisions(decided, self.stream, shared=self._shared)
         files.add(table, rows, self._kind)
         _count(decided, report.verdicts)
         self._write_seconds(self._seconds.take(decided), files)
@@ -206,11 +206,11 @@ class _Lane:
         self._write_seconds(self._seconds.rest(), files)
         files.add("quota_state", stream_tables.states(*self._states()))
         if self._is_compared:
-            files.add("agreement", self._agreement.rows(self.lane))
+            files.add("agreement", self._agreement.rows(self.stream))
 
     def _write_seconds(self, seconds: Columns | None, files: TableFiles) -> None:
         if seconds is not None and len(seconds["sensor"]):
-            files.add("rates", rate_rows(seconds, self.lane), self._kind)
+            files.add("rates", rate_rows(seconds, self.stream), self._kind)
 
 
 def _count(decided: Decided, verdicts: Counter[str]) -> None:

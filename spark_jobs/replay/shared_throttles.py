@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from spark_jobs.quota.request_time import READ_PERCENTILE
 from spark_jobs.replay.replay_broker import ReplayTask
 from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED, STATE, BrokerRules
-from spark_jobs.replay.sensors.shared_throttles import SHARED, settle_shared_throttles
+from spark_jobs.replay.sensors.shared_throttles import SHARED, fix_shared_throttles
 from spark_jobs.warehouse.read import read_frame
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import spark_path
@@ -44,15 +44,15 @@ def put_shared_throttles(
     if (folder / "replayed").is_dir():
         staged = spark.read.schema(schema).parquet(spark_path(folder / "replayed"))
         replayed = replayed.unionByName(staged)
-    settled = with_shared_throttles(replayed, task.rules, tolerance_ms).persist()
+    fixed = with_shared_throttles(replayed, task.rules, tolerance_ms).persist()
     try:
-        decided = settled.where(F.col("row_kind") == DECISION)
+        decided = fixed.where(F.col("row_kind") == DECISION)
         counts = {r["verdict"]: r["count"] for r in decided.groupBy("verdict").count().collect()}
         write_frame(decided, "decisions", folder / "decisions")
-        states = settled.where(F.col("row_kind") == STATE)
+        states = fixed.where(F.col("row_kind") == STATE)
         write_frame(states, "quota_state", folder / "quota_state")
     finally:
-        settled.unpersist()
+        fixed.unpersist()
     return counts
 
 
@@ -77,6 +77,6 @@ def with_shared_throttles(
         .withColumn("bandwidth_ms", F.max(on_bandwidth).over(request))
         .select(*SHARED.names)
     )
-    settle = settle_shared_throttles(rules, tolerance_ms)
-    settled = shared.mapInArrow(settle, from_arrow_schema(REPLAYED))
-    return replayed.where(~is_shared).unionByName(settled)
+    fix = fix_shared_throttles(rules, tolerance_ms)
+    fixed = shared.mapInArrow(fix, from_arrow_schema(REPLAYED))
+    return replayed.where(~is_shared).unionByName(fixed)

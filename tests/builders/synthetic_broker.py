@@ -272,7 +272,7 @@ def audited_in_windows(log: Log, rows: int) -> Audited:
         stop = min(n, start + rows)
         given = events.between(start, stop)
         aligned = align_window(given, samples_of(states), window, is_last=stop == n)
-        placed, settled = aligned.placed, aligned.settled
+        placed, settled = aligned.placed, aligned.fixed
         order, recorded_at_ms = start + placed.order[:settled], placed.recorded_at_ms[:settled]
         replay = replay_into(states, log, order, recorded_at_ms)
         orders.append(order)

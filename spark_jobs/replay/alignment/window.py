@@ -1,7 +1,7 @@
 """A sensor's requests window after window: bounded memory, and room to go back.
 
 The evidence for the start of a sample comes while it is the oldest one, a whole rate window later.
-So of what was searched, all but the last part is settled; that part is searched again together
+So of what was searched, all but the last part is fixed; that part is searched again together
 with what follows. Where the best of few hypotheses leaves a run of throttles unexplained, the
 same requests are searched again with more.
 """
@@ -28,18 +28,18 @@ _LAG_WINDOWS = 2
 
 @dataclass(frozen=True, slots=True)
 class Aligned:
-    """The first ``settled`` requests of a window in recording order, with their times."""
+    """The first ``fixed`` requests of a window in recording order, with their times."""
 
     placed: Placed
-    settled: int
+    fixed: int
     width: int
 
 
 def align_window(events: Events, samples: Samples, window: Window, *, is_last: bool) -> Aligned:
     """Return the record times of ``events``, which begin with the samples as given.
 
-    Unless the window is the last of its sensor, only what no later request can change is settled:
-    rows ``placed.order[:settled]`` are the first ``settled`` events, in another order maybe.
+    Unless the window is the last of its sensor, only what no later request can change is fixed:
+    rows ``placed.order[:fixed]`` are the first ``fixed`` events, in another order maybe.
     """
     best: Placed | None = None
     best_cost = np.inf
@@ -54,8 +54,8 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
         if not has_run_of_unexplained(best, events):
             break
     assert best is not None
-    settled = len(best.order) if is_last else _settled(best, events, window)
-    return Aligned(best, settled, used)
+    fixed = len(best.order) if is_last else _fixed(best, events, window)
+    return Aligned(best, fixed, used)
 
 
 def has_run_of_unexplained(placed: Placed, events: Events) -> bool:
@@ -69,7 +69,7 @@ def has_run_of_unexplained(placed: Placed, events: Events) -> bool:
     return bool(np.lib.stride_tricks.sliding_window_view(failed, RUN_OF_UNEXPLAINED).all(1).any())
 
 
-def _settled(placed: Placed, events: Events, window: Window) -> int:
+def _fixed(placed: Placed, events: Events, window: Window) -> int:
     """Return how many requests, from the first on, later ones cannot move."""
     n = len(placed.order)
     lag_ms = window.expire_age_ms + _LAG_WINDOWS * window.window_ms
@@ -80,6 +80,6 @@ def _settled(placed: Placed, events: Events, window: Window) -> int:
     cuts = np.flatnonzero(is_cut & is_past)
     if len(cuts):
         return int(cuts[-1]) + 1
-    # More requests than fit into a window before the evidence for the first of them: settle half.
+    # More requests than fit into a window before the evidence for the first of them: fix half.
     cuts = np.flatnonzero(is_cut[: n // 2 + 1])
     return int(cuts[-1]) + 1 if len(cuts) else n

@@ -1,6 +1,6 @@
-"""Which of a sensor's rows are settled by a moment, in which order, and at which record times.
+"""Which of a sensor's rows are fixed by a moment, in which order, and at which record times.
 
-What is settled does not depend on how the rows came in: it is looked at at fixed moments, the whole
+What is fixed does not depend on how the rows came in: it is looked at at fixed moments, the whole
 multiples of two rate windows since the epoch, and what is decided there depends on the rows before
 only. So a log that is cut anywhere is replayed as if it were whole.
 """
@@ -52,7 +52,7 @@ class SensorRows:
     has_request_bound: np.ndarray
 
 
-class Settled(NamedTuple):
+class Fixed(NamedTuple):
     """The first rows of a life in the order of their recording; arrays of one length."""
 
     order: np.ndarray
@@ -61,24 +61,24 @@ class Settled(NamedTuple):
     group: np.ndarray  # rows of one group are judged together
 
     @classmethod
-    def plainly(cls, at_ms: np.ndarray, start: int, stop: int, group: int) -> Settled:
+    def plainly(cls, at_ms: np.ndarray, start: int, stop: int, group: int) -> Fixed:
         """Return rows as estimated."""
         n = stop - start
         rows = np.arange(start, stop)
         return cls(rows, at_ms[start:stop], np.zeros(n, bool), np.full(n, group))
 
-    def take(self, rows: np.ndarray) -> Settled:
+    def take(self, rows: np.ndarray) -> Fixed:
         """Return the entries of these rows."""
-        return Settled(*(column[rows] for column in self))
+        return Fixed(*(column[rows] for column in self))
 
     @classmethod
-    def joined(cls, parts: Sequence[Settled]) -> Settled:
+    def joined(cls, parts: Sequence[Fixed]) -> Fixed:
         """Return the entries of ``parts``, at least one, one after the other."""
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-class Settling(Protocol):
-    """How rows of one quota type are settled."""
+class Fixing(Protocol):
+    """How rows of one quota type are fixed."""
 
     @property
     def look_ms(self) -> int:
@@ -87,17 +87,17 @@ class Settling(Protocol):
 
     @property
     def kept_ms(self) -> int:
-        """Return how old rows are at a look that are settled where nothing is to be explained."""
+        """Return how old rows are at a look that are fixed where nothing is to be explained."""
         ...
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
         """Return whether each row has something that has to be explained."""
         ...
 
-    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
-        """Return what is settled when all rows before ``until_ms`` (a look) are there.
+    def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
+        """Return what is fixed when all rows before ``until_ms`` (a look) are there.
 
-        None: no more rows come, all are settled. ``states`` (one sensor's) moves on with them.
+        None: no more rows come, all are fixed. ``states`` (one sensor's) moves on with them.
         """
         ...
 
@@ -113,14 +113,14 @@ class AsEstimated:
         """Return that nothing has."""
         return np.zeros(len(logged_ms), bool)
 
-    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
+    def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
         """Return all rows before ``until_ms``."""
         stop = _before(rows.at_ms, until_ms)
-        return [Settled.plainly(rows.at_ms, 0, stop, 0)]
+        return [Fixed.plainly(rows.at_ms, 0, stop, 0)]
 
 
 @dataclass(frozen=True, slots=True)
-class RequestTimeSettling:
+class RequestTimeFixing:
     """Requests at their estimates, once none that overlaps them can come."""
 
     look_ms: int = 1
@@ -130,7 +130,7 @@ class RequestTimeSettling:
         """Return that every request has: what may have been recorded around it."""
         return np.ones(len(logged_ms), bool)
 
-    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
+    def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
         """Return the rows at the begin that surely do not overlap any that follows."""
         n = stop = len(rows.at_ms)
         if until_ms is not None:
@@ -141,18 +141,18 @@ class RequestTimeSettling:
             stop = int(cuts[-1]) + 1 if len(cuts) else 0
             if n - stop >= ROWS_MAX:
                 stop = n - ROWS_MIN
-        return [Settled.plainly(rows.at_ms, 0, stop, 0)]
+        return [Fixed.plainly(rows.at_ms, 0, stop, 0)]
 
 
 @dataclass(frozen=True, slots=True)
-class FetchSettling:
+class FetchFixing:
     """Fetches at their estimates; tries of throttled ones wait for what follows them."""
 
     look_ms: int
     kept_ms: int
 
     @classmethod
-    def of(cls, window: Window) -> FetchSettling:
+    def of(cls, window: Window) -> FetchFixing:
         """Return that of sensors with this rate window."""
         look_ms = 2 * window.expire_age_ms
         return cls(look_ms, LOOKS_BEFORE_TRIES * look_ms)
@@ -161,23 +161,23 @@ class FetchSettling:
         """Return whether each fetch was throttled."""
         return np.asarray(logged_ms > 0)
 
-    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
-        """Return what is settled; tries are in one group with what was read around them."""
+    def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
+        """Return what is fixed; tries are in one group with what was read around them."""
         at_ms, told = rows.at_ms, np.flatnonzero(rows.logged_ms > 0)
-        settled: list[Settled] = []
+        fixed: list[Fixed] = []
         start = 0
         while start < len(at_ms):
             place = int(np.searchsorted(told, start))
             if place == len(told):
                 stop = _before(at_ms, None if until_ms is None else until_ms - self.kept_ms)
                 if stop > start:
-                    settled.append(Settled.plainly(at_ms, start, stop, len(settled)))
-                return settled
+                    fixed.append(Fixed.plainly(at_ms, start, stop, len(fixed)))
+                return fixed
             first_ms = int(at_ms[told[place]])
             context_ms = first_ms // self.look_ms * self.look_ms - self.kept_ms
             before = int(np.searchsorted(at_ms, context_ms))
             if before > start:
-                settled.append(Settled.plainly(at_ms, start, before, len(settled)))
+                fixed.append(Fixed.plainly(at_ms, start, before, len(fixed)))
                 start = before
             end_ms = (first_ms // TRIES_MS + 1) * TRIES_MS
             is_there = until_ms is None or until_ms >= end_ms
@@ -185,14 +185,14 @@ class FetchSettling:
             if stop - start >= TRIES_MAX:
                 stop = start + TRIES_MAX
             elif not is_there:
-                return settled
-            settled.append(Settled.plainly(at_ms, start, stop, len(settled)))
+                return fixed
+            fixed.append(Fixed.plainly(at_ms, start, stop, len(fixed)))
             start = stop
-        return settled
+        return fixed
 
 
 @dataclass(frozen=True, slots=True)
-class ProduceSettling:
+class ProduceFixing:
     """Produces at the times and in the order that explain the logged throttles best."""
 
     window: Window
@@ -200,7 +200,7 @@ class ProduceSettling:
     kept_ms: int
 
     @classmethod
-    def of(cls, window: Window) -> ProduceSettling:
+    def of(cls, window: Window) -> ProduceFixing:
         """Return that of sensors with this rate window."""
         look_ms = 2 * window.expire_age_ms
         return cls(window, look_ms, look_ms)
@@ -209,27 +209,27 @@ class ProduceSettling:
         """Return whether each row was throttled, or was due to be."""
         return np.asarray((logged_ms > 0) | (tried_ms > 0))
 
-    def settle(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Settled]:
-        """Return what is settled by alignment, and between throttles as estimated."""
-        settled: list[Settled] = []
+    def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
+        """Return what is fixed by alignment, and between throttles as estimated."""
+        fixed: list[Fixed] = []
         start, n = 0, len(rows.at_ms)
         while start < n:
             first = self._next_told(rows, states, start)
             if first is None:
                 stop = _before(rows.at_ms, None if until_ms is None else until_ms - self.kept_ms)
-                self._go_on(rows, states, settled, start, stop)
-                return settled
+                self._go_on(rows, states, fixed, start, stop)
+                return fixed
             look_ms = int(rows.at_ms[first]) // self.look_ms * self.look_ms
             before = int(np.searchsorted(rows.at_ms, look_ms - self.kept_ms))
-            self._go_on(rows, states, settled, start, before)
+            self._go_on(rows, states, fixed, start, before)
             start = max(start, before)
             due = self._due(rows.at_ms, start, look_ms + self.look_ms, until_ms)
             if due is None:
-                return settled
+                return fixed
             part = self._aligned(rows, states, start, due[0], is_last=due[1])
-            settled.append(part)
+            fixed.append(part)
             start += len(part.order)
-        return settled
+        return fixed
 
     def _next_told(self, rows: SensorRows, states: SensorStates, start: int) -> int | None:
         """Return the next row that has something to explain if all before are as estimated."""
@@ -268,19 +268,19 @@ class ProduceSettling:
             look_ms = int(at_ms[stop]) // self.look_ms * self.look_ms + self.look_ms
 
     def _go_on(
-        self, rows: SensorRows, states: SensorStates, settled: list[Settled], start: int, stop: int
+        self, rows: SensorRows, states: SensorStates, fixed: list[Fixed], start: int, stop: int
     ) -> None:
         if stop > start:
             places = np.arange(start, stop)
             _replayed(rows, places, rows.at_ms[start:stop], states)
-            settled.append(Settled.plainly(rows.at_ms, start, stop, 0))
+            fixed.append(Fixed.plainly(rows.at_ms, start, stop, 0))
 
     def _aligned(
         self, rows: SensorRows, states: SensorStates, start: int, stop: int, *, is_last: bool
-    ) -> Settled:
+    ) -> Fixed:
         if np.isnan(rows.amount[start:stop]).any():
             _replayed(rows, np.arange(start, stop), rows.at_ms[start:stop], states)
-            return Settled.plainly(rows.at_ms, start, stop, 0)
+            return Fixed.plainly(rows.at_ms, start, stop, 0)
         events = _events(rows, start, stop)
         found = align_window(events, _samples(states), self.window, is_last=is_last)
         placed = found.placed
@@ -289,10 +289,10 @@ class ProduceSettling:
         is_proven = proven(
             placed, events, replayed_ms, self.window.window_ms, 2 * self.window.expire_age_ms
         )
-        done = slice(0, found.settled)
+        done = slice(0, found.fixed)
         order = start + placed.order[done]
         _replayed(rows, order, placed.recorded_at_ms[done], states)
-        return Settled(
+        return Fixed(
             order, placed.recorded_at_ms[done], is_proven[done], np.zeros(len(order), np.int64)
         )
 

@@ -1,6 +1,6 @@
-"""Where the next interval's replay of a lane resumes, sensor by sensor.
+"""Where the next interval's replay of a stream resumes, sensor by sensor.
 
-What was settled near the end of an interval might be settled otherwise with the lines that follow.
+What was fixed near the end of an interval might be fixed otherwise with the lines that follow.
 So a sensor is handed on as it was some time before the end, with the first amount that this state
 lacks; the next replay reads the log from there again.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.replay.rates.rate_stream import RateLane
-from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.rate_stream import RateStream
+from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_states import NEVER_MS
 from spark_jobs.replay.sensors.sensor_states import CarriedState, Place
 from spark_jobs.warehouse.tables import QUOTA_STATE
@@ -20,16 +20,16 @@ _ALL_ARE_OPEN, _NONE_IS_OPEN = -1, np.iinfo(np.int64).max
 
 
 class Handover:
-    """A lane's sensors at a moment; the lane itself may go on."""
+    """A stream's sensors at a moment; the stream itself may go on."""
 
-    def __init__(self, lane: RateLane) -> None:
+    def __init__(self, stream: RateStream) -> None:
         """Take the states as they are now, with what waits as the first amounts they lack."""
-        self._lane, self._held = lane, lane.states.copied()
+        self._stream, self._held = stream, stream.states.copied()
         self._first: dict[int, Place] = {}
-        for rows in lane.waiting():
+        for rows in stream.waiting():
             self.note(rows)
 
-    def note(self, rows: LaneRows) -> None:
+    def note(self, rows: StreamRows) -> None:
         """Take rows that follow, which the states lack."""
         sensors, firsts = np.unique(rows.sensor, return_index=True)
         for sensor, first in zip(sensors.tolist(), firsts.tolist(), strict=True):
@@ -66,26 +66,26 @@ class Handover:
             index, samples, _ = held.states.export(sensor)
             epoch, seq = int(held.epoch[sensor]), int(held.seq[sensor])
             return CarriedState(epoch, seq, index, tuple(samples))
-        # Nothing of it was settled yet: it is as the interval before handed it on.
-        return self._lane.carried(sensor) or CarriedState(0, 0, 0, ())
+        # Nothing of it was fixed yet: it is as the interval before handed it on.
+        return self._stream.carried(sensor) or CarriedState(0, 0, 0, ())
 
 
 class OpenRows:
     """Of the lines before an interval, those whose amounts no state handed on has."""
 
-    def __init__(self, lane: RateLane, from_ms: int) -> None:
-        """``from_ms`` is when the interval begins; ``lane`` knows what the one before handed on."""
-        self._lane, self._from_ms = lane, from_ms
+    def __init__(self, stream: RateStream, from_ms: int) -> None:
+        """``from_ms`` is when the interval begins; ``stream`` knows what was handed on."""
+        self._stream, self._from_ms = stream, from_ms
         self._is_met: set[int] = set()  # sensors whose first open row came
 
-    def of(self, rows: LaneRows) -> LaneRows:
+    def of(self, rows: StreamRows) -> StreamRows:
         """Return the rows of the interval and the open ones before it."""
         if not len(rows):
             return rows
         is_before = rows.log_time_ms < self._from_ms
         if not is_before.any():
             return rows
-        since_ms = np.full(len(self._lane.codes.names), _ALL_ARE_OPEN, np.int64)
+        since_ms = np.full(len(self._stream.codes.names), _ALL_ARE_OPEN, np.int64)
         for sensor in np.unique(rows.sensor[is_before]).tolist():
             since_ms[sensor] = self._since_ms(sensor)
         since_ms = since_ms[rows.sensor]
@@ -95,23 +95,23 @@ class OpenRows:
         return rows.take(np.flatnonzero(is_open))
 
     def _since_ms(self, sensor: int) -> int:
-        state = self._lane.carried(sensor)
+        state = self._stream.carried(sensor)
         if state is None:
             return _ALL_ARE_OPEN
         return _NONE_IS_OPEN if state.resumes_at is None else state.resumes_at[0]
 
-    def _is_open(self, rows: LaneRows, row: int) -> bool:
+    def _is_open(self, rows: StreamRows, row: int) -> bool:
         """Return whether a row in the millisecond of the first open one is not before it."""
         sensor = int(rows.sensor[row])
         if sensor not in self._is_met:
-            state = self._lane.carried(sensor)
+            state = self._stream.carried(sensor)
             if state is None or state.resumes_at != _place(rows, row):
                 return False
             self._is_met.add(sensor)
         return True
 
 
-def _place(rows: LaneRows, row: int) -> Place:
+def _place(rows: StreamRows, row: int) -> Place:
     line = rows.lines.slice(int(rows.line[row]), 1)
     file, number = line["source_file"][0].as_py(), line["source_line"][0].as_py()
     return int(rows.at_ms[row]), file, number

@@ -1,4 +1,4 @@
-"""A lane's rows in the order of sensors: what is replayed is moved, the rest once it is decided."""
+"""A stream's rows in the order of sensors: what is replayed is moved, the rest once decided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from spark_jobs.quota.repeated import taken
 from spark_jobs.replay.rates.fixed_times import SensorRows
-from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.stream_rows import StreamRows
 
 _SENSOR_ROWS = tuple(f.name for f in fields(SensorRows))
 
@@ -17,7 +17,7 @@ _SENSOR_ROWS = tuple(f.name for f in fields(SensorRows))
 class OrderedRows:
     """``rows`` in an order, with what every step looks at as columns in it."""
 
-    rows: LaneRows
+    rows: StreamRows
     order: np.ndarray
     sensor: np.ndarray
     restart_ms: np.ndarray
@@ -27,7 +27,7 @@ class OrderedRows:
     logged_ms: np.ndarray
 
     @classmethod
-    def of(cls, rows: LaneRows, order: np.ndarray) -> OrderedRows:
+    def of(cls, rows: StreamRows, order: np.ndarray) -> OrderedRows:
         """Return ``rows`` in this order."""
         names = [f.name for f in fields(cls)[2:]]
         return cls(rows, order, *(taken(getattr(rows, name), order) for name in names))
@@ -35,7 +35,7 @@ class OrderedRows:
     def __len__(self) -> int:
         return len(self.order)
 
-    def take(self, places: np.ndarray) -> LaneRows:
+    def take(self, places: np.ndarray) -> StreamRows:
         """Return the rows at these places of the order."""
         return self.rows.take(self.order[places])
 

@@ -1,7 +1,7 @@
 """Amounts of one quota type on one broker → decisions, chunk after chunk, all sensors open.
 
 A sensor's rows may lie between those of others: nothing is sorted but the rows of a chunk by
-sensor. What is not settled waits with the rows of the next chunk.
+sensor. What is not fixed waits with the rows of the next chunk.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.rates.fixed_times import Settled, Settling
+from spark_jobs.replay.rates.fixed_times import Fixed, Fixing
 from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS, RequestIntervals
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import LaneRows
-from spark_jobs.replay.rates.stream_states import NEVER_MS, LaneStates
-from spark_jobs.replay.rates.throttled_fetches import lane_fetch_attempts, throttle_of_other_amount
+from spark_jobs.replay.rates.stream_rows import StreamRows
+from spark_jobs.replay.rates.stream_states import NEVER_MS, StreamStates
+from spark_jobs.replay.rates.throttled_fetches import (
+    throttle_of_other_amount,
+    throttled_fetch_attempts,
+)
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdicts
 
@@ -34,7 +37,7 @@ from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdi
 class Decided:
     """Decisions, each sensor's together and in recording order; arrays of one length."""
 
-    rows: LaneRows  # ``amount`` is what was recorded, or given back by the throttle
+    rows: StreamRows  # ``amount`` is what was recorded, or given back by the throttle
     epoch: np.ndarray
     seq: np.ndarray
     recorded_at_ms: np.ndarray
@@ -71,23 +74,23 @@ class _Lives:
 
 @dataclass(frozen=True, slots=True)
 class _Replayed:
-    """Settled rows, those of a life together, and what the rule says of them."""
+    """Fixed rows, those of a life together, and what the rule says of them."""
 
-    rows: Settled
+    rows: Fixed
     result: RateReplay
     life: np.ndarray  # of each row
-    states: SensorStates  # of every life after its settled rows
+    states: SensorStates  # of every life after its fixed rows
 
 
-class RateLane:
+class RateStream:
     """One quota type of one broker."""
 
     def __init__(
         self,
         broker_id: int,
         codes: SensorCodes,
-        states: LaneStates,
-        settling: Settling,
+        states: StreamStates,
+        fixing: Fixing,
         tolerances: Tolerances,
         carried: Mapping[SensorKey, CarriedState],
         *,
@@ -95,7 +98,7 @@ class RateLane:
     ) -> None:
         """Begin with what sensors held before; ``unrecords``: throttled amounts are taken back."""
         self.broker_id, self.codes, self.states = broker_id, codes, states
-        self._settling, self._tolerances = settling, tolerances
+        self._fixing, self._tolerances = fixing, tolerances
         self._carried = carried
         self._unrecords = unrecords
         self._throttle_max_ms = NO_THROTTLE_MAX
@@ -104,18 +107,18 @@ class RateLane:
             # Capped at one window (ClientRequestQuotaManager.throttleTime).
             self._throttle_max_ms = states.rules.window_ms
             self.intervals = RequestIntervals(states.rules, self.carried)
-        self._parts: list[LaneRows] = []
+        self._parts: list[StreamRows] = []
         self._waiting = self._new = 0
 
-    def fork(self) -> RateLane:
-        """Return a lane that goes on from here on its own, with the same numbers of sensors."""
+    def fork(self) -> RateStream:
+        """Return a stream that goes on from here on its own, with the same numbers of sensors."""
         other = copy(self)
         other.states = self.states.copied()
         other._parts = list(self._parts)
         return other
 
-    def waiting(self) -> Sequence[LaneRows]:
-        """Return the rows that are not settled, those of each sensor in order."""
+    def waiting(self) -> Sequence[StreamRows]:
+        """Return the rows that are not fixed, those of each sensor in order."""
         return tuple(self._parts)
 
     def carried(self, sensor: int) -> CarriedState | None:
@@ -127,32 +130,32 @@ class RateLane:
         """Return whether so many rows came since the last :meth:`decide` that it pays again."""
         return self._new >= max(rows_min, self._waiting)
 
-    def take(self, rows: LaneRows) -> None:
+    def take(self, rows: StreamRows) -> None:
         """Add rows, which follow those taken before."""
         if len(rows):
             self._parts.append(rows)
             self._new += len(rows)
 
     def decide(self, until_ms: int | None) -> Decided | None:
-        """Return what is settled when all rows before ``until_ms`` were taken; None: nothing.
+        """Return what is fixed when all rows before ``until_ms`` were taken; None: nothing.
 
         ``until_ms`` None: no row comes any more.
         """
         if not self._parts:
             return None
-        look_ms = self._settling.look_ms
+        look_ms = self._fixing.look_ms
         until_ms = None if until_ms is None else until_ms // look_ms * look_ms
         self.states.grow(len(self.codes.names))
-        taken = LaneRows.concat(self._parts)
+        taken = StreamRows.concat(self._parts)
         self._parts = []
         rows = OrderedRows.of(taken, np.argsort(self.codes.ranks()[taken.sensor], kind="stable"))
         lives = self._lives(rows)
-        settled = self._settled(rows, lives, until_ms)
+        fixed = self._fixed(rows, lives, until_ms)
         is_left = np.ones(len(rows), bool)
-        is_left[settled.rows.order] = False
+        is_left[fixed.rows.order] = False
         decided = None
-        if len(settled.rows.order):
-            decided = self._decided(rows.take(settled.rows.order), rows, lives, settled)
+        if len(fixed.rows.order):
+            decided = self._decided(rows.take(fixed.rows.order), rows, lives, fixed)
         self._new, self._waiting = 0, int(is_left.sum())
         if self._waiting:
             self._parts = [rows.take(np.flatnonzero(is_left)).alone()]
@@ -165,7 +168,7 @@ class RateLane:
         """
         if not self._parts:
             return None
-        waiting = LaneRows.concat(self._parts)
+        waiting = StreamRows.concat(self._parts)
         last_ms = np.full(len(self.codes.names), NEVER_MS)
         np.maximum.at(last_ms, waiting.sensor, waiting.at_ms)
         is_quiet = last_ms[waiting.sensor] < before_ms
@@ -213,8 +216,8 @@ class RateLane:
         begun.index[lives.begins] = 0
         return begun
 
-    def _settled(self, rows: OrderedRows, lives: _Lives, until_ms: int | None) -> _Replayed:
-        """Return what is settled of each life, as places in ``rows``, and its replay.
+    def _fixed(self, rows: OrderedRows, lives: _Lives, until_ms: int | None) -> _Replayed:
+        """Return what is fixed of each life, as places in ``rows``, and its replay.
 
         Lives without anything to explain are replayed once, and of the rows that wait only what
         tells whether they have.
@@ -223,7 +226,7 @@ class RateLane:
         length = np.diff(np.append(lives.start, len(rows)))
         life = np.repeat(np.arange(n_lives), length)
         ends = lives.is_over | (until_ms is None)
-        limit_ms = 0 if until_ms is None else until_ms - self._settling.kept_ms
+        limit_ms = 0 if until_ms is None else until_ms - self._fixing.kept_ms
         is_due = ends[life] | (rows.at_ms < limit_ms)
         due, waiting = np.flatnonzero(is_due), np.flatnonzero(~is_due)
         states = self._begun(lives)
@@ -235,7 +238,7 @@ class RateLane:
             tried = self._replay(rows, waiting, life[waiting], rows.at_ms[waiting], ahead)
             told[waiting] = self._told(rows, waiting, tried)
         is_told = np.logical_or.reduceat(told, lives.start)
-        plain = Settled(due, rows.at_ms[due], np.zeros(len(due), bool), life[due])
+        plain = Fixed(due, rows.at_ms[due], np.zeros(len(due), bool), life[due])
         if not is_told.any():
             return _Replayed(plain, result, life[due], states)
         kept = ~is_told[life[due]]
@@ -247,14 +250,14 @@ class RateLane:
         both = np.concatenate([life[plain.order], life[order]])
         in_order = np.argsort(both, kind="stable")
         return _Replayed(
-            Settled.joined([plain, searched.rows]).take(in_order),
+            Fixed.joined([plain, searched.rows]).take(in_order),
             result.joined(searched.result).take(in_order),
             both[in_order],
             states,
         )
 
     def _told(self, rows: OrderedRows, places: np.ndarray, tried: RateReplay) -> np.ndarray:
-        return self._settling.told(rows.logged_ms[places], tried.throttle_time_ms)
+        return self._fixing.told(rows.logged_ms[places], tried.throttle_time_ms)
 
     def _searched(
         self,
@@ -265,34 +268,34 @@ class RateLane:
         ends: np.ndarray,
         until_ms: int | None,
     ) -> _Replayed:
-        """Return what is settled of the lives ``told``, whose throttles have to be explained."""
+        """Return what is fixed of the lives ``told``, whose throttles have to be explained."""
         begun = self._begun(lives)
         nothing = np.zeros(0, np.int64)
-        parts = [Settled(nothing, nothing, np.zeros(0, bool), nothing)]
+        parts = [Fixed(nothing, nothing, np.zeros(0, bool), nothing)]
         groups = len(lives.start)
         for k in told.tolist():
             first, stop = int(lives.start[k]), int(lives.start[k] + length[k])
             state = begun.take(np.array([k]))
             own = rows.stretch(first, stop)
-            found = self._settling.settle(own, state, None if ends[k] else until_ms)
+            found = self._fixing.fix(own, state, None if ends[k] else until_ms)
             parts += [
                 part._replace(order=part.order + first, group=part.group + groups) for part in found
             ]
             groups += len(found)
-        settled = Settled.joined(parts)
-        life = np.searchsorted(lives.start, settled.order, side="right") - 1
-        result = self._replay(rows, settled.order, life, settled.recorded_at_ms, begun)
-        return _Replayed(settled, result, life, begun)
+        fixed = Fixed.joined(parts)
+        life = np.searchsorted(lives.start, fixed.order, side="right") - 1
+        result = self._replay(rows, fixed.order, life, fixed.recorded_at_ms, begun)
+        return _Replayed(fixed, result, life, begun)
 
     def _decided(
-        self, own: LaneRows, rows: OrderedRows, lives: _Lives, replayed: _Replayed
+        self, own: StreamRows, rows: OrderedRows, lives: _Lives, replayed: _Replayed
     ) -> Decided:
-        settled, result, life = replayed.rows, replayed.result, replayed.life
+        fixed, result, life = replayed.rows, replayed.result, replayed.life
         epoch, seq = self._places(lives, life, rows, replayed.states)
         is_unrecorded = (own.logged_ms > 0) & self._unrecords
         amount_known = ~np.isnan(own.amount)
-        attempts = lane_fetch_attempts(
-            own, settled.group, settled.recorded_at_ms, result.amount, is_unrecorded, self.states
+        attempts = throttled_fetch_attempts(
+            own, fixed.group, fixed.recorded_at_ms, result.amount, is_unrecorded, self.states
         )
         throttle_ms = np.where(
             is_unrecorded,
@@ -312,7 +315,7 @@ class RateLane:
             window_ms=replayed.states.window_ms[life],
             known_for_ms=own.known_for_ms,
             change_distance_ms=own.change_distance_ms,
-            is_proven=settled.is_proven,
+            is_proven=fixed.is_proven,
             lost_requests=own.lost_requests,
         )
         verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
@@ -325,20 +328,20 @@ class RateLane:
             rows=replace(own, amount=amount),
             epoch=epoch,
             seq=seq,
-            recorded_at_ms=settled.recorded_at_ms,
+            recorded_at_ms=fixed.recorded_at_ms,
             is_unrecorded=is_unrecorded,
             rate=result.rate,
             window_size_ms=result.window_size_ms,
             throttle_ms=throttle_ms,
             throttle_min_ms=least_ms,
             throttle_max_ms=most_ms,
-            is_proven=settled.is_proven,
+            is_proven=fixed.is_proven,
             verdict=verdict,
             verdict_alone=verdict_alone,
         )
 
     def _throttles_ms(
-        self, own: LaneRows, life: np.ndarray, begins: np.ndarray
+        self, own: StreamRows, life: np.ndarray, begins: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the most throttle that a request quota may have asked for."""
         if self.intervals is None:
@@ -352,7 +355,7 @@ class RateLane:
     def _places(
         self, lives: _Lives, life: np.ndarray, rows: OrderedRows, ended: SensorStates
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return each settled row's epoch and place in it; the sensors move on."""
+        """Return each fixed row's epoch and place in it; the sensors move on."""
         n_lives = len(lives.start)
         is_first = np.append(True, lives.sensor[1:] != lives.sensor[:-1])
         begun_before = np.cumsum(lives.begins)

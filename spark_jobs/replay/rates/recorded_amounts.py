@@ -12,7 +12,7 @@ from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
 from spark_jobs.replay.rates.sensor_codes import CodedRows, SensorCodes
-from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.likely_time import likely_from_ms
 from spark_jobs.replay.sensors.lost_requests import LostRequests
@@ -48,8 +48,8 @@ EXEMPT_APIS = frozenset({
 authorizeClusterOperation, then sendResponseExemptThrottle)."""
 
 
-class RequestLanes:
-    """Turns requests of one broker into the rows of its lanes."""
+class RecordedAmounts:
+    """Turns requests of one broker into the rows of its streams."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RequestLanes:
         self._controller_listeners = controller_listeners
         self._broker_log, self._lost = broker_log, lost
 
-    def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, LaneRows]:
+    def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, StreamRows]:
         """Return the amounts of those of ``requests`` that ``order`` names, in its order.
 
         They have REQUEST_COLUMNS, TIME_COLUMNS where request times are asked for, and
@@ -101,7 +101,7 @@ class RequestLanes:
         requests: pa.Table,
         index: ClientIndex,
         rows: np.ndarray,
-    ) -> LaneRows:
+    ) -> StreamRows:
         own = index.take(rows)
         at_ms = requests["recorded_estimate_us"].to_numpy()[rows] // 1000
         resolved = codes.resolve(self._resolutions, quota_type, own, at_ms)
@@ -109,9 +109,9 @@ class RequestLanes:
             kept = np.flatnonzero(resolved.is_enabled)
             rows, at_ms = rows[kept], at_ms[kept]
             own, resolved = own.take(kept), resolved.take(kept)
-        return self._lane_rows(quota_type, codes, requests, rows, own, at_ms, resolved)
+        return self._stream_rows(quota_type, codes, requests, rows, own, at_ms, resolved)
 
-    def _lane_rows(
+    def _stream_rows(
         self,
         quota_type: QuotaType,
         codes: SensorCodes,
@@ -120,7 +120,7 @@ class RequestLanes:
         index: ClientIndex,
         at_ms: np.ndarray,
         resolved: CodedRows,
-    ) -> LaneRows:
+    ) -> StreamRows:
         def own(name: str) -> np.ndarray:
             return np.asarray(requests[name].to_numpy()[rows])
 
@@ -152,7 +152,7 @@ class RequestLanes:
         has_records, has_errors = (
             _answers(requests, rows) if has_answers else (repeated(False, n), repeated(False, n))
         )
-        return LaneRows(
+        return StreamRows(
             lines=requests.select(list(LINE_COLUMNS)),
             line=rows,
             log_time_ms=own("log_time_ms"),

@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_jobs.quota.interval_states import IntervalStates
 from spark_jobs.quota.request_time import PERCENT_PER_US, RequestRows, replay_requests
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 UNKNOWN_MS = -1
@@ -38,7 +38,7 @@ class RequestIntervals:
         self._sensors: dict[int, _Sensor] = {}
 
     def throttles_ms(
-        self, rows: LaneRows, life: np.ndarray, begins: np.ndarray
+        self, rows: StreamRows, life: np.ndarray, begins: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the most throttle of each row, UNKNOWN_MS where nobody can say.
 
@@ -59,7 +59,7 @@ class RequestIntervals:
         """Return what a sensor may hold after its rows (``quota_state.intervals``)."""
         return self._sensors[sensor].held()
 
-    def _begun(self, rows: LaneRows) -> _Sensor:
+    def _begun(self, rows: StreamRows) -> _Sensor:
         """Return the sensor whose life begins with ``rows``."""
         samples, window_ms = self._rules.samples, self._rules.window_ms
         slots = self._rules.profile.slots(samples)
@@ -92,7 +92,7 @@ class _Sensor:
         self._known_from_ms, self._until_ms = held["known_from_ms"], held["until_ms"]
         self._first_ms = self._until_ms + 1  # a row before may have met less than what is held
 
-    def begin_unknown(self, rows: LaneRows) -> None:
+    def begin_unknown(self, rows: StreamRows) -> None:
         """Begin with a sensor that had recorded something, nobody knows what or when.
 
         It is gone after two windows, but when its samples begin follows from when they began.
@@ -106,7 +106,7 @@ class _Sensor:
         known = {"known_from_ms": self._known_from_ms, "until_ms": self._until_ms}
         return known | self._states.export(0)
 
-    def throttles_ms(self, rows: LaneRows) -> tuple[np.ndarray, np.ndarray]:
+    def throttles_ms(self, rows: StreamRows) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the most throttle of rows that follow those before."""
         allowed = replay_requests(self._request_rows(rows), self._states)
         unknown = np.full(len(rows), not self._can_say) | (rows.at_ms < self._known_from_ms)
@@ -115,7 +115,7 @@ class _Sensor:
         least_ms, most_ms = allowed.throttle_time_min_ms, allowed.throttle_time_max_ms
         return np.where(unknown, UNKNOWN_MS, least_ms), np.where(unknown, UNKNOWN_MS, most_ms)
 
-    def _request_rows(self, rows: LaneRows) -> RequestRows:
+    def _request_rows(self, rows: StreamRows) -> RequestRows:
         later_us = rows.unlogged_amount_max / PERCENT_PER_US
         later_us[self._first_of_connections(rows)] += HANDSHAKE_US
         return RequestRows(
@@ -132,7 +132,7 @@ class _Sensor:
             ),
         )
 
-    def _first_of_connections(self, rows: LaneRows) -> list[int]:
+    def _first_of_connections(self, rows: StreamRows) -> list[int]:
         """Return the rows with which connections begin."""
         column = rows.lines["connection"].combine_chunks()
         names = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()

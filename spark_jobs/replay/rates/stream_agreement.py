@@ -1,4 +1,4 @@
-"""A lane's decisions → how far the replay of each sensor agrees with the log: ``agreement``."""
+"""A stream's decisions → how far the replay of each sensor agrees with the log: ``agreement``."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.replay.rates.rate_stream import Decided, RateLane
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
 from spark_jobs.warehouse.tables import AGREEMENT
 
 _COUNTS = ("decisions", "same_decision", "throttles", "within_1ms", "within_5ms", "proven")
 
 
 @dataclass(slots=True)
-class LaneAgreement:
+class StreamAgreement:
     """Counts per sensor, and how often throttles were off by how many milliseconds."""
 
     _counts: dict[str, np.ndarray] = field(
@@ -48,16 +48,16 @@ class LaneAgreement:
         for sensor in np.unique(of_throttle).tolist():
             self._off_ms[sensor].update(off_ms[of_throttle == sensor].tolist())
 
-    def rows(self, lane: RateLane) -> pa.Table:
+    def rows(self, stream: RateStream) -> pa.Table:
         """Return rows of AGREEMENT."""
         rows = []
         for sensor in np.flatnonzero(self._counts["decisions"]).tolist():
             off_ms = self._off_ms[sensor]
-            user, client_id = lane.codes.names[sensor]
+            user, client_id = stream.codes.names[sensor]
             rows.append(
                 {
-                    "broker_id": lane.broker_id,
-                    "quota_type": lane.states.quota_type,
+                    "broker_id": stream.broker_id,
+                    "quota_type": stream.states.quota_type,
                     "quota_user": user,
                     "quota_client_id": client_id,
                     **{name: int(self._counts[name][sensor]) for name in _COUNTS},

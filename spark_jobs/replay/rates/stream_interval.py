@@ -1,4 +1,4 @@
-"""A lane over one interval of a log: what is decided of its lines, and what is handed on."""
+"""A stream over one interval of a log: what is decided of its lines, and what is handed on."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ import numpy as np
 
 from spark_jobs.replay.rates.fixed_times import SPAN_MAX_MS
 from spark_jobs.replay.rates.handover import Handover, OpenRows
-from spark_jobs.replay.rates.rate_stream import Decided, RateLane
-from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.warehouse.days import Interval
 
 
 class ClosedInterval:
     """Decides the interval's own lines, and hands sensors on as they are after the last one."""
 
-    def __init__(self, lane: RateLane, interval: Interval, rows_min: int) -> None:
+    def __init__(self, stream: RateStream, interval: Interval, rows_min: int) -> None:
         """``rows_min``: so many rows are worth a decision."""
-        self.lane = lane
+        self.stream = stream
         self._interval, self._rows_min = interval, rows_min
 
-    def decided(self, rows: LaneRows, until_ms: int | None) -> Iterator[Decided]:
-        """Yield what is decided when ``rows`` have come, as :meth:`LaneInterval.decided`."""
+    def decided(self, rows: StreamRows, until_ms: int | None) -> Iterator[Decided]:
+        """Yield what is decided when ``rows`` have come, as :meth:`StreamInterval.decided`."""
         is_own = rows.log_time_ms >= self._interval.from_ms
         is_own &= rows.log_time_ms < self._interval.until_ms
-        self.lane.take(rows.take(np.flatnonzero(is_own)))
-        if until_ms is None or self.lane.is_due(self._rows_min):
-            decided = self.lane.decide(until_ms)
+        self.stream.take(rows.take(np.flatnonzero(is_own)))
+        if until_ms is None or self.stream.is_due(self._rows_min):
+            decided = self.stream.decide(until_ms)
             if decided is not None:
                 yield decided
 
-    def states(self) -> tuple[RateLane, None]:
-        """Return the lane; nothing is handed on but its states."""
-        return self.lane, None
+    def states(self) -> tuple[RateStream, None]:
+        """Return the stream; nothing is handed on but its states."""
+        return self.stream, None
 
 
-class LaneInterval:
+class StreamInterval:
     """Decides what came, hands on how sensors were at one moment, and goes on to the end."""
 
     def __init__(
-        self, lane: RateLane, interval: Interval, rows_min: int, *, reads_around: bool
+        self, stream: RateStream, interval: Interval, rows_min: int, *, reads_around: bool
     ) -> None:
         """``rows_min``: so many rows are worth a decision; ``reads_around``: others' lines come."""
-        self.lane = lane
+        self.stream = stream
         self._interval, self._rows_min, self._reads_around = interval, rows_min, reads_around
-        self._open = OpenRows(lane, interval.from_ms)
+        self._open = OpenRows(stream, interval.from_ms)
         self._handover: Handover | None = None
-        self._own: RateLane | None = None  # goes on without the lines that follow the interval
+        self._own: RateStream | None = None  # goes on without the lines that follow the interval
 
-    def decided(self, rows: LaneRows, until_ms: int | None) -> Iterator[Decided]:
+    def decided(self, rows: StreamRows, until_ms: int | None) -> Iterator[Decided]:
         """Yield what is decided of the interval's lines when ``rows`` have come.
 
         All rows before ``until_ms`` have then; None: all there are.
@@ -59,29 +59,29 @@ class LaneInterval:
         moment_ms = self._interval.hands_over_ms
         if self._handover is None and (until_ms is None or until_ms > moment_ms):
             is_before = rows.at_ms < moment_ms
-            self.lane.take(rows.take(np.flatnonzero(is_before)))
-            yield from self._of_interval(self.lane.decide(moment_ms))
+            self.stream.take(rows.take(np.flatnonzero(is_before)))
+            yield from self._of_interval(self.stream.decide(moment_ms))
             # Else the next replay would begin at the last throttle of a client that went away.
-            yield from self._of_interval(self.lane.decide_quiet(moment_ms - SPAN_MAX_MS))
-            self._handover = Handover(self.lane)
-            self._own = self.lane.fork() if self._reads_around else None
+            yield from self._of_interval(self.stream.decide_quiet(moment_ms - SPAN_MAX_MS))
+            self._handover = Handover(self.stream)
+            self._own = self.stream.fork() if self._reads_around else None
             rows = rows.take(np.flatnonzero(~is_before))
         self._take(rows)
         # What is decided is not kept here while others look at it.
         del rows
-        if until_ms is None or self.lane.is_due(self._rows_min):
-            yield from self._of_interval(self.lane.decide(until_ms))
+        if until_ms is None or self.stream.is_due(self._rows_min):
+            yield from self._of_interval(self.stream.decide(until_ms))
 
-    def states(self) -> tuple[RateLane, Handover]:
-        """Return the lane as the interval's own lines left it, and what is handed on."""
+    def states(self) -> tuple[RateStream, Handover]:
+        """Return the stream as the interval's own lines left it, and what is handed on."""
         assert self._handover is not None, "all rows were decided"
         if self._own is None:
-            return self.lane, self._handover
+            return self.stream, self._handover
         self._own.decide(None)
         return self._own, self._handover
 
-    def _take(self, rows: LaneRows) -> None:
-        self.lane.take(rows)
+    def _take(self, rows: StreamRows) -> None:
+        self.stream.take(rows)
         if self._handover is None or not len(rows):
             return
         own = rows

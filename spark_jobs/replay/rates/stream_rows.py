@@ -23,7 +23,7 @@ NOT_STAMPED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class LaneRows:
+class StreamRows:
     """Amounts in the order of their estimates; arrays of one length."""
 
     lines: pa.Table  # LINE_COLUMNS of requests, these rows' among them
@@ -57,21 +57,21 @@ class LaneRows:
     def __len__(self) -> int:
         return len(self.sensor)
 
-    def take(self, rows: np.ndarray) -> LaneRows:
+    def take(self, rows: np.ndarray) -> StreamRows:
         """Return the rows at these places."""
         columns = (getattr(self, f.name) for f in fields(self)[1:])
-        return LaneRows(self.lines, *(taken(column, rows) for column in columns))
+        return StreamRows(self.lines, *(taken(column, rows) for column in columns))
 
     def own_lines(self) -> pa.Table:
         """Return LINE_COLUMNS of each row, in their order."""
         return self.lines.take(pa.array(self.line))
 
-    def alone(self) -> LaneRows:
+    def alone(self) -> StreamRows:
         """Return the same rows with no other row's lines."""
         return replace(self, lines=self.own_lines(), line=np.arange(len(self)))
 
     @classmethod
-    def concat(cls, parts: Sequence[LaneRows]) -> LaneRows:
+    def concat(cls, parts: Sequence[StreamRows]) -> StreamRows:
         """Return the rows of ``parts``, at least one, one after the other."""
         if len(parts) == 1:
             return parts[0]

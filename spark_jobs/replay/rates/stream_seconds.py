@@ -1,4 +1,4 @@
-"""A lane's decisions → its rows of ``rates``: one sensor in one second."""
+"""A stream's decisions → its rows of ``rates``: one sensor in one second."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.replay.rates.coded_columns import coded, constant, finite, named_sensors, table_of
-from spark_jobs.replay.rates.rate_stream import Decided, RateLane
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
 from spark_jobs.warehouse.tables import RATES
 
 HELD_BACK_MS = 2_000
-"""A row that is settled later was recorded so long before a sensor's last one at most."""
+"""A row that is fixed later was recorded so long before a sensor's last one at most."""
 
 GATHERED_ROWS = 32_768
 _COUNTS = ("throttled_requests", "throttle_time_ms")
@@ -22,8 +22,8 @@ Columns = dict[str, np.ndarray]
 
 
 @dataclass(slots=True)
-class LaneSeconds:
-    """Seconds of a lane, gathered to be written many at a time in the order of sensors.
+class StreamSeconds:
+    """Seconds of a stream, gathered to be written many at a time in the order of sensors.
 
     The last ones of each sensor are held back, for more rows of them.
     """
@@ -56,15 +56,15 @@ class LaneSeconds:
         return gathered
 
 
-def rate_rows(seconds: Columns, lane: RateLane) -> pa.Table:
+def rate_rows(seconds: Columns, stream: RateStream) -> pa.Table:
     """Return rows of RATES, in the order of the sensors' names and of time."""
-    order = _order(lane.codes.ranks()[seconds["sensor"]], seconds["second_ms"])
+    order = _order(stream.codes.ranks()[seconds["sensor"]], seconds["second_ms"])
     ordered = {name: column[order] for name, column in seconds.items()}
     n = len(order)
-    users, client_ids = named_sensors(lane.codes, ordered["sensor"])
+    users, client_ids = named_sensors(stream.codes, ordered["sensor"])
     columns = {
-        "broker_id": pa.array(np.full(n, lane.broker_id, np.int32)),
-        "quota_type": constant(lane.states.quota_type, n),
+        "broker_id": pa.array(np.full(n, stream.broker_id, np.int32)),
+        "quota_type": constant(stream.states.quota_type, n),
         "quota_user": users,
         "quota_client_id": client_ids,
         "second_ms": pa.array(ordered["second_ms"]),

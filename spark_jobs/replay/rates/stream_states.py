@@ -1,4 +1,4 @@
-"""The states of a lane's sensors from chunk to chunk: samples, epoch, place, last record."""
+"""The states of a stream's sensors from chunk to chunk: samples, epoch, place, last record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER_MS = -1
 
 
 @dataclass(slots=True)
-class LaneStates:
+class StreamStates:
     """All sensors by their code; those not met yet have recorded nothing."""
 
     rules: BrokerRules
@@ -29,7 +29,7 @@ class LaneStates:
     def __post_init__(self) -> None:
         self.states = self.fresh(0)
 
-    def copied(self) -> LaneStates:
+    def copied(self) -> StreamStates:
         """Return the same states, to be moved on by themselves."""
         other = copy(self)
         other.states = self.states.take(np.arange(len(self.epoch)))

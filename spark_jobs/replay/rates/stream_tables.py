@@ -1,4 +1,4 @@
-"""A lane's decisions and states as the columns of their tables, names still dictionaries."""
+"""A stream's decisions and states as the columns of their tables, names still dictionaries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.replay.rates.coded_columns import (
     table_of,
 )
 from spark_jobs.replay.rates.handover import Handover
-from spark_jobs.replay.rates.rate_stream import Decided, RateLane
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS
 from spark_jobs.replay.rates.stream_states import NEVER_MS
 from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED
@@ -23,21 +23,21 @@ from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 
 
-def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:
+def decisions(decided: Decided, stream: RateStream, *, shared: bool) -> pa.Table:
     """Return rows of DECISIONS; of REPLAYED where ``shared``, for the request quota's part."""
     rows, n = decided.rows, len(decided)
-    users, client_ids = named_sensors(lane.codes, rows.sensor)
+    users, client_ids = named_sensors(stream.codes, rows.sensor)
     verdicts, reasons = zip(*RATE_VERDICTS, strict=True)
     lines = rows.own_lines()
     columns: dict[str, pa.Array | pa.ChunkedArray] = {
         name: lines[name] for name in lines.column_names
     }
     columns |= {
-        "broker_id": pa.array(np.full(n, lane.broker_id, np.int32)),
-        "quota_type": constant(lane.states.quota_type, n),
+        "broker_id": pa.array(np.full(n, stream.broker_id, np.int32)),
+        "quota_type": constant(stream.states.quota_type, n),
         "quota_user": users,
         "quota_client_id": client_ids,
-        "quota_level": named(lane.codes.levels, rows.level),
+        "quota_level": named(stream.codes.levels, rows.level),
         "sensor_epoch": pa.array(decided.epoch, pa.int32()),
         "sensor_seq": pa.array(decided.seq),
         "recorded_at_ms": pa.array(decided.recorded_at_ms),
@@ -73,17 +73,17 @@ def decisions(decided: Decided, lane: RateLane, *, shared: bool) -> pa.Table:
     return table_of(columns, coded(REPLAYED), n)
 
 
-def states(lane: RateLane, handover: Handover | None) -> pa.Table:
+def states(stream: RateStream, handover: Handover | None) -> pa.Table:
     """Return rows of QUOTA_STATE: each sensor after its last amount, and what is handed on.
 
     ``handover`` None: all is said by the state at the end.
     """
-    held = lane.states
+    held = stream.states
     sensor = np.flatnonzero(held.at_ms != NEVER_MS)
     n = len(sensor)
-    users, client_ids = named_sensors(lane.codes, sensor)
+    users, client_ids = named_sensors(stream.codes, sensor)
     columns = {
-        "broker_id": pa.array(np.full(n, lane.broker_id, np.int32)),
+        "broker_id": pa.array(np.full(n, stream.broker_id, np.int32)),
         "quota_type": constant(held.quota_type, n),
         "quota_user": users,
         "quota_client_id": client_ids,
@@ -97,7 +97,7 @@ def states(lane: RateLane, handover: Handover | None) -> pa.Table:
             else handover.rows(sensor)
         ),
         "intervals": pa.array(
-            [lane.intervals and lane.intervals.held(s) for s in sensor.tolist()],
+            [stream.intervals and stream.intervals.held(s) for s in sensor.tolist()],
             QUOTA_STATE.field("intervals").type,
         ),
     }

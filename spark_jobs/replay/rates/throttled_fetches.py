@@ -1,4 +1,4 @@
-"""Throttled fetches among a lane's settled rows: what they can have tried to read."""
+"""Throttled fetches among a stream's fixed rows: what they can have tried to read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.replay.rates.stream_rows import LaneRows
-from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.stream_rows import StreamRows
+from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.verdicts.fetch_attempt import (
     GENEROUS_BATCH_MAX_BYTES,
     Attempt,
@@ -21,13 +21,13 @@ from spark_jobs.replay.verdicts.fetch_attempt import (
 _ANY_THROTTLE_MS = np.iinfo(np.int64).max
 
 
-def lane_fetch_attempts(
-    rows: LaneRows,
+def throttled_fetch_attempts(
+    rows: StreamRows,
     group: np.ndarray,
     recorded_at_ms: np.ndarray,
     amount: np.ndarray,
     is_throttled: np.ndarray,
-    states: LaneStates,
+    states: StreamStates,
 ) -> FetchAttempts:
     """Return what can be said of each row; NOT_THROTTLED where it is no throttled fetch.
 
@@ -82,7 +82,7 @@ def throttle_of_other_amount(
     return np.asarray(np.maximum(logged_ms + np.rint(more_ms).astype(np.int64), 0))
 
 
-def _positions(rows: LaneRows, sensor: np.ndarray, is_throttled: np.ndarray) -> np.ndarray:
+def _positions(rows: StreamRows, sensor: np.ndarray, is_throttled: np.ndarray) -> np.ndarray:
     """Return a number that changes where a client may have begun to read from elsewhere.
 
     Within a fetch session a client names only the partitions whose position it changed, so after

@@ -1,6 +1,6 @@
 """Mutations of one interval of a log: what is decided of its lines, and what is handed on.
 
-As for lanes (:mod:`stream_interval`): a sensor is handed on as it was some time
+As for streams (:mod:`stream_interval`): a sensor is handed on as it was some time
 before the interval's end, where a stretch of its mutations begins, and the partitions of topics as
 they were before the first line that has to be read again. Mutations are few, so lines are replayed
 as often as is simple.

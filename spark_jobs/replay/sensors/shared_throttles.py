@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.sensors.amounts import as_column, bools
 from spark_jobs.replay.sensors.sensor_states import REPLAYED, BrokerRules
-from spark_jobs.replay.verdicts.request_verdicts import SharedRows, settle_shared
+from spark_jobs.replay.verdicts.request_verdicts import SharedRows, fix_shared
 from spark_jobs.replay.verdicts.verdicts import Verdicts
 from spark_jobs.warehouse.tables import I64
 
@@ -26,7 +26,7 @@ SHARED = pa.schema(
 )
 
 
-def settle_shared_throttles(
+def fix_shared_throttles(
     rules: Mapping[int, BrokerRules], tolerance_ms: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the ``mapInArrow`` function that turns SHARED into REPLAYED with final verdicts.
@@ -38,12 +38,12 @@ def settle_shared_throttles(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if len(batch):
-                yield _settled(batch, rules, tolerance_ms)
+                yield _fixed(batch, rules, tolerance_ms)
 
     return run
 
 
-def _settled(
+def _fixed(
     batch: pa.RecordBatch, rules: Mapping[int, BrokerRules], tolerance_ms: int
 ) -> pa.RecordBatch:
     is_request = pc.equal(batch["quota_type"], "request_percentage").to_numpy(zero_copy_only=False)
@@ -68,7 +68,7 @@ def _settled(
         other_ms=other_ms,
         window_ms=np.array([rules[b].window_ms for b in batch["broker_id"].to_pylist()], np.int64),
     )
-    settled = settle_shared(
+    fixed = fix_shared(
         rows,
         _verdicts(batch, "verdict", "reason"),
         _verdicts(batch, "verdict_alone", "reason_alone"),
@@ -79,8 +79,8 @@ def _settled(
     own_ms = np.where(by_other, least, np.clip(logged_ms, least, most))
     nearest_ms = np.where(is_request & is_known, own_ms, replayed_ms)
     own = {
-        "verdict": settled.verdict,
-        "reason": settled.reason,
+        "verdict": fixed.verdict,
+        "reason": fixed.reason,
         "replayed_throttle_time_ms": pa.array(
             nearest_ms, mask=~bools(pc.is_valid(batch["replayed_throttle_time_ms"]))
         ),

@@ -35,7 +35,7 @@ class SharedRows:
     window_ms: np.ndarray
 
 
-def settle_shared(
+def fix_shared(
     rows: SharedRows, verdicts: Verdicts, verdicts_alone: Verdicts, tolerance_ms: int
 ) -> Verdicts:
     """Return the verdicts of ``rows``.

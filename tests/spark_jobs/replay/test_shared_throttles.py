@@ -64,9 +64,9 @@ def test_the_decisions_on_one_request_meet_and_all_others_pass_unchanged(
         *others,
     ]  # fmt: skip
     replayed = spark.createDataFrame(table_of_replayed(rows), schema=from_arrow_schema(REPLAYED))
-    settled = with_shared_throttles(replayed.repartition(3), RULES, tolerance_ms=5)
-    assert settled.columns == REPLAYED.names
-    found = settled.toArrow().cast(REPLAYED).to_pylist()
+    fixed = with_shared_throttles(replayed.repartition(3), RULES, tolerance_ms=5)
+    assert fixed.columns == REPLAYED.names
+    found = fixed.toArrow().cast(REPLAYED).to_pylist()
     told = {key: (row["verdict"], row["reason"]) for key, row in by_line(found).items()}
     wrong, right = ("over_throttled", None), ("agree", None)
     assert [told["producer_byte_rate", n] for n in range(1, 7)] == [

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.replay.rates.recorded_amounts import RequestLanes
+from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, StreamRows
 from spark_jobs.resolve.broker_log import KNOWN_MS, BrokerLog
 from spark_jobs.warehouse.tables import THROTTLE_RECORDS
 from tests.builders.tables_builder import NOON_MS, row
@@ -24,10 +24,10 @@ def log(*starts: dict[str, Any], records: list[dict[str, Any]] | None = None) ->
     return BrokerLog.of_rows(rows, pa.Table.from_pylist(made, THROTTLE_RECORDS))
 
 
-def amounts(broker_log: BrokerLog, *rows: dict[str, Any]) -> LaneRows:
+def amounts(broker_log: BrokerLog, *rows: dict[str, Any]) -> StreamRows:
     codes = {QuotaType.PRODUCER_BYTE_RATE: SensorCodes()}
-    lanes = RequestLanes(1, resolutions(quota(5e4)), codes, frozenset(), broker_log, None)
-    found = lanes.rows(pa.Table.from_batches([requests(*rows)]), np.arange(len(rows)))
+    streams = RecordedAmounts(1, resolutions(quota(5e4)), codes, frozenset(), broker_log, None)
+    found = streams.rows(pa.Table.from_batches([requests(*rows)]), np.arange(len(rows)))
     return found[QuotaType.PRODUCER_BYTE_RATE]
 
 

@@ -57,19 +57,19 @@ def test_what_is_settled_are_the_first_requests_and_later_ones_are_a_rate_window
     log = day(PROFILES[1], requests=400)
     nothing = Samples.empty(log.window.slots)
     aligned = align_window(log.events, nothing, log.window, is_last=False)
-    settled = aligned.placed.order[: aligned.settled]
-    assert 0 < aligned.settled < 400
-    assert sorted(settled.tolist()) == list(range(aligned.settled))
+    settled = aligned.placed.order[: aligned.fixed]
+    assert 0 < aligned.fixed < 400
+    assert sorted(settled.tolist()) == list(range(aligned.fixed))
     times = aligned.placed.recorded_at_ms
-    assert times[-1] - times[aligned.settled - 1] > log.window.expire_age_ms
-    assert align_window(log.events, nothing, log.window, is_last=True).settled == 400
+    assert times[-1] - times[aligned.fixed - 1] > log.window.expire_age_ms
+    assert align_window(log.events, nothing, log.window, is_last=True).fixed == 400
 
 
 def test_a_window_shorter_than_the_rate_window_settles_half_and_goes_on() -> None:
     log = log_of(range(0, 500, 10), [10.0] * 50, 100_001.0, Traffic().window)
     nothing = Samples.empty(log.window.slots)
     aligned = align_window(log.events, nothing, log.window, is_last=False)
-    assert 1 <= aligned.settled <= 26
+    assert 1 <= aligned.fixed <= 26
 
 
 def test_a_single_lie_is_no_run_and_a_wrong_bound_is() -> None:

@@ -12,11 +12,11 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import PERCENT_PER_US
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
-from spark_jobs.replay.rates.fixed_times import RequestTimeSettling
-from spark_jobs.replay.rates.rate_stream import RateLane
+from spark_jobs.replay.rates.fixed_times import RequestTimeFixing
+from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.request_intervals import HANDSHAKE_US
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from tests.spark_jobs.replay.rates.stream_logs import decided
@@ -43,11 +43,11 @@ def opened(
     samples: int = 11,
     profile: RateProfile = RateProfile.RATE_3_8,
     carried: dict[SensorKey, CarriedState] | None = None,
-) -> RateLane:
+) -> RateStream:
     """Return a request quota of windows of a second."""
-    held = LaneStates(BrokerRules(profile, samples, WINDOW_MS, 11, 1000), REQUEST_PERCENTAGE)
-    fixing, tolerances = RequestTimeSettling(), Tolerances(2, 0, 0)
-    return RateLane(1, SensorCodes(), held, fixing, tolerances, carried or {}, unrecords=False)
+    held = StreamStates(BrokerRules(profile, samples, WINDOW_MS, 11, 1000), REQUEST_PERCENTAGE)
+    fixing, tolerances = RequestTimeFixing(), Tolerances(2, 0, 0)
+    return RateStream(1, SensorCodes(), held, fixing, tolerances, carried or {}, unrecords=False)
 
 
 def intervals(

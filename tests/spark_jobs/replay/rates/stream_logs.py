@@ -1,4 +1,4 @@
-"""Made logs of one lane, and what a lane decides of them."""
+"""Made logs of one stream, and what a stream decides of them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
-from spark_jobs.replay.rates.fixed_times import FetchSettling, ProduceSettling, Settling
-from spark_jobs.replay.rates.rate_stream import Decided, RateLane
+from spark_jobs.replay.rates.fixed_times import FetchFixing, Fixing, ProduceFixing
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_states import LaneStates
+from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.rates.stream_tables import decisions
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 from tests.spark_jobs.replay.sensors.amount_rows import amount
 
 RULES = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
 WINDOW = Window(11, 1000, True)
 TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
-PRODUCES, FETCHES = ProduceSettling.of(WINDOW), FetchSettling.of(WINDOW)
+PRODUCES, FETCHES = ProduceFixing.of(WINDOW), FetchFixing.of(WINDOW)
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 Row = dict[str, Any]
 
 
 def opened(
-    settling: Settling = PRODUCES, carried: dict[SensorKey, CarriedState] | None = None
-) -> RateLane:
-    quota_type = CONSUMER if isinstance(settling, FetchSettling) else PRODUCER
-    held = LaneStates(RULES, quota_type)
+    fixing: Fixing = PRODUCES, carried: dict[SensorKey, CarriedState] | None = None
+) -> RateStream:
+    quota_type = CONSUMER if isinstance(fixing, FetchFixing) else PRODUCER
+    held = StreamStates(RULES, quota_type)
     is_fetch = quota_type == CONSUMER
-    return RateLane(1, SensorCodes(), held, settling, TOLERANCES, carried or {}, unrecords=is_fetch)
+    return RateStream(1, SensorCodes(), held, fixing, TOLERANCES, carried or {}, unrecords=is_fetch)
 
 
 def produce(at_ms: int, size: float, **columns: Any) -> Row:
@@ -75,7 +75,7 @@ def throttled_log(rows: list[Row]) -> list[Row]:
 
 
 def decided(
-    lane: RateLane,
+    stream: RateStream,
     rows: list[Row],
     cuts: set[int] | None = None,
     *,
@@ -86,14 +86,14 @@ def decided(
     inside = sorted(cut for cut in cuts or () if 0 < cut < len(rows))
     found: list[Decided] = []
     for begin, end in itertools.pairwise([0, *inside, len(rows)]):
-        lane.take(lane_rows(rows[begin:end], lane.codes))
+        stream.take(stream_rows(rows[begin:end], stream.codes))
         is_last = is_over and end == len(rows)
         until_ms = None if is_last else rows[min(end, len(rows) - 1)]["recorded_at_ms"]
-        part = lane.decide(until_ms)
+        part = stream.decide(until_ms)
         found += [part] if part is not None else []
-    if is_over and (rest := lane.decide(None)) is not None:
+    if is_over and (rest := stream.decide(None)) is not None:
         found.append(rest)
-    return [row for part in found for row in decisions(part, lane, shared=shared).to_pylist()]
+    return [row for part in found for row in decisions(part, stream, shared=shared).to_pylist()]
 
 
 def by_sensor(rows: list[Row]) -> list[Row]:

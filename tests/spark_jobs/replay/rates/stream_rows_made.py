@@ -1,4 +1,4 @@
-"""Rows of a lane from plain rows of tests, as ``amount_rows.amount`` makes them."""
+"""Rows of a stream from plain rows of tests, as ``amount_rows.amount`` makes them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
 from spark_jobs.warehouse.tables import REQUESTS
 
 Row = dict[str, Any]
 LINES = pa.schema([REQUESTS.field(name).with_nullable(True) for name in LINE_COLUMNS])
 
 
-def lane_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> LaneRows:
+def stream_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> StreamRows:
     """Return ``rows`` in their order; their sensors are numbered by ``codes``."""
     codes = codes or SensorCodes()
 
@@ -25,7 +25,7 @@ def lane_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> LaneRows
         return np.array([missing if v is None else v for v in values], kind)
 
     lines = [{name: row.get(name) for name in LINE_COLUMNS} for row in rows]
-    return LaneRows(
+    return StreamRows(
         lines=pa.Table.from_pylist(lines, schema=LINES),
         line=np.arange(len(rows)),
         log_time_ms=column("log_time_ms", np.int64, 0),

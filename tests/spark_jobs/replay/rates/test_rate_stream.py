@@ -1,4 +1,4 @@
-"""A lane of sensors, all open: what is decided does not depend on how the rows came in."""
+"""A stream of sensors, all open: what is decided does not depend on how the rows came in."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.replay.rates.fixed_times import ROWS_MAX, AsEstimated, Settling
+from spark_jobs.replay.rates.fixed_times import ROWS_MAX, AsEstimated, Fixing
 from spark_jobs.replay.rates.handover import Handover
-from spark_jobs.replay.rates.rate_stream import RateLane
-from spark_jobs.replay.rates.stream_rows import LaneRows
+from spark_jobs.replay.rates.rate_stream import RateStream
+from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_tables import states
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
@@ -34,12 +34,12 @@ from tests.spark_jobs.replay.rates.stream_logs import (
     reads,
     throttled_log,
 )
-from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 
 
-def ended(lane: RateLane) -> pa.Table:
-    """Return the states at the end, where all is settled."""
-    return states(lane, Handover(lane))
+def ended(stream: RateStream) -> pa.Table:
+    """Return the states at the end, where all is fixed."""
+    return states(stream, Handover(stream))
 
 
 @given(logs(), st.sets(st.integers(1, 60), max_size=6))
@@ -110,18 +110,18 @@ def test_a_sensor_near_its_bound_is_searched_and_others_wait_for_nobody() -> Non
     calm = [produce(at, 1.0, quota_user="calm", bound=1e9) for at in range(5, 200_000, 1_000)]
     rows = throttled_log(sorted(busy + calm, key=lambda r: r["recorded_at_ms"]))
     assert len(busy) > ROWS_MAX
-    lane = opened()
-    found = decided(lane, rows, is_over=False)
+    stream = opened()
+    found = decided(stream, rows, is_over=False)
     of_calm = [r["recorded_at_ms"] for r in found if r["quota_user"] == "calm"]
     # All but two looks and what has passed since the last one.
     assert max(of_calm) >= rows[-1]["recorded_at_ms"] - 2 * PRODUCES.look_ms
     assert max(r["sensor_seq"] for r in found if r["quota_user"] == "busy") > ROWS_MAX // 2
 
 
-@pytest.mark.parametrize("settling", [PRODUCES, FETCHES, AsEstimated()], ids=type)
-def test_without_rows_nothing_is_decided(settling: Settling) -> None:
-    assert opened(settling).decide(None) is None
-    assert opened(settling).decide(NOON_MS) is None
+@pytest.mark.parametrize("fixing", [PRODUCES, FETCHES, AsEstimated()], ids=type)
+def test_without_rows_nothing_is_decided(fixing: Fixing) -> None:
+    assert opened(fixing).decide(None) is None
+    assert opened(fixing).decide(NOON_MS) is None
 
 
 def test_a_restarted_broker_and_an_hour_of_silence_begin_a_sensors_next_epoch() -> None:
@@ -137,9 +137,9 @@ def test_a_restarted_broker_and_an_hour_of_silence_begin_a_sensors_next_epoch() 
 
 def test_rows_of_every_column_stay_together() -> None:
     rows = [produce(at, float(at), quota_user=u) for at, u in ((5, "b"), (6, "a"), (7, "b"))]
-    made = lane_rows(rows)
+    made = stream_rows(rows)
     turned = made.take(np.array([2, 0]))
-    for field in fields(LaneRows)[1:]:
+    for field in fields(StreamRows)[1:]:
         column, picked = getattr(made, field.name), getattr(turned, field.name)
         assert np.array_equal(picked, column[[2, 0]], equal_nan=column.dtype.kind == "f")
     assert turned.own_lines()["source_line"].to_pylist() == [7, 5]

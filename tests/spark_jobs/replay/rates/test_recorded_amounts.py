@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.quota_type import QuotaType
-from spark_jobs.replay.rates.recorded_amounts import API_KEYS, RequestLanes
+from spark_jobs.replay.rates.recorded_amounts import API_KEYS, RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
-from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, LaneRows
+from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, StreamRows
 from spark_jobs.resolve.broker_log import BrokerLog
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
@@ -24,16 +24,16 @@ ON_TIME = {"quota_type": "request_percentage"}
 
 
 class Found:
-    """The rows of both lanes of broker 1."""
+    """The rows of both streams of broker 1."""
 
     def __init__(
         self, rows: list[dict[str, Any]], *quotas: dict[str, Any], log: BrokerLog | None = None
     ) -> None:
         self.codes = {quota_type: SensorCodes() for quota_type in (*API_KEYS, TIME)}
-        lanes = RequestLanes(
+        streams = RecordedAmounts(
             1, resolutions(*quotas), self.codes, frozenset({"CONTROLLER"}), log or BrokerLog(), None
         )
-        self.rows: dict[QuotaType, LaneRows] = lanes.rows(
+        self.rows: dict[QuotaType, StreamRows] = streams.rows(
             pa.Table.from_batches([requests(*rows)]), np.arange(len(rows))
         )
 

@@ -16,7 +16,7 @@ from spark_jobs.quota.request_time import PERCENT_PER_US
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.rates import fixed_times, request_intervals
-from spark_jobs.replay.rates.fixed_times import APART_MS, RequestTimeSettling
+from spark_jobs.replay.rates.fixed_times import APART_MS, RequestTimeFixing
 from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.request_logs import (
@@ -29,7 +29,7 @@ from tests.spark_jobs.replay.rates.request_logs import (
     request,
     rows_logged,
 )
-from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 
 CUTS = st.sets(st.integers(1, 24), max_size=4)
 
@@ -83,11 +83,9 @@ def test_where_requests_are_cut_changes_nothing(
 
 def fixed(rows: list[Row], until_ms: int) -> int:
     """Return how many of ``rows`` are fixed where all before ``until_ms`` are there."""
-    made = lane_rows(rows)
+    made = stream_rows(rows)
     of_sensor = OrderedRows.of(made, np.arange(len(rows))).stretch(0, len(rows))
-    ((order, *_),) = RequestTimeSettling().settle(
-        of_sensor, SensorStates.allocate([], [], []), until_ms
-    )
+    ((order, *_),) = RequestTimeFixing().fix(of_sensor, SensorStates.allocate([], [], []), until_ms)
     return len(order)
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.replay.rates.fixed_times import Settling
-from spark_jobs.replay.rates.stream_interval import LaneInterval
+from spark_jobs.replay.rates.fixed_times import Fixing
+from spark_jobs.replay.rates.stream_interval import StreamInterval
 from spark_jobs.replay.rates.stream_tables import decisions, states
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.warehouse.days import Interval
@@ -26,7 +26,7 @@ from tests.spark_jobs.replay.rates.stream_logs import (
     reads,
     throttled_log,
 )
-from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 
 LONG_MS = 10 * 86_400_000
 LATE_MAX_MS = 4_000
@@ -34,7 +34,7 @@ States = dict[SensorKey, CarriedState]
 
 
 def in_interval(
-    rows: list[Row], interval: Interval, settling: Settling, carried: States, pieces: set[int]
+    rows: list[Row], interval: Interval, fixing: Fixing, carried: States, pieces: set[int]
 ) -> tuple[list[Row], States, States]:
     """Return what is decided of an interval's lines, what it hands on, and the states at its end.
 
@@ -51,14 +51,14 @@ def in_interval(
         )
         or (row["log_time_ms"] >= interval.until_ms and row["order_us"] < interval.ahead_until_us)
     ]
-    lane = opened(settling, carried)
-    whole = LaneInterval(lane, interval, 1, reads_around=True)
+    stream = opened(fixing, carried)
+    whole = StreamInterval(stream, interval, 1, reads_around=True)
     found: list[Row] = []
     inside = sorted(piece for piece in pieces if 0 < piece < len(read))
     for begin, end in itertools.pairwise([0, *inside, len(read)]):
         until_ms = None if end == len(read) else read[end]["recorded_at_ms"]
-        for part in whole.decided(lane_rows(read[begin:end], lane.codes), until_ms):
-            found += decisions(part, lane, shared=False).to_pylist()
+        for part in whole.decided(stream_rows(read[begin:end], stream.codes), until_ms):
+            found += decisions(part, stream, shared=False).to_pylist()
     ended = states(*whole.states()).to_pylist()
     return found, *(dict(map(of, ended)) for of in (CarriedState.handed_on, CarriedState.of_row))
 
@@ -66,7 +66,7 @@ def in_interval(
 def in_two(
     rows: list[Row],
     cut_ms: int,
-    settling: Settling,
+    fixing: Fixing,
     *,
     pieces: set[int],
     ahead_ms: int = LONG_MS,
@@ -75,8 +75,8 @@ def in_two(
     cut = NOON_MS + cut_ms
     before = Interval(0, cut, handover_ms=LATE_MAX_MS, ahead_ms=ahead_ms)
     after = Interval(cut, NOON_MS + LONG_MS)
-    first, handed_on, _ = in_interval(rows, before, settling, {}, pieces)
-    second, _, _ = in_interval(rows, after, settling, handed_on, pieces)
+    first, handed_on, _ = in_interval(rows, before, fixing, {}, pieces)
+    second, _, _ = in_interval(rows, after, fixing, handed_on, pieces)
     assert all(row["log_time_ms"] < cut for row in first)
     assert all(row["log_time_ms"] >= cut for row in second)
     return by_sensor(first + second)
@@ -131,7 +131,7 @@ def test_a_throttled_client_that_went_away_is_handed_on_as_it_ended() -> None:
     assert [state.resumes_at for state in handed_on.values()] == [None]
 
 
-def test_of_a_client_that_goes_on_the_first_amount_that_is_not_settled_is_handed_on() -> None:
+def test_of_a_client_that_goes_on_the_first_amount_that_is_not_fixed_is_handed_on() -> None:
     rows = throttled_log([produce(at, 3_000.0) for at in range(0, 120_000, 500)])
     cut = rows[-1]["recorded_at_ms"] + 1
     _, handed_on, ended = in_interval(rows, Interval(0, cut, handover_ms=1000), PRODUCES, {}, set())

@@ -8,9 +8,9 @@ from operator import add
 
 import pytest
 
-from spark_jobs.replay.rates.stream_seconds import LaneSeconds
+from spark_jobs.replay.rates.stream_seconds import StreamSeconds
 from tests.spark_jobs.replay.rates.request_logs import opened, request
-from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 
 # Added from the left 0.1 + 0.2 + 0.3 is another float than 0.3 + 0.2 + 0.1.
 AMOUNTS = (0.1, 0.2, 0.3, 1e16, 1.0, -1e16, 0.7, 0.1, 0.2, 0.3)
@@ -21,9 +21,9 @@ def test_the_amounts_of_a_second_are_added_as_the_sensor_recorded_them(
     cuts: tuple[int, ...],
 ) -> None:
     rows = [request(i, 0, amount=amount) for i, amount in enumerate(AMOUNTS)]
-    seconds, stream = LaneSeconds(), opened()
+    seconds, stream = StreamSeconds(), opened()
     for begin, end in itertools.pairwise([0, *cuts, len(rows)]):
-        stream.take(lane_rows(rows[begin:end], stream.codes))
+        stream.take(stream_rows(rows[begin:end], stream.codes))
         decided = stream.decide(None)
         assert decided is not None
         assert seconds.take(decided) is None

@@ -1,4 +1,4 @@
-"""Throttled fetches among settled rows: whose tries are followed together, and which is odd."""
+"""Throttled fetches among fixed rows: whose tries are followed together, and which is odd."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.replay.rates.stream_states import LaneStates
-from spark_jobs.replay.rates.throttled_fetches import lane_fetch_attempts
+from spark_jobs.replay.rates.stream_states import StreamStates
+from spark_jobs.replay.rates.throttled_fetches import throttled_fetch_attempts
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt, FetchAttempts
-from tests.spark_jobs.replay.rates.stream_rows_made import lane_rows
+from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 from tests.spark_jobs.replay.sensors.amount_rows import amount
 
 BOUND = 500_000.0
@@ -57,9 +57,9 @@ def found(
     profile: RateProfile = RateProfile.RATE_3_8,
 ) -> FetchAttempts:
     """Return what is said of ``rows`` of which sensors; the sizes are what throttles give back."""
-    states = LaneStates(BrokerRules(profile, 11, 1000, 11, 1000), "consumer_byte_rate")
-    made = lane_rows(rows)
-    return lane_fetch_attempts(
+    states = StreamStates(BrokerRules(profile, 11, 1000, 11, 1000), "consumer_byte_rate")
+    made = stream_rows(rows)
+    return throttled_fetch_attempts(
         made,
         np.array(sensor or [0] * len(rows), np.int64),
         made.at_ms,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.sensors.sensor_states import REPLAYED
-from spark_jobs.replay.sensors.shared_throttles import SHARED, settle_shared_throttles
+from spark_jobs.replay.sensors.shared_throttles import SHARED, fix_shared_throttles
 from spark_jobs.replay.verdicts.fetch_attempt import Attempt
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, Verdicts, judge_rates
 from tests.spark_jobs.replay.sensors.shared_rows import (
@@ -25,9 +25,9 @@ from tests.spark_jobs.replay.sensors.shared_rows import (
 TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
 
 
-def settled(*rows: Row) -> list[Row]:
+def fixed(*rows: Row) -> list[Row]:
     batch = pa.RecordBatch.from_pylist(list(rows), schema=SHARED)
-    run = settle_shared_throttles(RULES, TOLERANCES.throttle_ms)
+    run = fix_shared_throttles(RULES, TOLERANCES.throttle_ms)
     found = list(run(iter([batch])))
     assert [b.schema for b in found] == [REPLAYED]
     return found[0].to_pylist()
@@ -54,7 +54,7 @@ def of_bandwidth(
 
 
 def verdict(row: Row) -> tuple[str, str | None]:
-    (found,) = settled(row)
+    (found,) = fixed(row)
     return found["verdict"], found["reason"]
 
 
@@ -99,7 +99,7 @@ def test_a_mutations_throttle_may_be_the_controllers(api_name: str) -> None:
 def test_the_replayed_throttle_is_the_one_in_the_interval_nearest_to_the_log(
     logged: int, expected: int
 ) -> None:
-    (found,) = settled(of_request(logged, 300, 600, replayed_throttle_time_ms=777))
+    (found,) = fixed(of_request(logged, 300, 600, replayed_throttle_time_ms=777))
     assert found["replayed_throttle_time_ms"] == expected
 
 
@@ -107,7 +107,7 @@ def test_the_replayed_throttle_is_the_one_in_the_interval_nearest_to_the_log(
 def test_what_the_other_quota_explains_is_not_replayed_for_the_request_quota_as_well(
     bandwidth: int, expected: int
 ) -> None:
-    (found,) = settled(of_request(450, 300, 600, bandwidth))
+    (found,) = fixed(of_request(450, 300, 600, bandwidth))
     assert found["replayed_throttle_time_ms"] == expected
 
 
@@ -117,12 +117,12 @@ def test_without_an_interval_the_replayed_throttle_stays_and_without_a_quota_the
     unknown = of_request(450, None, None, replayed_throttle_time_ms=777)
     bandwidth = of_bandwidth(450, 777, 300, 600)
     no_quota = of_bandwidth(450, None, 300, 600)
-    found = settled(unknown, bandwidth, no_quota)
+    found = fixed(unknown, bandwidth, no_quota)
     assert [row["replayed_throttle_time_ms"] for row in found] == [777, 777, None]
 
 
 def test_batches_without_rows_are_passed_over() -> None:
-    run = settle_shared_throttles(RULES, 5)
+    run = fix_shared_throttles(RULES, 5)
     assert list(run(iter([pa.RecordBatch.from_pylist([], schema=SHARED)]))) == []
 
 
@@ -174,7 +174,7 @@ def shared_rows(draw: st.DrawFn) -> Row:
 @given(st.lists(shared_rows(), min_size=1, max_size=6))
 @settings(max_examples=60)
 def test_who_is_accused_differs_from_the_replay_to_the_side_named(rows: list[Row]) -> None:
-    found = settled(*rows)
+    found = fixed(*rows)
     for before, row in zip(rows, found, strict=True):
         logged, replayed = row["logged_throttle_time_ms"], row["replayed_throttle_time_ms"]
         if row["verdict"] == "over_throttled":

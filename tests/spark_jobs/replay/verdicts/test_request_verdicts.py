@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.quota.codes import VERDICTS, WRONG_VERDICTS
-from spark_jobs.replay.verdicts.request_verdicts import SharedRows, settle_shared
+from spark_jobs.replay.verdicts.request_verdicts import SharedRows, fix_shared
 from spark_jobs.replay.verdicts.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts
 
 TOLERANCE_MS = 5
@@ -39,8 +39,8 @@ def verdicts(*rows: Verdict) -> Verdicts:
     return Verdicts(*(np.array(column, object) for column in zip(*rows, strict=True)))
 
 
-def settled(before: Verdict = BEFORE, alone: Verdict = ALONE, **overrides: object) -> Verdict:
-    found = settle_shared(shared_row(**overrides), verdicts(before), verdicts(alone), TOLERANCE_MS)
+def fixed(before: Verdict = BEFORE, alone: Verdict = ALONE, **overrides: object) -> Verdict:
+    found = fix_shared(shared_row(**overrides), verdicts(before), verdicts(alone), TOLERANCE_MS)
     return found.verdict[0], found.reason[0]
 
 
@@ -69,7 +69,7 @@ def test_the_request_quota_is_judged_by_its_interval(
     logged: int, least: int, most: int, other: int, expected: Verdict
 ) -> None:
     row = {"logged_ms": logged, "throttle_min_ms": least, "throttle_max_ms": most}
-    assert settled(is_request_quota=True, other_ms=other, **row) == expected
+    assert fixed(is_request_quota=True, other_ms=other, **row) == expected
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_bandwidth_quota_is_judged_by_what_the_request_quota_leaves_to_it(
     logged: int, replayed: int, least: int, most: int, expected: Verdict
 ) -> None:
     row = {"throttle_min_ms": least, "throttle_max_ms": most}
-    assert settled(logged_ms=logged, replayed_ms=replayed, **row) == expected
+    assert fixed(logged_ms=logged, replayed_ms=replayed, **row) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_throttled_fetch_is_judged_only_where_the_request_quota_surely_asked_f
 ) -> None:
     # Its replayed throttle was made from the logged one.
     row = {"throttle_min_ms": least, "throttle_max_ms": most, "is_unrecorded": True}
-    assert settled(logged_ms=logged, replayed_ms=logged, **row) == expected
+    assert fixed(logged_ms=logged, replayed_ms=logged, **row) == expected
 
 
 @pytest.mark.parametrize("is_request_quota", [False, True])
@@ -131,7 +131,7 @@ def test_a_throttled_fetch_is_judged_only_where_the_request_quota_surely_asked_f
 def test_an_interval_that_is_not_known_leaves_the_verdict(
     is_request_quota: bool, before: Verdict
 ) -> None:
-    assert settled(
+    assert fixed(
         before, is_interval_known=False, is_request_quota=is_request_quota, logged_ms=700,
     ) == before  # fmt: skip
 
@@ -144,7 +144,7 @@ def test_an_interval_that_is_not_known_leaves_the_verdict(
 def test_without_a_quota_there_is_nothing_to_settle(
     is_request_quota: bool, is_interval_known: bool, is_unrecorded: bool, reason: str | None
 ) -> None:
-    found = settled(
+    found = fixed(
         ("no_quota", reason), logged_ms=700, is_request_quota=is_request_quota,
         is_interval_known=is_interval_known, is_unrecorded=is_unrecorded,
     )  # fmt: skip
@@ -153,8 +153,8 @@ def test_without_a_quota_there_is_nothing_to_settle(
 
 def test_the_cap_is_the_window_of_the_row_s_broker() -> None:
     row = {"is_request_quota": True, "logged_ms": 2000, "throttle_max_ms": 2000}
-    assert settled(window_ms=2000, **row) == ("agree", None)
-    assert settled(window_ms=1000, **row) == OPEN
+    assert fixed(window_ms=2000, **row) == ("agree", None)
+    assert fixed(window_ms=1000, **row) == OPEN
 
 
 MS = st.integers(0, 1_200)
@@ -172,7 +172,7 @@ ROWS = st.fixed_dictionaries(
 
 
 @given(st.lists(ROWS, min_size=1, max_size=8))
-def test_rows_are_settled_each_by_itself_and_the_verdicts_given_stay(
+def test_rows_are_fixed_each_by_itself_and_the_verdicts_given_stay(
     rows: list[dict[str, object]],
 ) -> None:
     each = []
@@ -185,9 +185,9 @@ def test_rows_are_settled_each_by_itself_and_the_verdicts_given_stay(
         *(np.concatenate([getattr(c, n) for c in columns]) for n in SharedRows.__slots__)
     )
     before, alone = verdicts(*[BEFORE] * len(rows)), verdicts(*[ALONE] * len(rows))
-    found = settle_shared(together, before, alone, TOLERANCE_MS)
+    found = fix_shared(together, before, alone, TOLERANCE_MS)
     told = list(zip(found.verdict.tolist(), found.reason.tolist(), strict=True))
-    assert told == [settled(**row) for row in each]
+    assert told == [fixed(**row) for row in each]
     assert set(before.verdict) == {BEFORE[0]}
     assert set(alone.reason) == {ALONE[1]}
 
@@ -196,7 +196,7 @@ def test_rows_are_settled_each_by_itself_and_the_verdicts_given_stay(
 def test_only_the_request_quota_itself_is_accused_by_its_interval(row: dict[str, object]) -> None:
     (least, most), rest = row["least_and_most_ms"], dict(row)
     del rest["least_and_most_ms"]
-    verdict, reason = settled(throttle_min_ms=least, throttle_max_ms=most, **rest)
+    verdict, reason = fixed(throttle_min_ms=least, throttle_max_ms=most, **rest)
     assert verdict in {*VERDICTS, BEFORE[0], ALONE[0]}
     if verdict in WRONG_VERDICTS:
         assert row["is_request_quota"]
