@@ -13,7 +13,7 @@ from docs.generate.gallery.traffic import MB, T, produce
 from spark_jobs.whatif.clients.as_logged import replay_as_logged
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.decision import Decision
-from spark_jobs.whatif.policies.kip13_topic import OTHER_TOPICS
+from spark_jobs.whatif.policies.kip13.kip13_topic import OTHER_TOPICS
 from spark_jobs.whatif.policies.request import PolicyRequest
 
 QUOTA_MB = 4

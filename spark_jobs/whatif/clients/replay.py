@@ -17,7 +17,7 @@ from spark_jobs.whatif.clients.normalized_requests import ROWS_AT_ONCE
 from spark_jobs.whatif.clients.outcomes import Outcomes
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.policies.change import Change
-from spark_jobs.whatif.policies.kip13_refusing import Kip13Refusing
+from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13Refusing
 from spark_jobs.whatif.policies.policy import Policy
 from spark_jobs.whatif.policies.request import PolicyRequest
 

@@ -14,7 +14,7 @@ import yaml
 from spark_jobs.apply.changes.quota_alteration import Entity, QuotaSet, QuotaValue, quota_set
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.quota.codes import DEFAULT
-from spark_jobs.whatif.policies.kip13_config import ConfigKeys
+from spark_jobs.whatif.policies.kip13.kip13_config import ConfigKeys
 
 Held = dict[Entity, dict[str, float]]
 

@@ -12,7 +12,6 @@ from spark_jobs.whatif.clients.client_connection import Sending
 from spark_jobs.whatif.clients.client_log import LoggedRequest, connection_log
 from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.clients.closed_loop import replay_closed_loop
-from spark_jobs.whatif.policies.broker_bandwidth import BrokerBandwidth
 from spark_jobs.whatif.policies.change import QuotaChanged
 from spark_jobs.whatif.policies.decision import (
     ADMITTED,
@@ -21,8 +20,9 @@ from spark_jobs.whatif.policies.decision import (
     Refusal,
     TopicDecision,
 )
-from spark_jobs.whatif.policies.kip13_immediate_error import Kip13ImmediateError
+from spark_jobs.whatif.policies.kip13.kip13_immediate_error import Kip13ImmediateError
 from spark_jobs.whatif.policies.request import TopicPart
+from spark_jobs.whatif.policies.today.broker_bandwidth import BrokerBandwidth
 from tests.spark_jobs.whatif.clients.client_requests import (
     PURE,
     REFUSED,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_jobs.whatif.policies.broker_side_v1 import BrokerSideV1, MeterName
-from spark_jobs.whatif.policies.bytes_in_thresholds import TOPIC_THRESHOLD, TOTAL_THRESHOLD
+from spark_jobs.whatif.policies.broker_side.broker_side_v1 import BrokerSideV1, MeterName
+from spark_jobs.whatif.policies.broker_side.bytes_in_thresholds import (
+    TOPIC_THRESHOLD,
+    TOTAL_THRESHOLD,
+)
 from spark_jobs.whatif.policies.change import ConfigChanged, TopicAdded
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 

@@ -12,12 +12,12 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate, replay_token_
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.whatif.policies.broker_bandwidth import BrokerBandwidth
-from spark_jobs.whatif.policies.broker_controller_mutation import BrokerControllerMutation
-from spark_jobs.whatif.policies.broker_request_percentage import BrokerRequestPercentage
 from spark_jobs.whatif.policies.decision import Decision
-from spark_jobs.whatif.policies.kip599_token_bucket import Kip599TokenBucket
+from spark_jobs.whatif.policies.kip599.kip599_token_bucket import Kip599TokenBucket
 from spark_jobs.whatif.policies.mutation_quota import MutationQuota
+from spark_jobs.whatif.policies.today.broker_bandwidth import BrokerBandwidth
+from spark_jobs.whatif.policies.today.broker_controller_mutation import BrokerControllerMutation
+from spark_jobs.whatif.policies.today.broker_request_percentage import BrokerRequestPercentage
 from tests.spark_jobs.quota.amounts import (
     AMOUNTS,
     EPOCH_MS,

@@ -20,7 +20,8 @@ LATE = ["kip599_rate", "kip599_rate_burst_spread", "kip599_token_bucket"]
 BY_TOPIC = [*LATE, "broker_controller_mutation"]
 EARLY = ["kip599_early", "kip599_execution_throttle", "kip599_no_error"]
 MODULES = [
-    module.name for module in pkgutil.iter_modules(policies.__path__, "spark_jobs.whatif.policies.")
+    module.name
+    for module in pkgutil.walk_packages(policies.__path__, "spark_jobs.whatif.policies.")
 ]
 
 

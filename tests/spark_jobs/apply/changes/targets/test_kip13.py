@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.apply.render import render
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
-from spark_jobs.whatif.policies.kip13_config import ConfigKeys
+from spark_jobs.whatif.policies.kip13.kip13_config import ConfigKeys
 from tests.spark_jobs.apply.changes.fixed_alterations import CONSUMER, PRODUCER, alteration, value
 
 OVERRIDES = {PRODUCER: "quota.producer.override", CONSUMER: "quota.consumer.override"}
