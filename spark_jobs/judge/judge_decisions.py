@@ -15,7 +15,7 @@ from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.roll_up_rates import roll_up_rates
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.replay.sensors.sensor_seconds import seconds_of_suspects
+from spark_jobs.replay.suspect_seconds import seconds_of_suspects
 from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
 from spark_jobs.settings import CrosscheckSettings, JudgeSettings
 from spark_jobs.warehouse.read import open_table, read_frame, read_table
