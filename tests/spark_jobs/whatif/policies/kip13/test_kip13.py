@@ -12,7 +12,6 @@ from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import BrokerStarted, ControllerFailedOver, QuotaChanged
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held
-from spark_jobs.whatif.policies.grid_rate import INT32_MAX
 from spark_jobs.whatif.policies.kip13 import kip13
 from spark_jobs.whatif.policies.kip13.kip13 import Kip13
 from spark_jobs.whatif.policies.kip599 import throttle_times
