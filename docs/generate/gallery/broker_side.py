@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from docs.generate.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, bound_line, legend, picture
 from docs.generate.gallery.page import Page, number
 from docs.generate.gallery.traffic import T, produce
-from spark_jobs.whatif.clients.as_logged import replay_as_logged
+from spark_jobs.whatif.clients.replay import replay_as_logged
 from spark_jobs.whatif.policies.broker_side.broker_side_v1 import BrokerSideV1, MeterName
 from spark_jobs.whatif.policies.broker_side.bytes_in_thresholds import (
     TOPIC_THRESHOLD,

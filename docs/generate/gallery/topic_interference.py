@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from docs.generate.gallery.drawing import BLUE, GREEN, RED, SOFT, legend, picture
 from docs.generate.gallery.page import Page
 from docs.generate.gallery.traffic import MB, T, produce
-from spark_jobs.whatif.clients.as_logged import replay_as_logged
+from spark_jobs.whatif.clients.replay import replay_as_logged
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.kip13.kip13_topic import OTHER_TOPICS

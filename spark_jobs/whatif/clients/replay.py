@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from msgspec import structs
 
-from spark_jobs.whatif.clients.as_logged import replay_as_logged
 from spark_jobs.whatif.clients.client_log import LoggedRequest
 from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.clients.closed_loop import clients_of, sendings_of
@@ -17,11 +16,30 @@ from spark_jobs.whatif.clients.normalized_requests import ROWS_AT_ONCE
 from spark_jobs.whatif.clients.outcomes import Outcomes
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.policies.change import Change
+from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13Refusing
 from spark_jobs.whatif.policies.policy import Policy
 from spark_jobs.whatif.policies.request import PolicyRequest
 
 _AFTER_EVERYTHING_MS = 2**62
+
+
+def replay_as_logged(
+    policy: Policy, requests: Iterable[PolicyRequest], changes: Sequence[Change] = ()
+) -> Iterator[tuple[PolicyRequest, Decision]]:
+    """Yield every request of one of the policy's ``apis`` with what became of it.
+
+    ``requests`` and ``changes`` are in time order; a change holds for the requests of its own
+    millisecond.
+    """
+    waiting = iter(changes)
+    change = next(waiting, None)
+    for request in requests:
+        while change is not None and change.at_ms <= request.at_ms:
+            policy.observe(change)
+            change = next(waiting, None)
+        if request.api_name in policy.apis:
+            yield request, policy.decide(request)
 
 
 def outcome_rows(
