@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
-from spark_jobs.cli.app import GROUPS, app, main
-from spark_jobs.cli.grouped_help import ExampleCommand
+from spark_jobs.cli.app import GROUPS, ExampleCommand, app, main
 
 HEAD = """\
 # Commands

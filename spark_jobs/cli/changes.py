@@ -1,4 +1,4 @@
-"""The commands that change a cluster: ``quota-audit apply`` and ``quota-audit rollback``."""
+"""The commands that change quotas: list proposals, render them, apply, roll back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,43 @@ from spark_jobs.cli.options import (
     Note,
     Only,
     ProposalDay,
+    RenderTarget,
+    Rollback,
     Warehouse,
 )
+
+
+def list_proposals(
+    warehouse: Warehouse,
+    cluster: ClusterName = "default",
+    day: ProposalDay = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what the recommendations of a day would change.
+
+    Each change is under the name that apply takes.
+    """
+    from spark_jobs.cli.print_changes import print_proposals
+
+    print_proposals(warehouse.absolute(), cluster, day and day.date(), as_json=as_json)
+
+
+def render(
+    target: RenderTarget,
+    warehouse: Warehouse,
+    cluster: ClusterName = "default",
+    day: ProposalDay = None,
+    rollback: Rollback = False,
+) -> None:
+    """Print a day's proposals as the file of a tool.
+
+    What the tool cannot hold goes to standard error.
+    """
+    from spark_jobs.cli.print_changes import print_render
+
+    print_render(
+        target, warehouse.absolute(), cluster, day.date() if day else None, is_rollback=rollback
+    )
 
 
 def apply_changes(

@@ -1,10 +1,12 @@
-"""What apply and rollback print: a table for people, or one JSON object."""
+"""What the commands that change quotas print: proposals, files for tools, what apply did."""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -16,11 +18,129 @@ from spark_jobs.apply.apply_quotas import ChangeReport, ClusterTarget
 from spark_jobs.apply.changes.carry_out import CarriedOutChange
 from spark_jobs.apply.changes.change_key import change_key
 from spark_jobs.apply.changes.change_plan import PlannedChange, value_text
-from spark_jobs.apply.changes.wording import one_line
+from spark_jobs.apply.changes.quota_alteration import PROPOSED, proposed_alterations
+from spark_jobs.apply.changes.targets.target import RefusedAlteration, Rendered
+from spark_jobs.apply.changes.wording import one_line, subject
+from spark_jobs.apply.render import render
+from spark_jobs.errors import BadInputError
+from spark_jobs.recommend.weigh.configured_values import end_of_day_ms, values_in_cluster
+from spark_jobs.warehouse.days import DAY_MS, day_number
+from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.scope import RunScope, recommended_day
+from spark_jobs.wording.numbers import duration, exact_rate
+from spark_jobs.wording.visible_text import visible
 
-# A change on one line, whatever the terminal's width.
+# A proposal or a change on one line, whatever the terminal's width.
 _WIDTH_MAX = 10_000
-_COLUMNS = ("change", "before", "after", "cluster has", "outcome", "")
+_PROPOSAL = ("change", "now", "proposed", "throttled", "with it", "earlier days", "sure", "why")
+_CHANGE = ("change", "before", "after", "cluster has", "outcome", "")
+_TAKEN_OVER = (
+    "kind",
+    "current",
+    "lower",
+    "upper",
+    "reason",
+    "confidence",
+    "clamped_by",
+    "throttle_time_ms_before",
+    "throttle_time_ms_after",
+    "days_seen",
+    "backtest_trials",
+    "backtest_kept",
+)
+
+
+def print_proposals(warehouse: Path, cluster: str, day: dt.date | None, *, as_json: bool) -> None:
+    """Print the proposals of a day (None: the last one), as a table or as one JSON object.
+
+    Raises BadInputError where the warehouse has no recommendations of that day.
+    """
+    scope = recommended_day(warehouse, cluster, day)
+    rows = read_table(scope, "recommendations").to_pylist()
+    proposals = proposal_objects(rows)
+    counts = dict(sorted(Counter(row["status"] for row in rows).items()))
+    if as_json:
+        found = {"cluster": cluster, "day": str(scope.day), "recommendations": counts}
+        print(json.dumps(found | {"proposals": proposals}))
+        return
+    typer.echo(f"proposals for the cluster {cluster}, {scope.day} UTC")
+    if proposals:
+        console = Console(width=_WIDTH_MAX, soft_wrap=True, highlight=False)
+        table = _proposal_table(proposals)
+        console.print(table, width=console.measure(table).maximum)
+    said = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
+    typer.echo(said or "no recommendations")
+
+
+def proposal_objects(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the proposed rows of ``tables.RECOMMENDATIONS`` as JSON has them.
+
+    ``change`` is the name that ``quota-audit apply --only`` takes; ``before`` is the entity's own
+    value, ``after`` None removes it. In order of the throttle time they are about, longest first.
+    """
+    proposed = [row for row in rows if row["status"] == PROPOSED]
+    objects = [
+        {
+            "change": change_key(alteration),
+            "quota_type": alteration.quota_type,
+            "user": alteration.user,
+            "client_id": alteration.client_id,
+            "before": alteration.before,
+            "after": alteration.after,
+            **{name: row[name] for name in _TAKEN_OVER},
+        }
+        for row, alteration in zip(proposed, proposed_alterations(proposed), strict=True)
+    ]
+    return sorted(objects, key=lambda o: (-(o["throttle_time_ms_before"] or 0), o["change"]))
+
+
+def _proposal_table(proposals: Sequence[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in _PROPOSAL:
+        table.add_column(
+            title, justify="right" if title in _PROPOSAL[1:6] else "left", no_wrap=True
+        )
+    for proposal in proposals:
+        values = (exact_rate(proposal[at], proposal["quota_type"]) for at in ("before", "after"))
+        times = (duration(proposal[f"throttle_time_ms_{at}"]) for at in ("before", "after"))
+        trials = proposal["backtest_trials"]
+        kept = f"{proposal['backtest_kept']} of {trials}" if trials else "–"
+        cells = (proposal["change"], *values, *times, kept, proposal["confidence"])
+        table.add_row(*map(Text, (*cells, visible(proposal["reason"]))))
+    return table
+
+
+def print_render(
+    target: str, warehouse: Path, cluster: str, day: dt.date | None, *, is_rollback: bool
+) -> None:
+    """Print what applies the proposals of a day (or takes them back), and to stderr the refused.
+
+    Without ``day`` it is the newest with recommendations. Raises BadInputError for an unknown
+    target, a day without recommendations, and where every proposal was refused.
+    """
+    scope = recommended_day(warehouse, cluster, day)
+    rendered, proposals = render_day(target, scope)
+    for refusal in rendered.refusals:
+        typer.echo(refusal_line(refusal), err=True)
+    if proposals and len(rendered.refusals) == proposals:
+        raise BadInputError(
+            f"--target {target} can express none of the {proposals} proposals of {scope.day}; the "
+            "reasons are above, each with what to use instead."
+        )
+    typer.echo(rendered.rollback if is_rollback else rendered.text, nl=False)
+
+
+def render_day(target: str, scope: RunScope) -> tuple[Rendered, int]:
+    """Return the proposals of a day as ``target`` has them, and how many they are."""
+    alterations = proposed_alterations(read_table(scope, "recommendations").to_pylist())
+    end_ms = end_of_day_ms(day_number(scope.day) * DAY_MS)
+    in_force = values_in_cluster(read_table(scope, "quota_changes").to_pylist(), end_ms)
+    return render(target, alterations, in_force), len(alterations)
+
+
+def refusal_line(refusal: RefusedAlteration) -> str:
+    """Return a refusal in one line."""
+    return one_line(f"refused: {subject(refusal.alteration)}: {refusal.reason}")
 
 
 def changes_printer(target: ClusterTarget, *, as_json: bool) -> Callable[[ChangeReport], None]:
@@ -33,7 +153,7 @@ def changes_printer(target: ClusterTarget, *, as_json: bool) -> Callable[[Change
         for line in _head(target, report):
             typer.echo(line)
         console = Console(width=_WIDTH_MAX, soft_wrap=True, highlight=False)
-        table = _table(report)
+        table = _change_table(report)
         console.print(table, width=console.measure(table).maximum)
         typer.echo(_counts(report))
 
@@ -113,10 +233,10 @@ def _head(target: ClusterTarget, report: ChangeReport) -> list[str]:
     return lines
 
 
-def _table(report: ChangeReport) -> Table:
+def _change_table(report: ChangeReport) -> Table:
     table = Table(box=None, pad_edge=False)
-    for title in _COLUMNS:
-        justify: Any = "right" if title in _COLUMNS[1:4] else "left"
+    for title in _CHANGE:
+        justify: Any = "right" if title in _CHANGE[1:4] else "left"
         table.add_column(title, justify=justify, no_wrap=True)
     for row in _rows(report):
         values = (value_text(row[name]) for name in ("before", "after", "cluster_has"))

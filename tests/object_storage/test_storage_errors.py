@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.cli.failed_run import said_of
+from spark_jobs.cli.ending import said_of
 from spark_jobs.errors import BadInputError
 from spark_jobs.spark.on_workers import Needs
 from spark_jobs.warehouse.storage import storage_path, usable_storage_path

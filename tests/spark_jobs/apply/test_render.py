@@ -18,7 +18,7 @@ from spark_jobs.apply.changes.quota_alteration import (
 )
 from spark_jobs.apply.changes.wording import change_sentence
 from spark_jobs.apply.render import TARGETS, render
-from spark_jobs.cli.print_render import refusal_line
+from spark_jobs.cli.print_changes import refusal_line
 from spark_jobs.errors import BadInputError
 from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 from tests.spark_jobs.apply.changes.fixed_alterations import (

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.check import check_archive as checking
 from spark_jobs.cli.app import app
-from spark_jobs.cli.print_check import NOTHING_TO_AUDIT
+from spark_jobs.cli.keep import NOTHING_TO_AUDIT
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
@@ -167,8 +167,8 @@ def test_a_check_needs_no_spark_and_writes_nothing(tmp_path: Path) -> None:
     put(tmp_path, "broker=1/kafka-request.log", lines_of(1))
     before = sorted(tmp_path.rglob("*"))
     code = (
-        "import sys\nfrom pathlib import Path\nfrom spark_jobs.cli.check import check_archive\n"
-        f"check_archive(Path({str(tmp_path)!r}))\n"
+        "import sys\nfrom pathlib import Path\nfrom spark_jobs.cli.keep import check\n"
+        f"check(Path({str(tmp_path)!r}))\n"
         "assert not {'pyspark', 'airflow', 'great_expectations'} & set(sys.modules)\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

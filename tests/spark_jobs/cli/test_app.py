@@ -15,8 +15,7 @@ import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
-from spark_jobs.cli.app import GROUPS, app
-from spark_jobs.cli.grouped_help import ExampleCommand
+from spark_jobs.cli.app import GROUPS, ExampleCommand, app
 
 ROOT = Path(__file__).parents[3]
 NAMES = [name for commands in GROUPS.values() for name, _, _ in commands]

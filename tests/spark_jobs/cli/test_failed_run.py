@@ -13,8 +13,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PythonException
 
-from spark_jobs.cli.ending import ending
-from spark_jobs.cli.failed_run import said_of
+from spark_jobs.cli.ending import ending, said_of
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import parquet_file
 

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app
-from spark_jobs.cli.findings import news
-from spark_jobs.cli.print_news import print_news
+from spark_jobs.cli.daily import news
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.follow.acknowledgements import read_acknowledgements
@@ -62,15 +61,15 @@ def test_news_of_each_owner_name_the_unowned_clients_last(warehouse: Path) -> No
 @pytest.mark.parametrize(
     ("day", "owner", "said"),
     [
-        (dt.date(2020, 1, 1), None, "2020-01-01 of cluster 'prod' was not audited"),
+        (dt.datetime(2020, 1, 1), None, "2020-01-01 of cluster 'prod' was not audited"),
         (None, "Nobody", "No owner has the name 'Nobody'. Known are: Orders."),
     ],
 )
 def test_a_day_or_an_owner_that_is_not_known_is_named(
-    warehouse: Path, day: dt.date | None, owner: str | None, said: str
+    warehouse: Path, day: dt.datetime | None, owner: str | None, said: str
 ) -> None:
     with pytest.raises(BadInputError) as caught:
-        print_news(warehouse, CLUSTER, day, owner=owner, by_owner=False, lists_all=False)
+        news(warehouse, CLUSTER, day, owner)
     assert said in str(caught.value)
 
 
@@ -89,7 +88,7 @@ def test_news_as_json_are_of_all_owners(warehouse: Path) -> None:
 
 def test_a_warehouse_without_an_audit_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="holds no audited day of cluster 'prod'"):
-        print_news(tmp_path, CLUSTER, None, owner=None, by_owner=False, lists_all=False)
+        news(tmp_path, CLUSTER)
 
 
 def test_what_is_acknowledged_is_known_on_the_next_days(warehouse: Path) -> None:

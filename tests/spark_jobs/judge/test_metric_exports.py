@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from spark_jobs.cli.print_crosscheck import instance_brokers
+from spark_jobs.cli.print_agreement import instance_brokers
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive, ignored_files
 from spark_jobs.judge.crosscheck_metrics import read_exports

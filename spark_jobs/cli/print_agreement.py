@@ -1,4 +1,4 @@
-"""The command ``crosscheck``: what brokers measured beside what their logs lead to."""
+"""What score and crosscheck print: how far a replay and what brokers logged or measured agree."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from spark_jobs.cli.print_news import audited_day
+from spark_jobs.cli.scopes import audited_day
 from spark_jobs.errors import BadInputError
 from spark_jobs.judge.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.judge.metrics.comparison import Comparison
@@ -20,6 +23,71 @@ from spark_jobs.settings import CrosscheckSettings
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import count, time_of_day
 from spark_jobs.wording.visible_text import visible
+
+if TYPE_CHECKING:
+    from spark_jobs.score.score_capture import ScoreRequest
+
+# A client's name on one line with its figures, also where no terminal says its width.
+WIDTH_MIN = 120
+
+
+def print_score(request: ScoreRequest, *, with_controls: bool, as_json: bool) -> None:
+    """Print the figures of a capture, for people or as one JSON object.
+
+    ``with_controls`` adds those of two audits that must be worse. Raises BadInputError where there
+    is nothing to score.
+    """
+    from spark_jobs.quota.rate_profile import RateProfile
+    from spark_jobs.score.score_capture import score_capture
+    from spark_jobs.score.score_controls import score_controls
+
+    figures = score_capture(request)
+    controls = {}
+    if with_controls:
+        controls = score_controls(request, RateProfile(figures["rate_profiles"][0]))
+    if as_json:
+        print(json.dumps(figures | ({"controls": controls} if controls else {})))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    console = Console(width=max(console.width, WIDTH_MIN), soft_wrap=True, highlight=False)
+    if controls:
+        console.print(_control_table(figures, controls), "")
+    sensors = figures.pop("sensors")
+    for name, value in figures.items():
+        console.print(f"{name:22} {_shown(value)}", markup=False)
+    console.print(_sensor_table(sensors))
+
+
+def _control_table(figures: Mapping[str, Any], controls: Mapping[str, Mapping[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    shown = list(next(iter(controls.values())))
+    for name in shown:
+        table.add_column(name, justify="right")
+    for name, row in {"the capture": figures, **controls}.items():
+        table.add_row(name, *(_shown(row[figure]) for figure in shown))
+    return table
+
+
+def _sensor_table(sensors: Sequence[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("broker", "quota", "decided", "agree", "throttled", "≤ 1 ms", "flagged"):
+        table.add_column(title, justify="left" if title == "quota" else "right")
+    for sensor in sensors:
+        quota = f"{sensor['quota_type']} {sensor['quota_user']}:{sensor['quota_client_id']}"
+        shown = ("decisions", "decision_agreement", "throttled", "throttle_within_1ms", "flagged")
+        table.add_row(
+            str(sensor["broker_id"]), Text(quota), *(_shown(sensor[name]) for name in shown)
+        )
+    return table
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return "-" if value is None else str(value)
 
 
 def print_crosscheck(

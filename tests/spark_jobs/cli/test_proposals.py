@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.apply.changes.change_key import parse_selection
 from spark_jobs.cli.app import app
-from spark_jobs.cli.print_proposals import print_proposals, proposal_objects
+from spark_jobs.cli.print_changes import print_proposals, proposal_objects
 from spark_jobs.errors import BadInputError
 from tests.builders.tables_builder import DAY, Row, row, scope_in, write_rows
 
