@@ -7,9 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.explain.bucket_steps import BucketSteps, bucket_steps
-from spark_jobs.explain.rate_steps import RateSteps, rate_steps
-from spark_jobs.explain.state_before import bucket_before, rate_before, throttle_max_ms
+from spark_jobs.explain.decision_steps import (
+    BucketSteps,
+    RateSteps,
+    bucket_before,
+    bucket_steps,
+    rate_before,
+    rate_steps,
+    throttle_max_ms,
+)
 from spark_jobs.explain.words import (
     advice_lines,
     bucket_lines,

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from spark_jobs.explain.bucket_steps import BucketSteps
-from spark_jobs.explain.rate_steps import RateSteps
+from spark_jobs.explain.decision_steps import BucketSteps, RateSteps
 from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.wording.names import REASONS, VERDICTS, entity_name, in_words
 from spark_jobs.wording.numbers import duration, exact_rate, moment, significant

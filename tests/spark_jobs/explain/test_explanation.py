@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.explain.bucket_steps import BucketSteps
+from spark_jobs.explain.decision_steps import BucketSteps, RateSteps
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
-from spark_jobs.explain.rate_steps import RateSteps
 from spark_jobs.wording.numbers import duration
 from tests.builders.tables_builder import NOON_MS, Row, row
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady

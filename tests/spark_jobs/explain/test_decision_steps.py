@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.explain.rate_steps import rate_steps
+from spark_jobs.explain.decision_steps import rate_steps
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
 from spark_jobs.quota.rate_profile import RateProfile
