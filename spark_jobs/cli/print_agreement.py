@@ -38,8 +38,7 @@ def print_score(request: ScoreRequest, *, with_controls: bool, as_json: bool) ->
     is nothing to score.
     """
     from spark_jobs.quota.rate_profile import RateProfile
-    from spark_jobs.score.score_capture import score_capture
-    from spark_jobs.score.score_controls import score_controls
+    from spark_jobs.score.score_capture import score_capture, score_controls
 
     figures = score_capture(request)
     controls = {}

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from spark_jobs.errors import BadInputError
 from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.score.agreement import (
-    FIRST_QUOTA_SLACK_MS,
-    Agreement,
-    Tally,
-)
+from spark_jobs.score.agreement import FIRST_QUOTA_SLACK_MS, Agreement, Tally
 from spark_jobs.score.consistency import Consistency
-from spark_jobs.score.logged_outcomes import LoggedOutcomes
-from spark_jobs.score.planted_faults import PlantedFound
+from spark_jobs.score.logged_outcomes import DecisionKey, LoggedOutcomes
 
 
 def share(part: int, whole: int) -> float | None:
@@ -55,16 +54,6 @@ def capture_figures(
     }
 
 
-def planted_figures(counts: PlantedFound) -> dict[str, Any]:
-    """Return recall and precision of planted faults."""
-    return {
-        "tampered": counts.planted,
-        "recall": share(counts.found, counts.planted),
-        "precision": share(counts.found, counts.flagged),
-        "precision_bandwidth": share(counts.bandwidth_found, counts.bandwidth_flagged),
-    }
-
-
 def sensor_figures(sensors: Mapping[SensorKey, Tally]) -> list[dict[str, Any]]:
     """Return the figures of each sensor that decided something or was flagged, in key order."""
     rows = []
@@ -91,4 +80,56 @@ def _throttle_shares(tally: Tally) -> dict[str, float | None]:
         "throttle_exact": share(tally.exact, tally.throttled),
         "throttle_within_1ms": share(tally.within_1ms, tally.throttled),
         "throttle_within_5ms": share(tally.within_5ms, tally.throttled),
+    }
+
+
+class _Truth(msgspec.Struct):
+    violations: list[DecisionKey]
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedFound:
+    """Counts of planted faults, of flags, and of what is both; bandwidth is without mutations."""
+
+    planted: int
+    flagged: int
+    found: int
+    bandwidth_flagged: int
+    bandwidth_found: int
+
+
+def read_planted(text: bytes, where: str) -> frozenset[DecisionKey]:
+    """Return the planted faults of a truth file, an object with ``violations``.
+
+    Each is [broker id, connection, correlation id, topic or null]. Raises BadInputError naming
+    ``where``.
+    """
+    try:
+        return frozenset(msgspec.json.decode(text, type=_Truth).violations)
+    except msgspec.DecodeError as error:
+        raise BadInputError(
+            f"{where} is no list of planted faults: {error}. Expected "
+            '{"violations": [[<broker id>, "<connection>", <correlation id>, "<topic>" or null]]}.'
+        ) from error
+
+
+def count_found(planted: Collection[DecisionKey], flagged: Collection[DecisionKey]) -> PlantedFound:
+    """Return how flags and planted faults overlap."""
+    found = set(planted) & set(flagged)
+    return PlantedFound(
+        planted=len(set(planted)),
+        flagged=len(set(flagged)),
+        found=len(found),
+        bandwidth_flagged=sum(key[3] is None for key in flagged),
+        bandwidth_found=sum(key[3] is None for key in found),
+    )
+
+
+def planted_figures(counts: PlantedFound) -> dict[str, Any]:
+    """Return recall and precision of planted faults."""
+    return {
+        "tampered": counts.planted,
+        "recall": share(counts.found, counts.planted),
+        "precision": share(counts.found, counts.flagged),
+        "precision_bandwidth": share(counts.bandwidth_found, counts.bandwidth_flagged),
     }

@@ -17,7 +17,6 @@ import msgspec
 
 from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.quota.codes import DEFAULT
-from spark_jobs.score.text_outcomes import TEXT_MARKER, read_text_produce
 
 DecisionKey = tuple[int, str, int, str | None]
 """(broker id, connection, correlation id, topic of a mutation or None)"""
@@ -39,6 +38,15 @@ _JSON_BEGIN = re.compile(rb"Completed request: ?(?=\{)")
 _OF_INTEREST = tuple(
     b'"%s"' % name.encode() for name in ("PRODUCE", "ALTER_CLIENT_QUOTAS", *MUTATED_TOPICS)
 )
+TEXT_MARKER = b"Completed request:RequestHeader("
+_PRODUCE = re.compile(
+    rb"RequestHeader\(apiKey=PRODUCE, apiVersion=\d+, clientId=(?P<client_id>.*?), "
+    rb"correlationId=(?P<correlation_id>-?\d+)\) -- .*"
+    rb" from connection (?P<connection>\S+?);totalTime:.*?,localTime:(?P<local>[\d.E-]+),"
+    rb"remoteTime:(?P<remote>[\d.E-]+),.*?,responseQueueTime:(?P<response_queue>[\d.E-]+),"
+    rb"sendTime:(?P<send>[\d.E-]+),.*?principal:\w+:(?P<user>.*?),listener:"
+)
+_THROTTLE = re.compile(rb"throttle_time_ms=(\d+)[,}]")
 
 
 class _Header(msgspec.Struct):
@@ -227,3 +235,41 @@ def _take_quota(entry: dict[str, Any], completed_ms: float, into: LoggedOutcomes
 def _rows(message: msgspec.Raw, field_name: str) -> list[dict[str, Any]]:
     body = msgspec.json.decode(message)
     return list(body.get(field_name) or ()) if isinstance(body, dict) else []
+
+
+@dataclass(frozen=True, slots=True)
+class TextProduce:
+    """The fields of one line; times are milliseconds."""
+
+    connection: str
+    correlation_id: int
+    client_id: str
+    user: str
+    throttle_time_ms: int
+    local_time_ms: float
+    remote_time_ms: float
+    response_queue_time_ms: float
+    send_time_ms: float
+
+
+def read_text_produce(text: bytes) -> TextProduce | None:
+    """Return the produce of a line; None where it is of another request or has no throttle.
+
+    The throttle is the response's: ``throttleTime`` at the line's end is, in these versions, how
+    long the response took from being complete to being queued. A produce without acks has none.
+    """
+    found = _PRODUCE.search(text)
+    throttle = _THROTTLE.search(text)
+    if found is None or throttle is None:
+        return None
+    return TextProduce(
+        connection=found["connection"].decode(),
+        correlation_id=int(found["correlation_id"]),
+        client_id=found["client_id"].decode(),
+        user=found["user"].decode(),
+        throttle_time_ms=int(throttle[1]),
+        local_time_ms=float(found["local"]),
+        remote_time_ms=float(found["remote"]),
+        response_queue_time_ms=float(found["response_queue"]),
+        send_time_ms=float(found["send"]),
+    )

@@ -7,7 +7,7 @@ import tempfile
 import zoneinfo
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,28 @@ from spark_jobs.replay.replay_quotas import carried_states, replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.agreement import COLUMNS, compare
 from spark_jobs.score.consistency import KnownState, RateRule, check_consistency
-from spark_jobs.score.figures import capture_figures, planted_figures, sensor_figures
+from spark_jobs.score.figures import (
+    capture_figures,
+    count_found,
+    planted_figures,
+    read_planted,
+    sensor_figures,
+)
 from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
-from spark_jobs.score.planted_faults import count_found, read_planted
 from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.write import write_table
+
+BOUND_FACTOR = 1.05
+# A version of the other arithmetic of samples.
+_OTHER_VERSION = {
+    RateProfile.RATE_0_9: "4.1.0",
+    RateProfile.RATE_3_3: "4.1.0",
+    RateProfile.RATE_3_8: "3.7.2",
+}
+SHOWN = ("produce_decisions", "decision_agreement", "throttled", "throttle_within_1ms", "flagged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +97,26 @@ def score_capture(request: ScoreRequest) -> dict[str, Any]:
         figures |= planted_figures(count_found(planted, found.flagged))
     own = {"rate_profiles": profiles, "sensors": sensor_figures(found.sensors)}
     return figures | own
+
+
+def score_controls(request: ScoreRequest, profile: RateProfile) -> dict[str, dict[str, Any]]:
+    """Return SHOWN of the capture's figures by control; each is an audit of its own.
+
+    What fits the brokers because it could fit anything would fit these as well: under quotas or
+    rates known to be wrong, both must score clearly worse. ``profile`` is what the brokers count
+    by. A warehouse that ``request`` names is not used.
+    """
+    return {
+        name: {figure: score_capture(control)[figure] for figure in SHOWN}
+        for name, control in _controls(replace(request, warehouse=None, planted=None), profile)
+    }
+
+
+def _controls(request: ScoreRequest, profile: RateProfile) -> Iterator[tuple[str, ScoreRequest]]:
+    yield f"every bound x {BOUND_FACTOR}", replace(request, bound_factor=BOUND_FACTOR)
+    version = _OTHER_VERSION[profile]
+    options = replace(request.options, versions={None: version})
+    yield f"the rate of {version}", replace(request, options=options)
 
 
 def read_capture(archive: Archive, timezone: str) -> LoggedOutcomes:
