@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +65,7 @@ def print_proposals(warehouse: Path, cluster: str, day: dt.date | None, *, as_js
         return
     typer.echo(f"proposals for the cluster {cluster}, {scope.day} UTC")
     if proposals:
-        console = Console(width=_WIDTH_MAX, soft_wrap=True, highlight=False)
-        table = _proposal_table(proposals)
-        console.print(table, width=console.measure(table).maximum)
+        _print_table(_PROPOSAL, _PROPOSAL[1:6], map(_proposal_cells, proposals))
     said = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
     typer.echo(said or "no recommendations")
 
@@ -94,20 +92,13 @@ def proposal_objects(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(objects, key=lambda o: (-(o["throttle_time_ms_before"] or 0), o["change"]))
 
 
-def _proposal_table(proposals: Sequence[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in _PROPOSAL:
-        table.add_column(
-            title, justify="right" if title in _PROPOSAL[1:6] else "left", no_wrap=True
-        )
-    for proposal in proposals:
-        values = (exact_rate(proposal[at], proposal["quota_type"]) for at in ("before", "after"))
-        times = (duration(proposal[f"throttle_time_ms_{at}"]) for at in ("before", "after"))
-        trials = proposal["backtest_trials"]
-        kept = f"{proposal['backtest_kept']} of {trials}" if trials else "–"
-        cells = (proposal["change"], *values, *times, kept, proposal["confidence"])
-        table.add_row(*map(Text, (*cells, visible(proposal["reason"]))))
-    return table
+def _proposal_cells(proposal: Mapping[str, Any]) -> Iterable[str]:
+    values = (exact_rate(proposal[at], proposal["quota_type"]) for at in ("before", "after"))
+    times = (duration(proposal[f"throttle_time_ms_{at}"]) for at in ("before", "after"))
+    trials = proposal["backtest_trials"]
+    kept = f"{proposal['backtest_kept']} of {trials}" if trials else "–"
+    reason = visible(proposal["reason"])
+    return proposal["change"], *values, *times, kept, proposal["confidence"], reason
 
 
 def print_render(
@@ -152,9 +143,7 @@ def changes_printer(target: ClusterTarget, *, as_json: bool) -> Callable[[Change
             return
         for line in _head(target, report):
             typer.echo(line)
-        console = Console(width=_WIDTH_MAX, soft_wrap=True, highlight=False)
-        table = _change_table(report)
-        console.print(table, width=console.measure(table).maximum)
+        _print_table(_CHANGE, _CHANGE[1:4], _change_cells(report))
         typer.echo(_counts(report))
 
     return show
@@ -233,19 +222,26 @@ def _head(target: ClusterTarget, report: ChangeReport) -> list[str]:
     return lines
 
 
-def _change_table(report: ChangeReport) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in _CHANGE:
-        justify: Any = "right" if title in _CHANGE[1:4] else "left"
-        table.add_column(title, justify=justify, no_wrap=True)
+def _change_cells(report: ChangeReport) -> Iterator[Iterable[str]]:
     for row in _rows(report):
         values = (value_text(row[name]) for name in ("before", "after", "cluster_has"))
         # Why it is refused stands below, in the error.
         message = "" if report.refused else one_line(row["message"] or "")
-        table.add_row(*map(Text, (row["change"], *values, row["outcome"], message)))
-    return table
+        yield row["change"], *values, row["outcome"], message
 
 
 def _counts(report: ChangeReport) -> str:
     counts = Counter(row["outcome"] for row in _rows(report))
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+
+
+def _print_table(
+    titles: Sequence[str], numbers: Sequence[str], rows: Iterable[Iterable[str]]
+) -> None:
+    console = Console(width=_WIDTH_MAX, soft_wrap=True, highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(title, justify="right" if title in numbers else "left", no_wrap=True)
+    for cells in rows:
+        table.add_row(*map(Text, cells))
+    console.print(table, width=console.measure(table).maximum)
