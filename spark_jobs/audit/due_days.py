@@ -10,13 +10,17 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.archive import Archive, LogFile
+from spark_jobs.ingest.archive_days import days_of_log
+from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.read import older_tables, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.wording.visible_text import visible
@@ -55,24 +59,35 @@ def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[Due
     """
     audited = _manifest(warehouse, archive.cluster)
     changes: defaultdict[dt.date, _Changes] = defaultdict(_Changes)
-    days_of_log = {log: _known_days(log, audited) for log in archive.request_logs}
-    for log, days in days_of_log.items():
+    known_days = {log: _known_days(log, audited) for log in archive.request_logs}
+    for log, days in known_days.items():
         for day in days or ():
             if log.source_file not in audited.get(day, _NOTHING):
                 changes[day].new.append(visible(log.source_file))
-    unread = [log for log, days in days_of_log.items() if days is None]
+    unread = [log for log, days in known_days.items() if days is None]
     fresh = dict(zip(unread, read_logs(unread) if unread else (), strict=True))
     said = {(log.broker_id, digest) for log, found in fresh.items() for digest in found.values()}
     for log, digests in fresh.items():
         _compare(log, digests, said, audited, changes)
-        days_of_log[log] = set(digests)
+        known_days[log] = set(digests)
     reasons = {day: _reason(change, day in audited) for day, change in changes.items()}
-    for day in audited.keys() & set().union(*(days or () for days in days_of_log.values())):
+    for day in audited.keys() & set().union(*(days or () for days in known_days.values())):
         own = RunScope(warehouse, archive.cluster, day)
         found = reasons.get(day) or _begins_otherwise(own), _made_by_older(own)
         if any(found):
             reasons[day] = "; ".join(reason for reason in found if reason)
-    return [DueDay(day, reasons[day], _logs_of(day, days_of_log)) for day in sorted(reasons)]
+    return [DueDay(day, reasons[day], _logs_of(day, known_days)) for day in sorted(reasons)]
+
+
+def read_with(spark: SparkSession, archive: Archive, timezone: str, prefix: str | None) -> ReadLogs:
+    """Return the reading of log files on Spark's workers, one task a file."""
+
+    def read(logs: Sequence[LogFile]) -> Sequence[Digests]:
+        read_one = partial(days_of_log, timezone=timezone, prefix=prefix)
+        absolute = [replace(log, path=log.path.absolute()) for log in logs]
+        return on_workers(spark, absolute, read_one, read=archive.root.absolute())
+
+    return read
 
 
 def _logs_of(

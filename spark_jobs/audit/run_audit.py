@@ -10,8 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from spark_jobs.audit.due_days import due_days
-from spark_jobs.audit.print_due import read_with
+from spark_jobs.audit.due_days import due_days, read_with
 from spark_jobs.audit.validate_tables import validate_stage
 from spark_jobs.ingest.archive import Archive, choose_cluster, clusters_of, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions

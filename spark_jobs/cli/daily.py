@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,6 +35,8 @@ from spark_jobs.cli.scopes import audited_day, scope_of
 from spark_jobs.errors import BadInputError
 
 if TYPE_CHECKING:
+    from spark_jobs.audit.due_days import Digests
+    from spark_jobs.ingest.archive import LogFile
     from spark_jobs.publish.facts.news import News
     from spark_jobs.publish.follow.owners import Owner
 
@@ -75,14 +77,20 @@ def list_due(
     prefix: Prefix = None,
 ) -> None:
     """Print the days to be audited, or audited again, and why."""
-    from spark_jobs.audit.print_due import print_due
+    from spark_jobs.audit.due_days import due_days, read_with
     from spark_jobs.ingest.archive import choose_cluster, find_archive
     from spark_jobs.spark.spark_session import spark_session
 
     found = find_archive(archive, choose_cluster(archive, cluster))
     with ExitStack() as stack:
-        session = partial(stack.enter_context, spark_session("due"))
-        print_due(found, warehouse.absolute(), timezone, prefix, session)
+
+        def read_logs(logs: Sequence[LogFile]) -> Sequence[Digests]:
+            # Spark starts only where there are files that no audit has read.
+            spark = stack.enter_context(spark_session("due"))
+            return read_with(spark, found, timezone, prefix)(logs)
+
+        for due in due_days(found, warehouse.absolute(), read_logs):
+            typer.echo(f"{due.day} {due.reason}")
 
 
 def list_days(
