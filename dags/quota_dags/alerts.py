@@ -73,7 +73,7 @@ class Sent(Protocol):
     """What a task remembers over its attempts: Airflow's ``task_state_store``."""
 
     def get(self, key: str) -> Any:
-        """Return what was kept; None: nothing was."""
+        """Return the value that was kept; None where none was."""
 
     def set(self, key: str, value: Any) -> None:
         """Keep a value."""
@@ -146,7 +146,7 @@ def failure_message(
     ended: Mapping[str, Any] | None,
     url: str | None,
 ) -> AlertMessage:
-    """Return what is told of a run that failed at ``step``; ``ended``: how, None: nobody saw it."""
+    """Return the message of a run that failed at ``step``; ``ended`` None: nobody saw it end."""
     exit_code = ended["exit_code"] if ended else None
     reason = _shortened(ended["reason"]) if ended else UNSEEN
     subject = f"Kafka quotas, {cluster} on {day}: the audit failed at {step}"

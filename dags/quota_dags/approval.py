@@ -111,7 +111,7 @@ class Decision:
 def recommend_run(
     params: Mapping[str, Any], extras: Sequence[Mapping[str, Any]], terms: TaskTerms
 ) -> RecommendRun:
-    """Return what a DAG run asks about, from its params and its asset events' extras.
+    """Return the proposals that a DAG run asks about, from its params and its asset events' extras.
 
     Of the events only those of the params' cluster count, as the bootstrap servers are that
     cluster's, and of these the latest day. Raises ``terms.skipped`` where all are of others.
@@ -225,7 +225,7 @@ def _approved(proposal: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decision_of(answer: Mapping[str, Any], offered: Sequence[str]) -> Decision:
-    """Return what was decided about the ``offered`` changes.
+    """Return the decision about the ``offered`` changes.
 
     ``answer`` is the return value of Airflow's ``HITLOperator``. Raises UnclearAnswerError.
     """
@@ -259,7 +259,7 @@ def _changes(chosen: set[str], offered: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_removal(proposal: Mapping[str, Any]) -> bool:
-    """Return whether the proposal removes an entity's value."""
+    """Return True if the proposal removes an entity's value."""
     return proposal["after"] is None
 
 

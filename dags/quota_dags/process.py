@@ -132,7 +132,7 @@ class TaskTerms:
 
 
 def _reason(lines: Iterable[str]) -> str:
-    """Return what was said from the last ``error: `` on: several lines where several rules broke.
+    """Return the lines from the last ``error: `` on: several where several rules broke.
 
     "" where no line begins so.
     """

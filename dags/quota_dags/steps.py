@@ -46,7 +46,7 @@ class DailyAudit:
     broker_version: str | None
 
     def scope(self) -> dict[str, str]:
-        """Return where the audit's tables are, as the asset's events have it."""
+        """Return cluster, day and warehouse, as the asset's events have them."""
         day = self.day.isoformat()
         return {"cluster": self.cluster, "day": day, "warehouse": self.warehouse}
 
@@ -84,7 +84,7 @@ def audit_of_run(
     interval_start: dt.datetime | None,
     run_after: dt.datetime,
 ) -> DailyAudit:
-    """Return what a DAG run audits, from its params and its times."""
+    """Return the audit that a DAG run asks for, from its params and its times."""
     return DailyAudit(
         archive=text_of(params, "archive"),
         warehouse=text_of(params, "warehouse"),
@@ -96,7 +96,7 @@ def audit_of_run(
 
 
 def audit_of_context(context: Mapping[str, Any]) -> DailyAudit:
-    """Return what a DAG run audits, from the context that Airflow gives its tasks."""
+    """Return the audit that a DAG run asks for, from the context that Airflow gives its tasks."""
     # A run that was triggered with no logical date has no interval.
     interval_start = context.get("data_interval_start")
     return audit_of_run(context["params"], interval_start, context["dag_run"].run_after)

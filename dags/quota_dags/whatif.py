@@ -61,13 +61,13 @@ class WhatifRun:
     mode: str
 
     def scope(self) -> dict[str, str]:
-        """Return where the rows are, as the asset's events have it; ``day`` may be ``all``."""
+        """Return cluster, day (or ``all``) and warehouse, as the asset's events have them."""
         day = self.day.isoformat() if self.day else ALL_DAYS
         return {"cluster": self.cluster, "day": day, "warehouse": self.warehouse}
 
 
 def whatif_of_run(params: Mapping[str, Any], run_id: str) -> WhatifRun:
-    """Return what a DAG run replays, from its params and its id."""
+    """Return the what-if that a DAG run asks for, from its params and its id."""
     warehouse = text_of(params, "warehouse")
     text = params.get("scenario") or ""
     path = scenario_path(storage_path(warehouse), run_id, text)
@@ -86,7 +86,7 @@ def whatif_of_run(params: Mapping[str, Any], run_id: str) -> WhatifRun:
 
 
 def scenario_path(warehouse: Path, run_id: str, text: str) -> Path:
-    """Return where a run keeps its scenario: another text never has the same path.
+    """Return the file in which a run keeps its scenario: another text never has the same path.
 
     >>> scenario_path(Path("/wh"), "manual__2026-11-20T09:00:00+00:00", "").name
     'manual__2026-11-20T09-00-00-00-00-e3b0c442.toml'

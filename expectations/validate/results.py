@@ -151,7 +151,7 @@ def failure_text(table: TableResult, rule: RuleResult) -> str:
 
 
 def _found(result: dict[str, Any], arguments: dict[str, Any]) -> str | None:
-    """Return what a rule on the number of rows saw and wanted; None for rules on rows."""
+    """Return the number of rows that a rule saw and wanted; None for rules on single rows."""
     observed = result.get("observed_value")
     if "unexpected_count" in result or not isinstance(observed, int):
         return None

@@ -200,7 +200,7 @@ def _stored(scope: RunScope, table: str) -> StoredTable:
 
 
 def _parameters(scope: RunScope) -> dict[str, int]:
-    """Return what suites compare with and only a run knows: the day, and what files counted."""
+    """Return the numbers that only a run knows: the day's ends (ms), and the rows files counted."""
     midnight = dt.datetime.combine(scope.day, dt.time(), dt.UTC)
     day_first_ms = int(midnight.timestamp()) * 1000
     return {

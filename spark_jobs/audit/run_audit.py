@@ -106,7 +106,7 @@ def _due_one_by_one(
 def _functions(
     spark: SparkSession, scope: RunScope, metrics: Sequence[Path]
 ) -> Mapping[str, Callable[..., str]]:
-    """Return what a command of the pipeline does, given what follows its name."""
+    """Return command → function of what follows its name, for the steps after the ingest."""
     return {
         "validate": lambda stage: validate_stage(scope, stage, spark),
         "resolve": lambda: resolve_quotas(scope),

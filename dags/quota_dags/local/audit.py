@@ -118,7 +118,7 @@ def check_wording(settings: DailyAuditSettings) -> None:
 
 
 def audit_of_day(settings: DailyAuditSettings, day: dt.date) -> DailyAudit:
-    """Return what a run of the DAG for ``day`` has to audit."""
+    """Return the audit of ``day`` by a run of the DAG."""
     return DailyAudit(
         archive=str(settings.archive),
         warehouse=str(settings.warehouse),

@@ -56,7 +56,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def server_environment(
     port: int, user: str, passwords: Path, listen_on: str = HOST
 ) -> dict[str, str]:
-    """Return what the components need besides the home's environment to be one local server."""
+    """Return the variables that, besides the home's, make the components one local server."""
     url = f"http://{HOST}:{port}"
     return {
         "AIRFLOW__API__HOST": listen_on,
