@@ -164,11 +164,11 @@ def _array(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _row(gap: Gap) -> dict[str, object]:
-    only = gap.spans[0].broker_id if len(gap.spans) == 1 else None
+    only = gap.places[0].broker_id if len(gap.places) == 1 else None
     return {
         **{name: value for name, value in asdict(gap).items() if name != "connection"},
-        "after_ms": min(span.after_ms for span in gap.spans),
-        "before_ms": max(span.before_ms for span in gap.spans),
+        "after_ms": min(span.after_ms for span in gap.places),
+        "before_ms": max(span.before_ms for span in gap.places),
         "broker_id": only,
         "connection_code": gap.connection,
     }

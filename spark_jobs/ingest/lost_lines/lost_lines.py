@@ -55,6 +55,7 @@ _GAPS_AT_ONCE = 256
 class Gap:
     """Requests missing between two correlation ids of one client instance.
 
+    Each field is the column of ``tables.LOG_GAPS`` of its name.
     ``connection`` is the code of the only one it can have been, else None; the largest sizes are
     those of the instance's requests, None where it never sent any of that kind.
     """
@@ -64,7 +65,7 @@ class Gap:
     missing: int
     cause: str
     connection: int | None
-    spans: tuple[Span, ...]
+    places: tuple[Span, ...]
     request_bytes_max: int | None
     response_bytes_max: int | None
     handler_time_us_max: int
@@ -127,7 +128,7 @@ def _gaps_of_counter(lines: ClientLines, ids: np.ndarray, connection: np.ndarray
                 missing=int(missing[i]),
                 cause=str(cause[i]),
                 connection=only,
-                spans=brokers,
+                places=brokers,
                 **sizes,
             )
 

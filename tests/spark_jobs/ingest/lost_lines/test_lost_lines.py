@@ -45,7 +45,7 @@ def unexplained(sent: Sent, lost: Iterable[int], gaps: list[Gap]) -> list[tuple[
         fitting = [
             (span.before_ms, g)
             for g, gap in enumerate(gaps)
-            for span in gap.spans
+            for span in gap.places
             if room[g]
             and gap.correlation_id_before < number < gap.correlation_id_after
             and span.broker_id == sent.broker_id[i]
@@ -73,7 +73,7 @@ def test_a_gap_says_how_many_are_missing_and_between_which_moments_on_each_broke
     assert (gap.cause, gap.connection) == (LOST_LINES, None)
     assert gap.request_bytes_max == 1000
     assert gap.response_bytes_max is None, "the client never fetched"
-    on_broker = {p.broker_id: (p.after_ms - BEGIN_MS, p.before_ms - BEGIN_MS) for p in gap.spans}
+    on_broker = {p.broker_id: (p.after_ms - BEGIN_MS, p.before_ms - BEGIN_MS) for p in gap.places}
     assert on_broker == {1: (0, 41), 2: (10, 31)}, "between the connection's own neighbours"
 
 
@@ -243,6 +243,6 @@ def test_a_loss_while_a_clock_was_set_back_has_a_span_all_the_same() -> None:
     for number, at_ms in enumerate((0, 10, 9_000, 20, 30, 40)):
         sent.add(1, 11, number, at_ms, handling_ms=0)
     (gap,) = gaps_of(sent.lines(lost={3}))
-    (span,) = gap.spans
+    (span,) = gap.places
     assert span.after_ms <= BEGIN_MS + 30
     assert span.before_ms >= BEGIN_MS + 9_000
