@@ -16,7 +16,8 @@ from spark_jobs.ingest.archive import Archive, choose_cluster, clusters_of, find
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.judge.judge_decisions import judge_decisions
-from spark_jobs.publish.publish_report import print_summary, publish_run
+from spark_jobs.publish.publish_report import publish_run
+from spark_jobs.publish.summary import print_summary
 from spark_jobs.recommend.recommend_quotas import recommend_quotas
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas

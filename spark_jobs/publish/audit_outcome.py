@@ -61,7 +61,7 @@ def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
         mood=answer.mood,
         title=answer.title,
         brokers=len(facts.brokers),
-        requests=sum(broker.requests for broker in facts.brokers),
+        requests=facts.requests,
         decisions=facts.verdicts.decided,
         agree=facts.verdicts.agree,
         indeterminate=facts.verdicts.indeterminate,

@@ -1,95 +1,121 @@
-"""What a run found, as few numbers and sentences: for the terminal and for lists of runs."""
+"""The summary of a run in a terminal: one screen, the answer first, the report's path last."""
 
 from __future__ import annotations
 
-import datetime as dt
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
+from rich.console import Console
+from rich.text import Text
+
+from spark_jobs.judge.decision_counts import VerdictCounts
 from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts, gather
+from spark_jobs.publish.facts.findings import Finding
 from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.news_words import news_in_a_line
 from spark_jobs.publish.facts.proposals import proposal_in_words
-from spark_jobs.publish.publish import report_path
+from spark_jobs.publish.facts.quality import total_lines
+from spark_jobs.publish.publish_report import report_path
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.names import plural
+from spark_jobs.wording.numbers import count, duration, share, time_of_day
+from spark_jobs.wording.visible_text import shortened
+
+LINES_MAX = 20
+_FINDINGS_MAX = 4
+_THROTTLED_MAX = 4
+_RECOMMENDATIONS_MAX = 3
+_SENTENCE_LENGTH_MAX = 300
+_MOODS = {
+    "good": ("✓", "bold green"),
+    "warning": ("!", "bold yellow"),
+    "critical": ("✗", "bold red"),
+    "unknown": ("?", "bold"),
+}
+_SEVERITIES = {"critical": "red", "warning": "yellow", "info": "dim"}
 
 
-@dataclass(frozen=True, slots=True)
-class ThrottledClient:
-    """How much one client was throttled by one quota on one broker."""
-
-    client: str
-    quota_type: str
-    broker_id: int
-    requests: int
-    refused: int
-    throttle_time_ms: int
+def print_summary(scope: RunScope, console: Console | None = None) -> None:
+    """Print an audited day in at most ``LINES_MAX`` lines; long ones are left to the terminal."""
+    # Text, not markup: a client id like [red] is a name. Soft wrap keeps the path in one piece.
+    console = console or Console(soft_wrap=True, highlight=False)
+    for line in _lines(gather(scope)):
+        console.print(line, soft_wrap=True, highlight=False)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditSummary:
-    """One run in short; ``span_ms`` is the log's first and last request in epoch ms."""
-
-    cluster: str
-    day: dt.date
-    span_ms: tuple[int, int] | None
-    brokers: int
-    requests: int
-    quarantined: int
-    mood: str
-    title: str
-    decisions: int
-    agree: int
-    indeterminate: int
-    wrong: int
-    findings: tuple[tuple[str, str], ...]  # severity and sentence, the worst first
-    throttled: tuple[ThrottledClient, ...]  # the most throttled first
-    recommendations: tuple[str, ...]  # one sentence each
-    # What changed since the audited day before; "" where there is none.
-    news: str
-    report: Path
-    is_report_written: bool
+def _lines(facts: AuditFacts) -> list[Text]:
+    answer, report = headline(facts), report_path(facts.scope)
+    mark, style = _MOODS.get(answer.mood, _MOODS["unknown"])
+    lines = [
+        Text(_audited(facts), style="bold"),
+        Text(f"{mark} {answer.title}", style=style),
+    ]
+    if facts.verdicts.decided:
+        lines.append(Text(_decisions(facts.verdicts)))
+    if news := news_in_a_line(facts.news):
+        lines.append(Text(news))
+    lines += _listed("findings", list(_findings(facts.findings)), _FINDINGS_MAX, "Findings: none")
+    throttled = [Text(_throttled(sensor)) for sensor in facts.throttled]
+    lines += _listed("throttled most", throttled, _THROTTLED_MAX, "Throttled: nobody")
+    recommended = [Text(_short(proposal_in_words(proposal))) for proposal in facts.changes]
+    lines += _listed("recommended", recommended, _RECOMMENDATIONS_MAX, "Recommended: no change")
+    written = str(report) if report.is_file() else "not published yet"
+    lines.append(Text(f"Report: {written}", style="bold"))
+    return lines
 
 
-def summarize(scope: RunScope) -> AuditSummary:
-    """Return what the run of ``scope`` found, read from its published tables."""
-    return summary_of(gather(scope))
-
-
-def summary_of(facts: AuditFacts) -> AuditSummary:
-    """Return ``facts`` in short."""
-    answer = headline(facts)
-    report = report_path(facts.scope)
-    return AuditSummary(
-        cluster=facts.scope.cluster,
-        day=facts.scope.day,
-        span_ms=facts.span_ms,
-        brokers=len(facts.brokers),
-        requests=sum(broker.requests for broker in facts.brokers),
-        quarantined=sum(file.quarantined for file in facts.files),
-        mood=answer.mood,
-        title=answer.title,
-        decisions=facts.verdicts.decided,
-        agree=facts.verdicts.agree,
-        indeterminate=facts.verdicts.indeterminate,
-        wrong=facts.verdicts.wrong,
-        findings=tuple((f.severity, f.explanation) for f in facts.findings),
-        throttled=tuple(_client(throttled) for throttled in facts.throttled),
-        recommendations=tuple(proposal_in_words(proposal) for proposal in facts.changes),
-        news=news_in_a_line(facts.news),
-        report=report,
-        is_report_written=report.is_file(),
+def _audited(facts: AuditFacts) -> str:
+    where = f"{facts.scope.cluster} on {facts.scope.day}"
+    if facts.span_ms:
+        first, last = (time_of_day(moment, facts.scope.day) for moment in facts.span_ms)
+        where += f", {first} to {last} UTC"
+    brokers, requests = len(facts.brokers), facts.requests
+    text = (
+        f"{where}: {count(requests)} {plural(requests, 'request')} of {count(brokers)} "
+        f"{plural(brokers, 'broker')}"
     )
+    if quarantined := total_lines(facts.files).quarantined:
+        text += f", {count(quarantined)} unreadable {plural(quarantined, 'line')}"
+    return text
 
 
-def _client(throttled: ThrottledSensor) -> ThrottledClient:
-    return ThrottledClient(
-        client=entity_name(*throttled.sensor.tags),
-        quota_type=throttled.sensor.quota_type,
-        broker_id=throttled.sensor.broker_id,
-        requests=throttled.requests,
-        refused=throttled.refused,
-        throttle_time_ms=throttled.throttle_time_ms,
-    )
+def _decisions(verdicts: VerdictCounts) -> str:
+    whole = verdicts.decided
+    parts = [
+        f"{count(number)} {what} ({share(number, whole)})"
+        for number, what in (
+            (verdicts.agree, "as configured"),
+            (verdicts.indeterminate, "cannot be decided"),
+            (verdicts.wrong, "wrong"),
+        )
+    ]
+    return f"{count(whole)} {plural(whole, 'decision')}: {', '.join(parts)}"
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[Text]:
+    for finding in findings:
+        style = _SEVERITIES.get(finding.severity, "")
+        yield Text.assemble((finding.severity, style), f"  {_short(finding.explanation)}")
+
+
+def _throttled(one: ThrottledSensor) -> str:
+    sensor = one.sensor
+    who = f"{sensor.entity} by {sensor.quota_type} on broker {sensor.broker_id}"
+    if one.refused:
+        return f"{who}: {count(one.refused)} {plural(one.refused, 'mutation')} refused"
+    requests = plural(one.requests, "request")
+    return f"{who}: {count(one.requests)} {requests}, {duration(one.throttle_time_ms)} of delay"
+
+
+def _listed(name: str, lines: Sequence[Text], lines_max: int, none: str) -> Iterator[Text]:
+    if not lines:
+        yield Text(none)
+        return
+    shown = min(len(lines), lines_max)
+    of = f", {shown} of {count(len(lines))}" if shown < len(lines) else ""
+    yield Text(f"{name[0].upper()}{name[1:]}{of}:")
+    yield from (Text("  ").append_text(line) for line in lines[:lines_max])
+
+
+def _short(sentence: str) -> str:
+    return shortened(sentence, _SENTENCE_LENGTH_MAX)

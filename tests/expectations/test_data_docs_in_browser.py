@@ -7,7 +7,7 @@ from playwright.sync_api import Browser
 
 from expectations.validate.runner import validate_tables
 from spark_jobs.errors import DataQualityError
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from tests.builders.day_builder import HOSTILE
 from tests.builders.opened_page import SIZES, opened
 from tests.builders.tables_builder import row, write_rows
@@ -42,7 +42,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_rows(scope, "findings", [row("findings", kind=HOSTILE, quota_user=HOSTILE + "x" * 300)])
     with pytest.raises(DataQualityError):
         validate_tables(scope, "judged")
-    return publish_report(scope).report
+    return publish_report(scope)
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("desktop", "light"), ("phone", "dark")])

@@ -109,6 +109,11 @@ class AuditFacts:
         return next((b for b in self.brokers if b.broker_id == broker_id), None)
 
     @property
+    def requests(self) -> int:
+        """Return the number of requests in the log."""
+        return sum(broker.requests for broker in self.brokers)
+
+    @property
     def changes(self) -> tuple[Proposal, ...]:
         """Return the recommendations that change a quota."""
         return tuple(p for p in self.proposals if p.status == "proposed")

@@ -52,7 +52,7 @@ def not_as_predicted(facts: AuditFacts) -> str | None:
 
 
 def _nothing_to_judge(facts: AuditFacts) -> Headline:
-    requests = sum(broker.requests for broker in facts.brokers)
+    requests = facts.requests
     if not requests:
         return Headline(
             "unknown",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from quota_pages.addresses import Addresses
 from quota_pages.answers import Answers
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.warehouse.read import read_table
 from tests.builders.tables_builder import row, scope_in, write_day, write_rows

@@ -12,7 +12,7 @@ from quota_pages.audits import (
     published_file,
 )
 from spark_jobs.publish.audit_outcome import OUTCOME_NAME
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from tests.builders.day_builder import quiet_day
 
 DAY = dt.date(2026, 11, 20)

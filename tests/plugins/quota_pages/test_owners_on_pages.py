@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from quota_pages.addresses import entity_id
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.page_elements import PageElements
 from tests.builders.published_day import small_warehouse

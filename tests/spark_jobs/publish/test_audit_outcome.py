@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.publish.audit_outcome import outcome_path, read_outcome
 from spark_jobs.publish.facts.quality import StageQuality, worst_quality
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from tests.builders.tables_builder import scope_in, write_day
 
 

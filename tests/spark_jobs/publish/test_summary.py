@@ -5,9 +5,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from spark_jobs.publish.publish import publish_report
-from spark_jobs.publish.summary import summarize
-from spark_jobs.publish.terminal import LINES_MAX, print_summary
+from spark_jobs.publish.publish_report import publish_report
+from spark_jobs.publish.summary import LINES_MAX, print_summary
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import busy_day, empty_day, quiet_day
 from tests.builders.tables_builder import row, write_rows
@@ -15,7 +14,7 @@ from tests.builders.tables_builder import row, write_rows
 
 def printed(scope: RunScope) -> list[str]:
     out = io.StringIO()
-    print_summary(summarize(scope), Console(file=out, width=80))
+    print_summary(scope, Console(file=out, width=80))
     return out.getvalue().splitlines()
 
 
@@ -39,7 +38,7 @@ def test_a_crowded_day_fits_one_screen_and_says_how_much_it_leaves_out(tmp_path:
 
 def test_the_summary_says_what_was_audited_and_found(tmp_path: Path) -> None:
     scope = busy_day(tmp_path)
-    report = publish_report(scope).report
+    report = publish_report(scope)
     assert printed(scope) == [
         "default on 2026-11-10, 12:00:00 to 12:00:00 UTC: 1 request of 1 broker",
         "! Enforced as configured, except in 1 case",

@@ -5,7 +5,7 @@ from pathlib import Path
 from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.facts.owner_facts import team_summaries
 from spark_jobs.publish.page.report_page import page_name
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import HOSTILE, busy_day
 from tests.builders.page_elements import PageElements, outside_references
@@ -24,7 +24,7 @@ def owned_day(warehouse: Path, owners: str = OWNERS, clients: int = 5) -> RunSco
 
 
 def published(scope: RunScope) -> dict[str, str]:
-    folder = publish_report(scope).report.parent
+    folder = publish_report(scope).parent
     return {path.name: path.read_text("utf-8") for path in folder.glob("*.html")}
 
 

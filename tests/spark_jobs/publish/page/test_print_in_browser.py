@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser
 from pypdf import PdfReader
 
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import HOSTILE, busy_day, empty_day, quiet_day
 from tests.builders.opened_page import opened
@@ -44,7 +44,7 @@ def crowded_day(warehouse: Path, name: str) -> RunScope:
 
 def printed(browser: Browser, scope: RunScope, paper: str) -> list[str]:
     """Return the text of the first two pages, blanks taken together."""
-    page, noticed = opened(browser, publish_report(scope).report, "desktop", "dark")
+    page, noticed = opened(browser, publish_report(scope), "desktop", "dark")
     reader = PdfReader(io.BytesIO(page.pdf(format=paper)))
     assert noticed == []
     page.context.close()
@@ -81,7 +81,7 @@ def test_a_day_without_findings_has_a_first_page_too(
 
 @pytest.mark.parametrize("name", ["alice", LONG, MANY_WORDS])
 def test_nothing_on_the_first_page_is_cut_off(browser: Browser, tmp_path: Path, name: str) -> None:
-    page, _ = opened(browser, publish_report(crowded_day(tmp_path, name)).report, "desktop", "dark")
+    page, _ = opened(browser, publish_report(crowded_day(tmp_path, name)), "desktop", "dark")
     page.emulate_media(media="print")
     # Letter's width less its margins, at 96 pixels an inch.
     page.set_viewport_size({"width": 718, "height": 950})
@@ -90,7 +90,7 @@ def test_nothing_on_the_first_page_is_cut_off(browser: Browser, tmp_path: Path, 
 
 
 def test_on_screen_nothing_is_said_twice(browser: Browser, tmp_path: Path) -> None:
-    page, _ = opened(browser, publish_report(busy_day(tmp_path)).report, "desktop", "light")
+    page, _ = opened(browser, publish_report(busy_day(tmp_path)), "desktop", "light")
     assert not page.locator(".digest").is_visible()
     for text in ("Throttled most", "Not checked"):
         assert not page.get_by_text(text).first.is_visible()

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.publish.publish import publish_report
+from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.settings import ReportSettings
 from tests.builders.day_builder import busy_day, quiet_day
 
 
 def test_the_report_is_one_file_where_people_find_it_beside_its_outcome(tmp_path: Path) -> None:
-    report = publish_report(quiet_day(tmp_path)).report
+    report = publish_report(quiet_day(tmp_path))
     assert report == tmp_path / "reports" / "cluster=default" / "date=2026-11-10" / "report.html"
     assert sorted(p.name for p in report.parent.iterdir()) == [
         "audit.json", "findings.jsonl", "metrics.prom", "report.html",
@@ -18,8 +18,8 @@ def test_the_report_is_one_file_where_people_find_it_beside_its_outcome(tmp_path
 
 def test_publishing_again_gives_the_same_bytes(tmp_path: Path) -> None:
     scope = busy_day(tmp_path)
-    first = publish_report(scope).report.read_bytes()
-    assert publish_report(scope).report.read_bytes() == first
+    first = publish_report(scope).read_bytes()
+    assert publish_report(scope).read_bytes() == first
 
 
 def test_the_files_of_the_recommendations_are_named_where_they_exist(tmp_path: Path) -> None:
@@ -27,6 +27,6 @@ def test_the_files_of_the_recommendations_are_named_where_they_exist(tmp_path: P
     folder = scope.output_dir("reports")
     folder.mkdir(parents=True)
     (folder / "recommendations.csv").touch()
-    page = publish_report(scope, ReportSettings(pictures_max=0)).report.read_text(encoding="utf-8")
+    page = publish_report(scope, ReportSettings(pictures_max=0)).read_text(encoding="utf-8")
     assert "<code>recommendations.csv</code>" in page
     assert "apply.sh" not in page
