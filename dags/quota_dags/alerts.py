@@ -19,7 +19,7 @@ import msgspec
 
 from quota_dags.process import TaskTerms
 from quota_dags.steps import FAILURE_KEY, DailyAudit
-from spark_jobs.publish.alert_message import AlertMessage, FailureRecord, NewsRecord, SeverityName
+from spark_jobs.publish.records import AlertMessage, FailureRecord, NewsRecord, SeverityName
 from spark_jobs.settings import AlertSettings
 from spark_jobs.warehouse.pipeline import STEPS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from spark_jobs.publish.alert_message import alert_schema
+from spark_jobs.publish.records import alert_schema
 
 
 def alert_schema_text() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from spark_jobs.publish.finding_records import finding_schema
+from spark_jobs.publish.records import finding_schema
 
 
 def finding_schema_text() -> str:

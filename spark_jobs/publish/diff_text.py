@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from spark_jobs.publish.diff import ChangedDecision, Diff, Side
@@ -36,7 +37,7 @@ def diff_object(diff: Diff) -> dict[str, Any]:
         "after": _side_object(diff.after),
         "is_same_log": diff.is_same_log,
         "changed": changed if diff.is_same_log else None,
-        "examples": [_example_object(one) for one in diff.examples],
+        "examples": [asdict(one) for one in diff.examples],
         "problems": [_problem_object(change) for change in diff.problems],
     }
 
@@ -167,26 +168,12 @@ def _side_object(side: Side) -> dict[str, Any]:
     }
 
 
-def _example_object(one: ChangedDecision) -> dict[str, Any]:
-    return {
-        "broker_id": one.broker_id,
-        "quota_type": one.quota_type,
-        "quota_user": one.quota_user,
-        "quota_client_id": one.quota_client_id,
-        "source_file": one.source_file,
-        "source_line": one.source_line,
-        "before": one.before and dict(one.before),
-        "after": one.after and dict(one.after),
-    }
-
-
 def _problem_object(change: Change) -> dict[str, Any]:
     problem = change.problem
-    sensor = problem.sensor
     return {
         "finding_id": problem.problem_id,
         "status": str(change.status),
-        **sensor._asdict(),
+        **problem.sensor._asdict(),
         "kind": problem.kind,
         "severity": problem.level.severity,
         "decisions": problem.level.decisions,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark_jobs.publish.audit_outcome import outcome_of, outcome_path, outcome_text
 from spark_jobs.publish.facts.audit_facts import gather
-from spark_jobs.publish.finding_records import FINDINGS_NAME, finding_lines
+from spark_jobs.publish.json_records import FINDINGS_NAME, finding_lines
 from spark_jobs.publish.metrics import METRICS_NAME, metrics_text
 from spark_jobs.publish.page.report_page import owner_pages, render, stale_pages
 from spark_jobs.recommend.recommendations import write_files

@@ -17,7 +17,7 @@ from spark_jobs.publish.facts.proposals import proposal_in_words
 from spark_jobs.publish.facts.quality import total_lines
 from spark_jobs.publish.publish_report import report_path
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.wording.names import plural
+from spark_jobs.wording.names import entity_name, plural
 from spark_jobs.wording.numbers import count, duration, share, time_of_day
 from spark_jobs.wording.visible_text import shortened
 
@@ -100,7 +100,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[Text]:
 
 def _throttled(one: ThrottledSensor) -> str:
     sensor = one.sensor
-    who = f"{sensor.entity} by {sensor.quota_type} on broker {sensor.broker_id}"
+    who = f"{entity_name(*sensor.tags)} by {sensor.quota_type} on broker {sensor.broker_id}"
     if one.refused:
         return f"{who}: {count(one.refused)} {plural(one.refused, 'mutation')} refused"
     requests = plural(one.requests, "request")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.publish.alert_message import AlertMessage
+from spark_jobs.publish.records import AlertMessage
 from tests.builders.tables_builder import DAY
 
 HOSTILE = "{{ 7*7 }}<script>alert(1)</script><!channel>&<@U1>"
