@@ -7,8 +7,6 @@ from pathlib import Path
 from quota_pages.audits import PublishedAudit
 from quota_pages.entities_page import entities_of, team_of
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.findings import findings_of
-from spark_jobs.publish.facts.news import news_of
 from spark_jobs.publish.facts.news_words import (
     changes_in_words,
     gone_in_words,
@@ -17,6 +15,8 @@ from spark_jobs.publish.facts.news_words import (
 )
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.publish.page.report_page import is_owner_page
+from spark_jobs.publish.read_facts import findings_of
+from spark_jobs.publish.read_news import news_of
 
 FINDINGS_MAX = 200
 CLIENTS_MAX = 10

@@ -26,7 +26,8 @@ from quota_pages.history import (
 )
 from quota_pages.kept_tables import kept_table, read_kept
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.findings import Finding, findings_of
+from spark_jobs.publish.facts.findings import Finding
+from spark_jobs.publish.read_facts import findings_of
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DEMAND

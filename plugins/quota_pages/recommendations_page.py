@@ -11,12 +11,8 @@ from itertools import groupby
 from quota_pages.addresses import Addresses
 from quota_pages.entities_page import team_of
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.proposals import (
-    Proposal,
-    change_results_of,
-    proposals_of,
-    written_files,
-)
+from spark_jobs.publish.facts.proposals import Proposal
+from spark_jobs.publish.read_facts import change_results_of, proposals_of, written_files
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.read import read_table

@@ -23,7 +23,8 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import choose_cluster, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.publish.page.whatif_page import WhatifPolicy, configuration_text, publish_whatif
+from spark_jobs.publish.page.whatif_page import WhatifPolicy, configuration_text
+from spark_jobs.publish.publish_report import publish_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.scope import RunScope, days_of

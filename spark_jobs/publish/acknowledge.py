@@ -7,15 +7,15 @@ import fcntl
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.facts.followed import (
+from spark_jobs.publish.facts.news_words import problem_name
+from spark_jobs.publish.follow.acknowledgements import Acknowledgement, with_acknowledgement
+from spark_jobs.publish.follow.changes import Change
+from spark_jobs.publish.read_news import (
     acknowledged_path,
     acknowledgements_of,
     changes_on,
     followed_days,
 )
-from spark_jobs.publish.facts.news_words import problem_name
-from spark_jobs.publish.follow.acknowledgements import Acknowledgement, with_acknowledgement
-from spark_jobs.publish.follow.changes import Change
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket, write_whole

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from spark_jobs.judge.throttles import throttled_seconds
 from spark_jobs.publish.audit_outcome import outcome_of, outcome_path, outcome_text
-from spark_jobs.publish.facts.audit_facts import gather
+from spark_jobs.publish.facts.audit_facts import AuditFacts
+from spark_jobs.publish.facts.owner_facts import team_summaries
+from spark_jobs.publish.facts.timelines import SensorHistory
+from spark_jobs.publish.facts.whatif import Row
 from spark_jobs.publish.json_records import FINDINGS_NAME, finding_lines
 from spark_jobs.publish.metrics import METRICS_NAME, metrics_text
-from spark_jobs.publish.page.report_page import owner_pages, render, stale_pages
+from spark_jobs.publish.page.pictures import pictured_sensors
+from spark_jobs.publish.page.report_page import (
+    OWNERS_NAME,
+    ReportTables,
+    is_owner_page,
+    page_name,
+    render,
+    render_owners,
+)
+from spark_jobs.publish.page.whatif_page import (
+    WHATIF_PAGE_NAME,
+    WhatifFacts,
+    WhatifPolicy,
+    render_whatif,
+)
+from spark_jobs.publish.read_facts import gather, read_timelines, sensor_histories, written_files
+from spark_jobs.publish.read_quality import data_docs_of, quarantine_reasons
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.recommend.recommendations import write_files
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.read import read_table
@@ -45,19 +67,53 @@ def publish_report(
     """Write the pages and the outcome of an audited day; return the path of its report."""
     facts = gather(scope)
     settings = settings or ReportSettings()
-    page = render(facts, settings)
+    pages = dict(report_pages(facts, settings))
     outcome = outcome_text(outcome_of(facts, dag_run_id))
     folder = scope.output_dir("reports")
     write_whole(folder / FINDINGS_NAME, finding_lines(scope, facts.news))
     _write_metrics(scope, metrics_text(facts))
-    written = set()
-    for name, text in owner_pages(facts, settings):
-        written.add(write_whole(folder / name, text).name)
-    for name in list(stale_pages(scope, written)):
-        (folder / name).unlink()
-    report = write_whole(report_path(scope), page)
+    for name, text in pages.items():
+        write_whole(folder / name, text)
+    for path in list(folder.iterdir()):
+        if is_owner_page(path.name) and path.name not in pages:
+            path.unlink()
     write_whole(outcome_path(scope), outcome)
-    return report
+    return report_path(scope)
+
+
+def report_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each owner's report, of the list of owners, and of the whole one.
+
+    Nothing of owners where no file says who owns clients.
+    """
+    tables = read_report_tables(facts)
+    summaries = team_summaries(facts)
+    for summary in summaries:
+        if summary.team is not None:
+            histories = pictured_histories(summary.facts, settings.pictures_max)
+            yield page_name(summary.team), render(summary.facts, tables, histories, settings)
+    if facts.news.owners is not None:
+        yield OWNERS_NAME, render_owners(facts, summaries, settings)
+    histories = pictured_histories(facts, settings.pictures_max)
+    yield REPORT_NAME, render(facts, tables, histories, settings)
+
+
+def read_report_tables(facts: AuditFacts) -> ReportTables:
+    """Return what the reports of a day show besides its facts."""
+    scope = facts.scope
+    return ReportTables(
+        timelines=read_timelines(scope, facts.span_ms) if facts.span_ms else (),
+        quarantine=quarantine_reasons(scope),
+        data_docs=data_docs_of(scope),
+        written_files=written_files(scope),
+    )
+
+
+def pictured_histories(facts: AuditFacts, pictures_max: int) -> dict[SensorKey, SensorHistory]:
+    """Return the histories of the sensors that get a picture, in the order of their weight."""
+    sensors = pictured_sensors(facts)[:pictures_max]
+    seconds = throttled_seconds(facts.throttled_by_second, sensors)
+    return sensor_histories(facts.scope, sensors, seconds)
 
 
 def metrics_path(warehouse: Path, cluster: str) -> Path:
@@ -70,3 +126,16 @@ def _write_metrics(scope: RunScope, metrics: str) -> None:
     write_whole(scope.output_dir("reports") / METRICS_NAME, metrics)
     if scope.day >= max(days_of(scope.warehouse, scope.cluster, "findings"), default=scope.day):
         write_whole(metrics_path(scope.warehouse, scope.cluster), metrics)
+
+
+def publish_whatif(
+    scope: RunScope,
+    rows: Sequence[Row],
+    policies: Sequence[WhatifPolicy],
+    settings: ReportSettings | None = None,
+) -> Path:
+    """Write the page of ``rows``, of schema WHATIF, beside the day's report; return its path."""
+    facts = WhatifFacts(scope.cluster, scope.day, tuple(policies))
+    return write_whole(
+        scope.output_dir("reports") / WHATIF_PAGE_NAME, render_whatif(rows, facts, settings)
+    )

@@ -9,13 +9,14 @@ from rich.text import Text
 
 from spark_jobs.judge.decision_counts import VerdictCounts
 from spark_jobs.judge.throttles import ThrottledSensor
-from spark_jobs.publish.facts.audit_facts import AuditFacts, gather
+from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import Finding
 from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.news_words import news_in_a_line
 from spark_jobs.publish.facts.proposals import proposal_in_words
 from spark_jobs.publish.facts.quality import total_lines
 from spark_jobs.publish.publish_report import report_path
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.names import entity_name, plural
 from spark_jobs.wording.numbers import count, duration, share, time_of_day

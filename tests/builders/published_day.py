@@ -17,8 +17,7 @@ import msgspec
 
 from spark_jobs.judge.roll_up_rates import roll_up_rates
 from spark_jobs.publish.facts.quality import CheckedTable, Rule, StageQuality
-from spark_jobs.publish.page.whatif_page import publish_whatif
-from spark_jobs.publish.publish_report import publish_run
+from spark_jobs.publish.publish_report import publish_run, publish_whatif
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, NOON_MS, Row, row, write_day, write_rows

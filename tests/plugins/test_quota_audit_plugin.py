@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.publish.facts.findings import findings_of
+from spark_jobs.publish.read_facts import findings_of
 from spark_jobs.warehouse.scope import RunScope
 from tests.plugins.quota_pages.every_address import every_address
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,28 +10,18 @@ from spark_jobs.judge.decision_counts import (
     DecisionCount,
     SensorUse,
     VerdictCounts,
-    count_decisions,
-    sensor_uses,
-    verdict_counts,
 )
-from spark_jobs.judge.log_span import Broker, brokers_of, span_of
-from spark_jobs.judge.throttles import ThrottledSensor, throttled_by_second, throttled_sensors
-from spark_jobs.publish.facts.findings import Finding, findings_of
-from spark_jobs.publish.facts.news import News, news_of
+from spark_jobs.judge.log_span import Broker
+from spark_jobs.judge.throttles import ThrottledSensor
+from spark_jobs.publish.facts.findings import Finding
+from spark_jobs.publish.facts.news import News
 from spark_jobs.publish.facts.proposals import (
     ChangeResult,
     Proposal,
-    change_results_of,
-    proposals_of,
 )
-from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality, lines_of_files, stages_of
-from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.warehouse.read import read_table
+from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.scope import RunScope
-
-_COLUMNS = [
-    "decisions", "same_decision", "throttles", "within_1ms", "residual_max_ms", "proven",
-]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +52,6 @@ class Agreement:
     def within_1ms(self) -> int:
         """Return how many of them the replay gives to the millisecond."""
         return sum(each.within_1ms for each in self.sensors)
-
-
-def agreement_of(scope: RunScope) -> Agreement:
-    """Return how the replay of a day agrees, by sensor."""
-    rows = read_table(scope, "agreement", [*SENSOR_COLUMNS, *_COLUMNS]).to_pylist()
-    found = (
-        SensorAgreement(SensorKey.of(row), **{name: row[name] for name in _COLUMNS})
-        for row in rows
-        if row["throttles"]
-    )
-    return Agreement(_worst_first(list(found)))
-
-
-def _worst_first(sensors: Sequence[SensorAgreement]) -> tuple[SensorAgreement, ...]:
-    return tuple(sorted(sensors, key=lambda s: (s.within_1ms - s.throttles, s.sensor)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +98,3 @@ class AuditFacts:
         held_back = {throttled.sensor for throttled in self.throttled}
         free = [u for s, u in self.uses.items() if u.decisions and s not in held_back]
         return tuple(sorted(free, key=lambda use: (-use.use_of_bound, use.sensor)))
-
-
-def gather(scope: RunScope) -> AuditFacts:
-    """Return what the run of ``scope`` found."""
-    counted = count_decisions(scope)
-    uses = sensor_uses(counted)
-    by_second = throttled_by_second(scope)
-    brokers = brokers_of(scope)
-    return AuditFacts(
-        scope=scope,
-        brokers=brokers,
-        span_ms=span_of(brokers),
-        counted=tuple(counted),
-        verdicts=verdict_counts(counted),
-        findings=findings_of(scope),
-        uses=uses,
-        throttled=throttled_sensors(by_second, uses),
-        throttled_by_second=by_second,
-        proposals=proposals_of(scope),
-        stages=stages_of(scope),
-        files=lines_of_files(scope),
-        agreement=agreement_of(scope),
-        news=news_of(scope),
-        applied=change_results_of(scope),
-    )

@@ -10,8 +10,6 @@ from typing import Any
 
 from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.warehouse.read import read_table
-from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import NONE, duration, significant
 from spark_jobs.wording.visible_text import shortened, visible
@@ -111,13 +109,6 @@ class Finding:
         if self.broker_id is None:
             return None
         return SensorKey(self.broker_id, self.quota_type, self.quota_user, self.quota_client_id)
-
-
-def findings_of(scope: RunScope) -> tuple[Finding, ...]:
-    """Return the findings of the run, critical ones first, then those with most decisions."""
-    findings = [finding_of(row) for row in read_table(scope, "findings").to_pylist()]
-    findings.sort(key=lambda f: (severity_rank(f.severity), -f.decisions, f.from_ms, f.finding_id))
-    return tuple(findings)
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
 
-from spark_jobs.errors import BadInputError
-from spark_jobs.publish.facts.followed import (
-    acknowledgements_of,
-    changes_on,
-    followed_days,
-    owners_of,
-)
-from spark_jobs.publish.facts.quality import stages_of, worst_quality
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.publish.follow.owners import Owner, Owners
-from spark_jobs.settings import FollowSettings
-from spark_jobs.warehouse.scope import RunScope
 
-Kept = TypeVar("Kept")
 _BAD_DATA = ("failed", "broken")
 
 
@@ -81,36 +68,3 @@ class News:
     def of_owner(self, owner: Owner | None) -> list[Change]:
         """Return the changes about an owner's clients; None: about nobody's."""
         return [change for change in self.changes if self.owner(change) == owner]
-
-
-def news_of(scope: RunScope, settings: FollowSettings | None = None) -> News:
-    """Return what there is to say of the day of ``scope``, as it is published."""
-    scope = scope.pinned()
-    days = followed_days(scope, settings)
-    acknowledgements, why_none_is_known = _or_none(acknowledgements_of, scope.warehouse, settings)
-    owners, why_none_owns = _or_none(owners_of, scope.warehouse, settings)
-    stages = stages_of(scope)
-    return News(
-        cluster=scope.cluster,
-        day=scope.day,
-        before=days[-2].day if len(days) > 1 else None,
-        changes=changes_on(days, acknowledgements or (), settings),
-        data_quality=worst_quality(stages),
-        broken_rules=tuple(
-            f"{table.table}: {rule.rule}" for stage in stages for table, rule in stage.broken_rules
-        ),
-        owners=owners,
-        errors=tuple(why for why in (why_none_is_known, why_none_owns) if why is not None),
-    )
-
-
-def _or_none(
-    read: Callable[[Path, FollowSettings | None], Kept],
-    warehouse: Path,
-    settings: FollowSettings | None,
-) -> tuple[Kept | None, str | None]:
-    """Return what a file of people says, or why it cannot be read: a day's news matter more."""
-    try:
-        return read(warehouse, settings), None
-    except BadInputError as error:
-        return None, str(error)

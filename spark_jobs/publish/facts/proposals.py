@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.publish.facts.findings import Evidence, evidence_items
-from spark_jobs.warehouse.read import read_table
-from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.publish.facts.findings import Evidence
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import change, rate
-from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.visible_text import shortened
 
 NOT_AS_PREDICTED = "not_as_predicted"
 
@@ -39,20 +37,6 @@ class ChangeResult:
     def is_kept(self) -> bool:
         """Return whether it did what was predicted, or nobody came to see."""
         return self.result != NOT_AS_PREDICTED
-
-
-def change_results_of(scope: RunScope) -> tuple[ChangeResult, ...]:
-    """Return the applied changes, those that did not as predicted first, then the newest first."""
-    rows = read_table(scope, "change_results").to_pylist()
-    names = set(ChangeResult.__dataclass_fields__) - {"explanation"}
-    found = [
-        ChangeResult(
-            explanation=visible(row["explanation"]),
-            **{name: row[name] for name in names},
-        )
-        for row in rows
-    ]
-    return tuple(sorted(found, key=lambda r: (r.is_kept, -r.applied_ms, r.quota_type, r.entity)))
 
 
 FILES = {
@@ -91,25 +75,6 @@ class Proposal:
     def entity(self) -> str:
         """Return whose quota it is, as people say it."""
         return entity_name(self.quota_user, self.quota_client_id)
-
-
-def proposals_of(scope: RunScope) -> tuple[Proposal, ...]:
-    """Return the recommendations, in order of the throttle time they are about, longest first."""
-    rows = read_table(scope, "recommendations").to_pylist()
-    proposals = [
-        Proposal(
-            **row | {"reason": visible(row["reason"]), "evidence": evidence_items(row["evidence"])}
-        )
-        for row in rows
-    ]
-    proposals.sort(key=lambda p: (-(p.throttle_time_ms_before or 0), p.quota_type, p.entity))
-    return tuple(proposals)
-
-
-def written_files(scope: RunScope) -> tuple[tuple[str, str], ...]:
-    """Return name and description of the recommendation files beside the report."""
-    folder = scope.output_dir("reports")
-    return tuple((name, what) for name, what in FILES.items() if (folder / name).is_file())
 
 
 def proposal_in_words(proposal: Proposal, name_length_max: int | None = None) -> str:

@@ -6,7 +6,7 @@ differs from run to run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from spark_jobs.judge.decision_counts import SensorUse
-from spark_jobs.judge.throttles import ThrottledSensor, throttled_seconds
+from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts
-from spark_jobs.publish.facts.sensor_history import SensorHistory, sensor_histories
+from spark_jobs.publish.facts.timelines import SensorHistory
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.wording.names import entity_name, plural
 from spark_jobs.wording.numbers import (
@@ -63,11 +63,10 @@ class SensorPicture:
     has_finding: bool
 
 
-def sensor_pictures(facts: AuditFacts, pictures_max: int) -> tuple[SensorPicture, ...]:
-    """Return the pictures of at most ``pictures_max`` sensors, in the order of their weight."""
-    sensors = pictured_sensors(facts)[:pictures_max]
-    seconds = throttled_seconds(facts.throttled_by_second, sensors)
-    histories = sensor_histories(facts.scope, sensors, seconds)
+def sensor_pictures(
+    facts: AuditFacts, histories: Mapping[SensorKey, SensorHistory]
+) -> tuple[SensorPicture, ...]:
+    """Return the pictures of sensors with these histories, in their order."""
     if not histories:
         return ()
     whole = (

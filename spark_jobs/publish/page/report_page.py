@@ -6,33 +6,52 @@ For each owner there is one about their clients only, with a list of owners and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import by_severity
 from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.news_words import changes_in_words, gone_in_words, problem_name
-from spark_jobs.publish.facts.owner_facts import TeamSummary, is_of_team, team_summaries, teams_on
-from spark_jobs.publish.facts.proposals import written_files
-from spark_jobs.publish.facts.quality import data_docs_of, quarantine_reasons, total_lines
-from spark_jobs.publish.facts.quota_intervals import EntityTimeline, quota_timelines
+from spark_jobs.publish.facts.owner_facts import TeamSummary, is_of_team, teams_on
+from spark_jobs.publish.facts.quality import QuarantineReason, total_lines
+from spark_jobs.publish.facts.timelines import EntityTimeline, SensorHistory
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.publish.page.first_page import first_page
 from spark_jobs.publish.page.page_template import page_template
 from spark_jobs.publish.page.pictures import bound_in_words, pictured_sensors, sensor_pictures
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.names import entity_name
 
+OWNERS_NAME = "owners.html"
+_PAGE = re.compile(r"owner-[a-z0-9-]+\.html")
+_SLUG_LENGTH_MAX = 40
 
-def render(facts: AuditFacts, settings: ReportSettings) -> str:
+
+@dataclass(frozen=True, slots=True)
+class ReportTables:
+    """What the reports of a day show of its tables and files besides the facts."""
+
+    timelines: tuple[EntityTimeline, ...]
+    quarantine: tuple[QuarantineReason, ...]
+    data_docs: tuple[tuple[str, str], ...]  # stage, address as seen from the report
+    written_files: tuple[tuple[str, str], ...]  # name, description
+
+
+def render(
+    facts: AuditFacts,
+    tables: ReportTables,
+    histories: Mapping[SensorKey, SensorHistory],
+    settings: ReportSettings,
+) -> str:
     """Return the page of ``facts``: the same text for the same tables and settings.
 
     Of one team's facts it leaves out what is about the run as a whole.
     """
     is_of_all = facts.team is None
-    pictures = sensor_pictures(facts, settings.pictures_max)
+    pictures = sensor_pictures(facts, histories)
     return page_template("report.html.j2").render(
         facts=facts,
         headline=headline(facts),
@@ -41,11 +60,11 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
         pictures_max=settings.pictures_max,
         pictures_possible=len(pictured_sensors(facts)),
         anchors={picture.sensor: picture.anchor for picture in pictures},
-        timelines=_timelines(facts),
-        quarantine=quarantine_reasons(facts.scope),
-        data_docs=data_docs_of(facts.scope),
+        timelines=[t for t in tables.timelines if is_of_all or is_of_team(t, facts)],
+        quarantine=tables.quarantine,
+        data_docs=tables.data_docs,
         lines=total_lines(facts.files),
-        written_files=written_files(facts.scope) if is_of_all else (),
+        written_files=tables.written_files if is_of_all else (),
         rows_max=settings.table_rows_max,
         bound_in_words=bound_in_words,
         course=changes_in_words(facts.news),
@@ -54,18 +73,6 @@ def render(facts: AuditFacts, settings: ReportSettings) -> str:
         # In a report of one owner it need not stand beside each name.
         team_of=teams_on(facts.news.owners if is_of_all else None, facts.scope.day),
     )
-
-
-def _timelines(facts: AuditFacts) -> tuple[EntityTimeline, ...]:
-    held = quota_timelines(facts.scope, facts.span_ms) if facts.span_ms else ()
-    if facts.team is None:
-        return held
-    return tuple(timeline for timeline in held if is_of_team(timeline, facts))
-
-
-OWNERS_NAME = "owners.html"
-_PAGE = re.compile(r"owner-[a-z0-9-]+\.html")
-_SLUG_LENGTH_MAX = 40
 
 
 def page_name(team: str) -> str:
@@ -83,29 +90,10 @@ def is_owner_page(name: str) -> bool:
     return name == OWNERS_NAME or _PAGE.fullmatch(name) is not None
 
 
-def owner_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each owner's report, last that of the list.
-
-    Nothing where no file says who owns clients.
-    """
-    summaries = team_summaries(facts)
-    for summary in summaries:
-        if summary.team is not None:
-            yield page_name(summary.team), render(summary.facts, settings)
-    if facts.news.owners is not None:
-        yield OWNERS_NAME, _list_of(facts, summaries, settings)
-
-
-def stale_pages(scope: RunScope, written: set[str]) -> Iterator[str]:
-    """Yield the names of earlier owners' reports of a day that were not ``written`` again."""
-    for path in scope.output_dir("reports").iterdir():
-        if is_owner_page(path.name) and path.name not in written:
-            yield path.name
-
-
-def _list_of(
-    facts: AuditFacts, summaries: tuple[TeamSummary, ...], settings: ReportSettings
+def render_owners(
+    facts: AuditFacts, summaries: Sequence[TeamSummary], settings: ReportSettings
 ) -> str:
+    """Return the page that lists the owners of clients, and the clients that nobody owns."""
     unowned = next((s.clients for s in summaries if s.team is None), ())
     return page_template("owners.html.j2").render(
         facts=facts,

@@ -6,7 +6,6 @@ import datetime as dt
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from spark_jobs.publish.facts.whatif import FIGURES, Row, modes_of, replays_of
@@ -16,8 +15,6 @@ from spark_jobs.publish.page.whatif_pictures import client_pictures
 from spark_jobs.publish.page.whatif_tables import clients_tables, harm_tables, totals_tables
 from spark_jobs.publish.page.whatif_words import answer
 from spark_jobs.settings import ReportSettings
-from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.wording.visible_text import shortened
 
 WHATIF_PAGE_NAME = "whatif.html"
@@ -40,19 +37,6 @@ class WhatifFacts:
     cluster: str
     day: dt.date
     policies: tuple[WhatifPolicy, ...]
-
-
-def publish_whatif(
-    scope: RunScope,
-    rows: Sequence[Row],
-    policies: Sequence[WhatifPolicy],
-    settings: ReportSettings | None = None,
-) -> Path:
-    """Write the page of ``rows``, of schema WHATIF, beside the day's report; return its path."""
-    facts = WhatifFacts(scope.cluster, scope.day, tuple(policies))
-    return write_whole(
-        scope.output_dir("reports") / WHATIF_PAGE_NAME, render_whatif(rows, facts, settings)
-    )
 
 
 def render_whatif(

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 from quota_pages.entities_page import entities_of
 from quota_pages.explain_page import answer
 from quota_pages.router import page_router
-from spark_jobs.publish.facts.findings import findings_of
+from spark_jobs.publish.read_facts import findings_of
 from spark_jobs.warehouse.scope import RunScope
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from quota_pages.addresses import entity_id
 from spark_jobs.publish.facts.quality import Rule
-from spark_jobs.publish.page.whatif_page import publish_whatif
+from spark_jobs.publish.publish_report import publish_whatif
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.published_day import BOUND, published, write_quality
 from tests.builders.tables_builder import DAY, Row, row, write_rows

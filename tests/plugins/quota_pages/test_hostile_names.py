@@ -10,7 +10,7 @@ import pytest
 
 from quota_pages.addresses import Addresses
 from quota_pages.entities_page import entities_of
-from spark_jobs.publish.facts.findings import findings_of
+from spark_jobs.publish.read_facts import findings_of
 from spark_jobs.warehouse.scope import RunScope
 from tests.plugins.quota_pages.every_address import client_of, every_address, pages_app
 from tests.plugins.quota_pages.hostile_day import NAMES, hostile_day

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.publish.facts.audit_facts import gather
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.read import count_rows
 from tests.builders.day_builder import decision
 from tests.builders.tables_builder import scope_in, write_day, write_rows

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_jobs.judge.throttles import ThrottledSensor, throttled_by_second, throttled_seconds
-from spark_jobs.publish.facts.audit_facts import gather
+from spark_jobs.publish.read_facts import gather
 from tests.builders.day_builder import decision, throttled
 from tests.builders.tables_builder import NOON_MS, Row, scope_in, write_day, write_rows
 

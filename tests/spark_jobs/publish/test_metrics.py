@@ -7,9 +7,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from spark_jobs.publish import metrics
-from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.metrics import metrics_text
 from spark_jobs.publish.publish_report import metrics_path, publish_report
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import HOSTILE, busy_day, empty_day
 from tests.builders.followed_days import write_days

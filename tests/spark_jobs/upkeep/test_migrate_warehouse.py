@@ -21,8 +21,8 @@ from spark_jobs.ingest.archive import LogFile, find_archive
 from spark_jobs.ingest.archive_days import days_of_log
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.publish_report import publish_report
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.replay.day_edges import handed_on
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.facts.headline import Headline, headline
-from spark_jobs.publish.page.report_page import render
+from spark_jobs.publish.publish_report import REPORT_NAME, report_pages
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.settings import ReportSettings
 from tests.builders.day_builder import busy_day, decision, empty_day, quiet_day, throttled
 from tests.builders.tables_builder import Row, row, write_rows
@@ -55,7 +55,7 @@ def test_a_change_that_did_not_do_what_was_predicted_is_said_first(tmp_path: Pat
         "1 of 2 applied changes did not do what was predicted: user 'alice', producer_byte_rate. "
         + explanation
     )
-    page = render(gather(scope), ReportSettings())
+    page = dict(report_pages(gather(scope), ReportSettings()))[REPORT_NAME]
     assert page.index("not as predicted</strong>. From 50,000") < page.index("user &#39;bob&#39;")
 
 

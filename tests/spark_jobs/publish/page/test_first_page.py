@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.page.first_page import (
     FINDINGS_MAX,
     PROPOSALS_MAX,
@@ -12,6 +11,7 @@ from spark_jobs.publish.page.first_page import (
     FirstPage,
     first_page,
 )
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import (
     busy_day,

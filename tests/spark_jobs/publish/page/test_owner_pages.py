@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.publish.facts.audit_facts import gather
 from spark_jobs.publish.facts.owner_facts import team_summaries
 from spark_jobs.publish.page.report_page import page_name
 from spark_jobs.publish.publish_report import publish_report
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import HOSTILE, busy_day
 from tests.builders.page_elements import PageElements, outside_references

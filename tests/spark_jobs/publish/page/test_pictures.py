@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from spark_jobs.publish.facts.sensor_history import SensorHistory
+from spark_jobs.publish.facts.timelines import SensorHistory
 from spark_jobs.publish.page.pictures import picture, time_ticks_s
 from spark_jobs.quota.sensor_key import SensorKey
 from tests.builders.tables_builder import NOON_MS

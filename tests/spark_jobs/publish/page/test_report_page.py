@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.publish.facts.audit_facts import gather
-from spark_jobs.publish.page.report_page import render
+from spark_jobs.publish.publish_report import REPORT_NAME, report_pages
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import (
@@ -41,7 +41,7 @@ def busy_text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def page_of(scope: RunScope, **settings: int) -> str:
-    return render(gather(scope), ReportSettings(**settings))
+    return dict(report_pages(gather(scope), ReportSettings(**settings)))[REPORT_NAME]
 
 
 def hostile_day(warehouse: Path) -> RunScope:

@@ -10,9 +10,9 @@ from spark_jobs.publish.page.whatif_page import (
     WhatifFacts,
     WhatifPolicy,
     configuration_text,
-    publish_whatif,
     render_whatif,
 )
+from spark_jobs.publish.publish_report import publish_whatif
 from spark_jobs.settings import ReportSettings
 from tests.builders.day_builder import HOSTILE
 from tests.builders.page_elements import PageElements, outside_references

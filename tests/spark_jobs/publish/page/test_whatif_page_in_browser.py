@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from spark_jobs.publish.page.whatif_page import publish_whatif
+from spark_jobs.publish.publish_report import publish_whatif
 from tests.builders.day_builder import HOSTILE
 from tests.builders.opened_page import SIZES, opened
 from tests.builders.tables_builder import scope_in

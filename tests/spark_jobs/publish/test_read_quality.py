@@ -3,12 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from spark_jobs.publish.facts.quality import (
-    lines_of_files,
-    quarantine_reasons,
-    stages_of,
-    total_lines,
-)
+from spark_jobs.publish.facts.quality import total_lines
+from spark_jobs.publish.read_quality import lines_of_files, quarantine_reasons, stages_of
 from tests.builders.tables_builder import row, scope_in, write_rows
 
 RULE = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.publish.facts.quota_intervals import quota_timelines
+from spark_jobs.publish.read_facts import read_timelines
 from tests.builders.tables_builder import NOON_MS, row, scope_in, write_rows
 
 SPAN = (NOON_MS, NOON_MS + 100_000)
@@ -14,7 +14,7 @@ def test_values_of_one_entity_stand_together_in_order_of_time(tmp_path: Path) ->
     earlier = row("quota_changes", bound=1.0, valid_until_ms=NOON_MS + 25_000)
     other = row("quota_changes", quota_user="<default>")
     write_rows(scope, "quota_changes", [later, other, earlier])
-    timelines = quota_timelines(scope, SPAN)
+    timelines = read_timelines(scope, SPAN)
     bounds = {t.entity: [held.bound for held in t.held] for t in timelines}
     assert bounds == {"every user by default": [50_000.0], "user 'alice'": [1.0, 2.0]}
     places = [(h.left_percent, h.width_percent) for h in timelines[1].held]
@@ -26,4 +26,4 @@ def test_values_of_another_time_are_left_out(tmp_path: Path) -> None:
     before = row("quota_changes", valid_until_ms=NOON_MS)
     after = row("quota_changes", valid_from_ms=SPAN[1] + 1)
     write_rows(scope, "quota_changes", [before, after])
-    assert quota_timelines(scope, SPAN) == ()
+    assert read_timelines(scope, SPAN) == ()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.publish.facts.news import News
+from spark_jobs.publish.facts.quality import worst_quality
 from spark_jobs.publish.follow.acknowledgements import Acknowledgement, read_acknowledgements
 from spark_jobs.publish.follow.changes import Change, DayFindings, changes_of
 from spark_jobs.publish.follow.owners import Owners, read_owners
 from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
+from spark_jobs.publish.read_quality import stages_of
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.read import read_table
@@ -107,3 +111,39 @@ def _is_any_of(sensors: set[SensorKey]) -> ds.Expression:
     users = pa.array(sorted({sensor.quota_user for sensor in sensors}))
     client_ids = pa.array(sorted({sensor.quota_client_id for sensor in sensors}))
     return ds.field("quota_user").isin(users) & ds.field("quota_client_id").isin(client_ids)
+
+
+Kept = TypeVar("Kept")
+
+
+def news_of(scope: RunScope, settings: FollowSettings | None = None) -> News:
+    """Return what there is to say of the day of ``scope``, as it is published."""
+    scope = scope.pinned()
+    days = followed_days(scope, settings)
+    acknowledgements, why_none_is_known = _or_none(acknowledgements_of, scope.warehouse, settings)
+    owners, why_none_owns = _or_none(owners_of, scope.warehouse, settings)
+    stages = stages_of(scope)
+    return News(
+        cluster=scope.cluster,
+        day=scope.day,
+        before=days[-2].day if len(days) > 1 else None,
+        changes=changes_on(days, acknowledgements or (), settings),
+        data_quality=worst_quality(stages),
+        broken_rules=tuple(
+            f"{table.table}: {rule.rule}" for stage in stages for table, rule in stage.broken_rules
+        ),
+        owners=owners,
+        errors=tuple(why for why in (why_none_is_known, why_none_owns) if why is not None),
+    )
+
+
+def _or_none(
+    read: Callable[[Path, FollowSettings | None], Kept],
+    warehouse: Path,
+    settings: FollowSettings | None,
+) -> tuple[Kept | None, str | None]:
+    """Return what a file of people says, or why it cannot be read: a day's news matter more."""
+    try:
+        return read(warehouse, settings), None
+    except BadInputError as error:
+        return None, str(error)

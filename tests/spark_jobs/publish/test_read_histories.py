@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spark_jobs.publish.facts.sensor_history import POINTS_MAX, SensorHistory, sensor_histories
+from spark_jobs.publish.facts.timelines import POINTS_MAX, SensorHistory
+from spark_jobs.publish.read_facts import sensor_histories
 from spark_jobs.quota.sensor_key import SensorKey
 from tests.builders.day_builder import rates
 from tests.builders.tables_builder import NOON_MS, Row, scope_in, write_rows
