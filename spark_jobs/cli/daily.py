@@ -129,9 +129,9 @@ def news(
 
     These are findings that are new, worse, gone, still there or acknowledged.
     """
-    from spark_jobs.publish.facts.news import news_of
     from spark_jobs.publish.facts.news_words import LISTED_MAX, news_text, owner_text
-    from spark_jobs.publish.news_record import news_json
+    from spark_jobs.publish.json_records import news_json
+    from spark_jobs.publish.read_news import news_of
 
     if as_json and (owner is not None or by_owner):
         raise BadInputError("--json tells of all owners' clients: leave out --owner or --by-owner.")
@@ -193,6 +193,6 @@ def acknowledge(
 
 def summary(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
     """Print the summary of an audited day."""
-    from spark_jobs.publish.publish_report import print_summary
+    from spark_jobs.publish.summary import print_summary
 
     print_summary(scope_of(warehouse, cluster, day))
