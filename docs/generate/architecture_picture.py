@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from spark_jobs.warehouse.pipeline import STEPS as PIPELINE
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: its command, the rooms whose rules it follows, and the tables it writes."""
+    """One step: its command, the rooms of its rules, and what it writes into the warehouse."""
 
     command: str
     rooms: tuple[str, ...]
@@ -20,16 +21,16 @@ class Step:
     is_checked: bool
 
 
-_ROOMS_AND_TABLES = {
-    "ingest": (("lines", "messages", "quota_sources"), ("requests", "quarantine", "quota_events")),
-    "resolve": (("timeline",), ("quota_changes",)),
-    "replay": (("sensors", "alignment", "verdicts"), ("decisions", "rates", "quota_state")),
-    "judge": (("causes", "metrics"), ("findings",)),
-    "recommend": (("policies", "changes"), ("demand", "recommendations")),
-    "publish": (("facts", "page"), ("report.html",)),
-}
+SOURCES = Path(__file__).parents[2] / "spark_jobs"
+
+
+def _rooms(step: str) -> tuple[str, ...]:
+    """Return the sub-folders of a step: ``resolve`` has ``timeline``."""
+    return tuple(sorted(found.parent.name for found in (SOURCES / step).glob("*/__init__.py")))
+
+
 STEPS = tuple(
-    Step(step.command[0], *_ROOMS_AND_TABLES[step.command[0]], bool(after and after.stage))
+    Step(step.command[0], _rooms(step.command[0]), step.writes, bool(after and after.stage))
     for step, after in itertools.pairwise([*PIPELINE.values(), None])
     if step and not step.stage
 )
@@ -70,10 +71,14 @@ _STYLE = """
   .paper { fill: #fff }
 """
 _LEFT, _WIDE, _GAP = 132, 128, 16
-_HIGH, _ROW = 470, 18
+_ROW = 18
 _RIGHT = _LEFT + len(STEPS) * (_WIDE + _GAP)
 # Tops of the lanes: who starts a step, the steps, their rooms, the warehouse.
-_START, _STEP, _ROOM, _TABLE = 12, 92, 184, 296
+_START, _STEP, _ROOM = 12, 92, 184
+_ROOMS_HIGH = 24 + _ROW * max(len(step.rooms) for step in STEPS)
+_TABLE = _ROOM + _ROOMS_HIGH + 34
+_TABLES_HIGH = 24 + _ROW * max(len(step.tables) for step in STEPS)
+_HIGH = _TABLE + _TABLES_HIGH + 78
 
 
 def architecture_picture() -> str:
@@ -108,8 +113,8 @@ def _lanes() -> Iterator[str]:
     lanes = (
         (_START, 48, ("started by",)),
         (_STEP, 48, ("step",)),
-        (_ROOM, 78, ("rules", "pure rooms")),
-        (_TABLE, 96, ("warehouse", "Parquet, by", "cluster and day")),
+        (_ROOM, _ROOMS_HIGH, ("rules", "pure rooms")),
+        (_TABLE, _TABLES_HIGH, ("warehouse", "Parquet, by", "cluster and day")),
     )
     for top, high, (name, *more) in lanes:
         yield f'<text class="name" x="12" y="{top + 20}">{name}</text>'
@@ -157,7 +162,8 @@ def _step(step: Step, left: int) -> Iterator[str]:
     yield from _listed(step.tables, middle, _TABLE + 28)
     if step.is_checked:
         beyond = left + _WIDE + _GAP // 2
-        yield f'<path class="gate" d="M{beyond} {_STEP - 8}v64M{beyond} {_TABLE + 6}v84"/>'
+        tables = f"M{beyond} {_TABLE + 6}v{_TABLES_HIGH - 12}"
+        yield f'<path class="gate" d="M{beyond} {_STEP - 8}v64{tables}"/>'
 
 
 def _listed(names: tuple[str, ...], middle: int, top: int) -> Iterator[str]:
