@@ -32,10 +32,10 @@ def acknowledge_finding(
     until: dt.date,
     settings: FollowSettings | None = None,
 ) -> str:
-    """Add what is known of a finding to the file of acknowledgements; return it in a sentence.
+    """Add an acknowledgement of a finding to the file of them; return it in a sentence.
 
     ``finding`` is the id of a finding of the day, or the beginning of one. Raises BadInputError
-    where there is none, or several, or a text is empty, or the day is over.
+    where there is none, or several, or a text is empty, or ``until`` is before the day.
     """
     settings = settings or FollowSettings()
     for name, text in (("--owner", owner), ("--reason", reason)):
@@ -89,7 +89,7 @@ def _add(path: Path, new: Acknowledgement) -> None:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f".{path.name}.lock").open("w") as lock:
-        # The file itself is replaced: who waits for a lock on it would wait for the one of before.
+        # The file itself is replaced: a lock on it would be one on the file as it was before.
         fcntl.flock(lock, fcntl.LOCK_EX)
         text = path.read_text("utf-8") if path.is_file() else ""
         write_whole(path, with_acknowledgement(text, str(path), new))

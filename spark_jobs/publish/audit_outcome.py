@@ -23,9 +23,9 @@ class AuditOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     cluster: str
     day: str
-    # Who ran it, where Airflow did.
+    # The run of Airflow, if it was one.
     dag_run_id: str | None = None
-    # Version of this program that decided; of older files nobody has said.
+    # Version of this program that decided; None in older files.
     program: str | None = None
     mood: str  # good, warning, critical, unknown
     title: str
@@ -44,7 +44,7 @@ class AuditOutcome(msgspec.Struct, frozen=True, kw_only=True):
     proposals: int
     data_quality: str  # the worst of the stages: passed, warnings, failed, broken, not validated
     broken_rules: int
-    # Problems beside those of the audited day before; of older files nobody has said.
+    # Problems beside those of the audited day before; 0 in older files.
     new: int = 0
     worse: int = 0
     gone: int = 0
@@ -82,7 +82,7 @@ def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
 
 
 def outcome_path(scope: RunScope) -> Path:
-    """Return where the outcome of ``scope`` is, or will be."""
+    """Return the path of the outcome of ``scope``, written or not."""
     return scope.output_dir("reports") / OUTCOME_NAME
 
 
@@ -92,7 +92,7 @@ def outcome_text(outcome: AuditOutcome) -> str:
 
 
 def read_outcome(path: Path) -> AuditOutcome | None:
-    """Return what :func:`outcome_text` wrote; None where it is missing or not readable."""
+    """Return the outcome that :func:`outcome_text` wrote; None where missing or not readable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=AuditOutcome)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

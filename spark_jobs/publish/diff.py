@@ -29,7 +29,7 @@ _COMPARED = [*_KEY, "sensor_seq", *_SAID, "logged_throttle_time_ms"]
 
 @dataclass(frozen=True, slots=True)
 class ChangedDecision:
-    """A decision of one log that two audits say other things of; None: one has it not."""
+    """A decision on which two audits of one log differ; None: that audit does not have it."""
 
     broker_id: int
     quota_type: str
@@ -51,7 +51,7 @@ class Side:
     throttle_time_ms: Mapping[SensorKey, int]
     """As the brokers logged it, of sensors that throttled anybody."""
     program: str | None = None
-    """Version of this program that decided; None where nobody has said."""
+    """Version of this program that decided; None where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +70,17 @@ class Diff:
 
     @property
     def is_same_log(self) -> bool:
-        """Return whether both audits read the same lines."""
+        """Return True if both audits read the same lines."""
         return self.changed is not None
 
     @property
     def changed_decisions(self) -> int:
-        """Return how many decisions of the same log differ."""
+        """Return the number of decisions of the same log that differ."""
         return sum((self.changed or {}).values())
 
 
 def diff_of(before: RunScope, after: RunScope, settings: FollowSettings | None = None) -> Diff:
-    """Return what differs between two audits, each as its run has it."""
+    """Return the differences between two audits, each as its run has it."""
     changed: dict[tuple[str, str], int] | None = None
     examples: list[ChangedDecision] = []
     if _is_same_log(before, after):
@@ -126,7 +126,7 @@ def _findings(*scopes: RunScope) -> list[DayFindings]:
 
 
 def _is_same_log(before: RunScope, after: RunScope) -> bool:
-    """Return whether two audits read the same lines of their days.
+    """Return True if two audits read the same lines of their days.
 
     Older versions noted no digest of a day's lines: then the whole files have to be the same.
     """
@@ -184,7 +184,7 @@ def _said(row: Mapping[str, Any], side: str) -> dict[str, Any] | None:
 
 
 def _decisions(scope: RunScope, broker_id: int) -> pa.Table:
-    """Return what is said of a broker's decisions; ``place``: of several of one line, which."""
+    """Return a broker's decisions; ``place`` numbers those of one sensor and line from 0."""
     rows = read_table(scope, "decisions", _COMPARED, ds.field("broker_id") == broker_id)
     order = [(name, "ascending") for name in (*_KEY, "sensor_seq")]
     rows = rows.sort_by(order).combine_chunks()

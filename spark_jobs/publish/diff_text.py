@@ -19,7 +19,7 @@ _NAMED = {Status.NEW: "only in the second", Status.GONE: "only in the first"}
 
 
 def diff_text(diff: Diff) -> str:
-    """Return what differs, the decisions of the same log first."""
+    """Return the differences as text, the decisions of the same log first."""
     lines = [f"first:  {_audit(diff.before)}", f"second: {_audit(diff.after)}", ""]
     lines += _decisions(diff)
     lines += ["", *_verdicts(diff), "", *_findings(diff), "", *_throttled(diff)]
@@ -27,7 +27,7 @@ def diff_text(diff: Diff) -> str:
 
 
 def diff_object(diff: Diff) -> dict[str, Any]:
-    """Return the same for JSON; ``changed`` is null where the logs are not the same."""
+    """Return the differences for JSON; ``changed`` is null where the logs are not the same."""
     changed = [
         {"before": before, "after": after, "decisions": number}
         for (before, after), number in sorted((diff.changed or {}).items())

@@ -31,7 +31,7 @@ _OF_THE_TABLE = [name for name in FINDINGS.names if name not in ("from_ms", "unt
 
 
 def finding_lines(scope: RunScope, news: News) -> str:
-    """Return the day's findings, worst first, then what is gone or was not seen, a line each."""
+    """Return the day's findings, worst first, then those gone or not seen, a line each."""
     rows = {row["finding_id"]: row for row in read_table(scope, "findings").to_pylist()}
     return "".join(f"{_line(one)}\n" for one in _finding_records(rows, news))
 
@@ -82,7 +82,7 @@ def _acknowledged(known: Acknowledgement | None) -> AcknowledgedRecord | None:
 
 
 def _gone(change: Change) -> dict[str, Any]:
-    """Return what was last known of a problem as a row of ``findings``."""
+    """Return the last known state of a problem as a row of ``findings``."""
     problem = change.problem
     return {
         **dict.fromkeys(FINDINGS.names),
@@ -100,7 +100,7 @@ def _evidence(text: str) -> dict[str, Any]:
 
 
 def news_record(news: News, listed_max: int = LISTED_MAX) -> NewsRecord:
-    """Return the message; of each status as many problems are listed as ``listed_max``."""
+    """Return the message, with at most ``listed_max`` problems of each status."""
     return NewsRecord(
         cluster=news.cluster,
         day=news.day,

@@ -77,7 +77,7 @@ def _write_throttles(facts: AuditFacts, registry: CollectorRegistry) -> None:
 
 
 def _by_entity(throttled: tuple[ThrottledSensor, ...]) -> dict[tuple[str, ...], tuple[int, int]]:
-    """Return throttle ms and requests of each entity over all brokers; the least are one."""
+    """Return throttle ms and requests by entity over all brokers; the least are one per type."""
     found: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
     for one in throttled:
         sensor = one.sensor

@@ -45,7 +45,7 @@ REPORT_NAME = "report.html"
 def publish_run(scope: RunScope) -> str:
     """Publish the run of ``scope``: its tables, then the report and the recommendation files.
 
-    Without a run, the files are made of what is published. Returns where they are.
+    Without a run, the files are made of what is published. Returns a line with the report's path.
     """
     scope = publish_draft(scope).held()
     folder = scope.output_dir("reports")
@@ -99,7 +99,7 @@ def report_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[
 
 
 def read_report_tables(facts: AuditFacts) -> ReportTables:
-    """Return what the reports of a day show besides its facts."""
+    """Return the tables and files that the reports of a day show besides its facts."""
     scope = facts.scope
     return ReportTables(
         timelines=read_timelines(scope, facts.span_ms) if facts.span_ms else (),
@@ -110,7 +110,7 @@ def read_report_tables(facts: AuditFacts) -> ReportTables:
 
 
 def pictured_histories(facts: AuditFacts, pictures_max: int) -> dict[SensorKey, SensorHistory]:
-    """Return the histories of the sensors that get a picture, in the order of their weight."""
+    """Return the histories of the sensors that get a picture, in ``pictured_sensors`` order."""
     sensors = pictured_sensors(facts)[:pictures_max]
     seconds = throttled_seconds(facts.throttled_by_second, sensors)
     return sensor_histories(facts.scope, sensors, seconds)
@@ -122,7 +122,7 @@ def metrics_path(warehouse: Path, cluster: str) -> Path:
 
 
 def _write_metrics(scope: RunScope, metrics: str) -> None:
-    """Write a day's metrics beside its report; the last day's to where Prometheus is told of."""
+    """Write a day's metrics beside its report, and the last day's to :func:`metrics_path` too."""
     write_whole(scope.output_dir("reports") / METRICS_NAME, metrics)
     if scope.day >= max(days_of(scope.warehouse, scope.cluster, "findings"), default=scope.day):
         write_whole(metrics_path(scope.warehouse, scope.cluster), metrics)

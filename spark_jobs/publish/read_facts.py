@@ -39,7 +39,7 @@ _HISTORY = [*SENSOR_COLUMNS, "second_ms", "rate", "tokens", "bound"]
 
 
 def gather(scope: RunScope) -> AuditFacts:
-    """Return what the run of ``scope`` found."""
+    """Return the facts that the run of ``scope`` found."""
     counted = count_decisions(scope)
     uses = sensor_uses(counted)
     by_second = throttled_by_second(scope)
@@ -84,7 +84,7 @@ def proposals_of(scope: RunScope) -> tuple[Proposal, ...]:
 
 
 def change_results_of(scope: RunScope) -> tuple[ChangeResult, ...]:
-    """Return the applied changes, those that did not as predicted first, then the newest first."""
+    """Return the applied changes, those not as predicted first, then the newest first."""
     rows = read_table(scope, "change_results").to_pylist()
     names = set(ChangeResult.__dataclass_fields__) - {"explanation"}
     found = [
@@ -104,7 +104,7 @@ def written_files(scope: RunScope) -> tuple[tuple[str, str], ...]:
 
 
 def agreement_of(scope: RunScope) -> Agreement:
-    """Return how the replay of a day agrees, by sensor."""
+    """Return the agreement of a day's replay, by sensor."""
     rows = read_table(scope, "agreement", [*SENSOR_COLUMNS, *_AGREEMENT]).to_pylist()
     found = (
         SensorAgreement(SensorKey.of(row), **{name: row[name] for name in _AGREEMENT})

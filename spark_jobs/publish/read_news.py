@@ -47,21 +47,21 @@ def changes_on(
     acknowledgements: Sequence[Acknowledgement],
     settings: FollowSettings | None = None,
 ) -> list[Change]:
-    """Return what became of each problem on the last of ``days``, what is worst first."""
+    """Return the change of each problem on the last of ``days``, what is worst first."""
     settings = settings or FollowSettings()
     worse_when = WorseWhen(settings.worse_ratio, settings.worse_decisions)
     return changes_of(days, acknowledgements, worse_when)
 
 
 def acknowledged_path(warehouse: Path, settings: FollowSettings) -> Path:
-    """Return where the file of acknowledgements is, or will be."""
+    """Return the path of the file of acknowledgements, written or not."""
     return settings.acknowledged or warehouse / "acknowledged.yaml"
 
 
 def acknowledgements_of(
     warehouse: Path, settings: FollowSettings | None = None
 ) -> list[Acknowledgement]:
-    """Return what is acknowledged; nothing where there is no file.
+    """Return the acknowledgements; none where there is no file.
 
     Raises BadInputError where the file cannot be read.
     """
@@ -72,7 +72,7 @@ def acknowledgements_of(
 
 
 def owners_of(warehouse: Path, settings: FollowSettings | None = None) -> Owners | None:
-    """Return whose the clients are; None where nobody has said so.
+    """Return the owners of clients; None where no file names them.
 
     Raises BadInputError where the file cannot be read, or was named and is not there.
     """
@@ -97,7 +97,7 @@ def _text(path: Path) -> str | None:
 def _seen(
     scope: RunScope, problems: Mapping[str, Problem], ever: Iterable[SensorKey]
 ) -> frozenset[SensorKey]:
-    """Return which of the sensors ``ever`` in trouble counted something on the day."""
+    """Return those of the sensors ``ever`` in trouble that counted something on the day."""
     missing = set(ever) - {problem.sensor for problem in problems.values()}
     if not missing:
         return frozenset(ever)
@@ -117,7 +117,7 @@ Kept = TypeVar("Kept")
 
 
 def news_of(scope: RunScope, settings: FollowSettings | None = None) -> News:
-    """Return what there is to say of the day of ``scope``, as it is published."""
+    """Return the news of the day of ``scope``, as it is published."""
     scope = scope.pinned()
     days = followed_days(scope, settings)
     acknowledgements, why_none_is_known = _or_none(acknowledgements_of, scope.warehouse, settings)
@@ -142,7 +142,7 @@ def _or_none(
     warehouse: Path,
     settings: FollowSettings | None,
 ) -> tuple[Kept | None, str | None]:
-    """Return what a file of people says, or why it cannot be read: a day's news matter more."""
+    """Return a file's content, or its error: no file that people keep may stop a day's news."""
     try:
         return read(warehouse, settings), None
     except BadInputError as error:

@@ -22,12 +22,12 @@ _SAMPLE_LENGTH_MAX = 200
 
 
 def stages_of(scope: RunScope) -> tuple[StageQuality, ...]:
-    """Return what validation found at each stage."""
+    """Return the results of validation at each stage."""
     return tuple(stage_of(scope, stage) for stage in AUDIT_STAGES)
 
 
 def stage_of(scope: RunScope, stage: str) -> StageQuality:
-    """Return what validation found at ``stage``; its outcome says where nothing can be read."""
+    """Return the results of validation at ``stage``; ``outcome`` tells if they cannot be read."""
     path = scope.output_dir("data_quality") / f"{stage}.json"
     if not path.is_file():
         return StageQuality(stage)
@@ -50,15 +50,15 @@ def data_docs_of(scope: RunScope) -> tuple[tuple[str, str], ...]:
 
 
 def lines_of_files(scope: RunScope) -> tuple[LinesOfFile, ...]:
-    """Return where the lines of each file went, files in order of their name."""
+    """Return the counts of each file's lines by where they went, files in order of their name."""
     names = [f.name for f in fields(LinesOfFile)]
     rows = read_table(scope, "files", names).sort_by("source_file").to_pylist()
-    # A day that was ingested before copies were told of has none.
+    # A day ingested before duplicates were counted has no number of them.
     return tuple(LinesOfFile(**row | {"duplicated": row["duplicated"] or 0}) for row in rows)
 
 
 def quarantine_reasons(scope: RunScope) -> tuple[QuarantineReason, ...]:
-    """Return why lines could not be read, the most frequent reason first."""
+    """Return the reasons why lines could not be read, the most frequent first."""
     lines: Counter[str] = Counter()
     first: dict[str, list[dict[str, Any]]] = {}
     columns = ["reason", "source_file", "source_line", "text"]

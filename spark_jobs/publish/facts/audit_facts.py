@@ -45,12 +45,12 @@ class Agreement:
 
     @property
     def throttles(self) -> int:
-        """Return how many throttles were compared."""
+        """Return the number of throttles that were compared."""
         return sum(each.throttles for each in self.sensors)
 
     @property
     def within_1ms(self) -> int:
-        """Return how many of them the replay gives to the millisecond."""
+        """Return the number of compared throttles that the replay gives to the millisecond."""
         return sum(each.within_1ms for each in self.sensors)
 
 
@@ -94,7 +94,7 @@ class AuditFacts:
 
     @property
     def never_throttled(self) -> tuple[SensorUse, ...]:
-        """Return who had a quota and was not throttled, the closest to it first."""
+        """Return the uses of sensors with a quota and no throttle, the closest to it first."""
         held_back = {throttled.sensor for throttled in self.throttled}
         free = [u for s, u in self.uses.items() if u.decisions and s not in held_back]
         return tuple(sorted(free, key=lambda use: (-use.use_of_bound, use.sensor)))

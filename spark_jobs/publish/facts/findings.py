@@ -40,7 +40,7 @@ def evidence_items(text: str) -> Evidence:
 def _items(name: str, value: Any) -> Evidence:
     if not value or not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
         return (_item(name, value),)
-    # One object of a list a line: a broker, a client.
+    # Each object of a list (a broker, a client) gets its own line.
     lines = [", ".join(" ".join(_item(*pair)) for pair in v.items()) for v in value[:_LIST_MAX]]
     more = len(value) - len(lines)
     shown = tuple((f"{_name(name)} {n}", text) for n, text in enumerate(lines, start=1))
@@ -100,7 +100,7 @@ class Finding:
 
     @property
     def entity(self) -> str:
-        """Return whom the finding is about, as people say it."""
+        """Return the name of whom the finding is about, as people say it."""
         return entity_name(self.quota_user, self.quota_client_id)
 
     @property
@@ -121,11 +121,11 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
 
 
 def by_severity(findings: tuple[Finding, ...]) -> dict[str, int]:
-    """Return how many findings there are of each severity, the worst first."""
+    """Return the number of findings of each severity, the worst first."""
     counted = Counter(f.severity for f in findings)
     return {severity: counted[severity] for severity in sorted(counted, key=severity_rank)}
 
 
 def severity_rank(severity: str) -> int:
-    """Return where a severity stands, the worst at 0; one that nobody knows is the least."""
+    """Return the rank of a severity, 0 for the worst; an unknown one is the least."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

@@ -38,7 +38,7 @@ def headline(facts: AuditFacts) -> Headline:
 
 
 def not_as_predicted(facts: AuditFacts) -> str | None:
-    """Return which applied changes did not do what was predicted, None where there are none."""
+    """Return the sentence on applied changes that did not do what was predicted; None: none."""
     failed = [change for change in facts.applied if not change.is_kept]
     if not failed:
         return None
@@ -124,7 +124,7 @@ def _verdicts(verdicts: VerdictCounts) -> str:
 
 
 def throttled_in_words(facts: AuditFacts) -> str:
-    """Return who was held back, how much, and who most, in one sentence."""
+    """Return the sentence on who was held back, how much, and who most."""
     if not facts.throttled:
         return "Nobody was throttled."
     clients = len({entity_name(*t.sensor.tags) for t in facts.throttled})

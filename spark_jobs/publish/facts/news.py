@@ -35,12 +35,12 @@ class News:
 
     @property
     def acknowledged(self) -> list[Change]:
-        """Return what is there and acknowledged as bad as it is."""
+        """Return the changes of the day's problems that are acknowledged as bad as they are."""
         return [c for c in self.changes if c.acknowledged is not None and c.is_there]
 
     @property
     def is_bad_data(self) -> bool:
-        """Return whether validation failed."""
+        """Return True if validation failed."""
         return self.data_quality in _BAD_DATA
 
     def by_finding(self) -> dict[str, Change]:
@@ -53,18 +53,18 @@ class News:
         }
 
     def is_urgent(self, from_rank: int = 0) -> bool:
-        """Return whether somebody should be told: news from a severity's rank on, or bad data."""
+        """Return True if somebody should be told: news of ``from_rank`` or worse, or bad data."""
         return self.is_bad_data or any(
             change.is_news and change.problem.level.rank <= from_rank for change in self.changes
         )
 
     def owner(self, change: Change) -> Owner | None:
-        """Return whose client a change is about; None where nobody says so."""
+        """Return the owner of the client that a change is about; None where none is known."""
         if self.owners is None:
             return None
         sensor = change.problem.sensor
         return self.owners.of(sensor.quota_user, sensor.quota_client_id, self.day)
 
     def of_owner(self, owner: Owner | None) -> list[Change]:
-        """Return the changes about an owner's clients; None: about nobody's."""
+        """Return the changes about an owner's clients; None: about clients without one."""
         return [change for change in self.changes if self.owner(change) == owner]

@@ -16,9 +16,9 @@ _REASON_LENGTH_MAX = 200
 
 
 def changes_in_words(news: News) -> dict[str, str]:
-    """Return what is to say of each finding of the day, in a line; "" where that is nothing.
+    """Return the line on each finding of the day, by its id; "" where there is nothing to say.
 
-    On the first audited day all is new, and nothing is said of that.
+    On the first audited day every finding is new, and that is not said.
     """
     return {
         finding_id: _change_in_words(change, news)
@@ -37,7 +37,7 @@ def _change_in_words(change: Change, news: News) -> str:
 
 
 def acknowledged_in_words(change: Change) -> str:
-    """Return who has acknowledged it and why, or that it has become worse; "": nobody has."""
+    """Return the acknowledgement in words, also one that the problem has outgrown; "": none."""
     if change.acknowledged is not None:
         known = change.acknowledged
         why = shown(known.reason, _REASON_LENGTH_MAX)
@@ -52,7 +52,7 @@ def acknowledged_in_words(change: Change) -> str:
 
 
 def gone_in_words(change: Change) -> str:
-    """Return when what is not there any more was there."""
+    """Return the days of a problem that is no longer there, and its last decisions, in words."""
     was = f"on {change.since}"
     if change.since != change.last_day:
         was = f"from {change.since} to {change.last_day}"
@@ -60,12 +60,12 @@ def gone_in_words(change: Change) -> str:
 
 
 def decisions_in_words(number: int) -> str:
-    """Return how many decisions, with the noun."""
+    """Return the number of decisions, with the noun."""
     return f"{count(number)} {plural(number, 'decision')}"
 
 
 def shown(text: str, length_max: int = _WHO_LENGTH_MAX) -> str:
-    """Return text of people as pages may show it."""
+    """Return text that people wrote as pages may show it."""
     return shortened(visible(text), length_max)
 
 
@@ -93,7 +93,7 @@ _TITLES = {
 
 
 def news_in_a_line(news: News) -> str:
-    """Return what changed since the audited day before; "" where there was none."""
+    """Return the changes since the audited day before, in a line; "" where there is no such day."""
     if news.before is None:
         return ""
     return f"Since {news.before}: {', '.join(_counts(news)) or 'nothing found, then and now'}"
@@ -122,7 +122,7 @@ def _counted(status: Status, changes: Sequence[Change]) -> str:
 def news_text(news: News, listed_max: int = LISTED_MAX) -> str:
     """Return the whole message: what is new first, then worse and gone, then what is known.
 
-    Of each part as many as ``listed_max`` are listed, and it says how many more there are.
+    Each part lists at most ``listed_max`` problems, and says how many more there are.
     """
     lines = [news_subject(news), _compared(news), *(f"Passed over: {why}" for why in news.errors)]
     if news.is_bad_data:
@@ -149,7 +149,7 @@ def owner_text(news: News, owner: Owner | None) -> str:
 
 
 def problem_name(change: Change) -> str:
-    """Return what a change is about: the quota, what is wrong with it, whose, and where."""
+    """Return the name of a problem: the quota, what is wrong with it, whose, and where."""
     problem = change.problem
     sensor = problem.sensor
     where = "" if sensor.broker_id is None else f" on broker {sensor.broker_id}"

@@ -37,12 +37,12 @@ class TeamSummary:
 
 
 def team_of(facts: AuditFacts) -> TeamOf:
-    """Return who owns clients on the day of ``facts``."""
+    """Return the lookup of the team that owns a client on the day of ``facts``."""
     return teams_on(facts.news.owners, facts.scope.day)
 
 
 def teams_on(owners: Owners | None, day: dt.date) -> TeamOf:
-    """Return who owns clients on a day; nobody where ``owners`` is None."""
+    """Return the lookup of the team that owns a client on a day; ``owners`` None: no team does."""
     if owners is None:
         return lambda _user, _client_id: None
     return lambda user, client_id: owners.team_of(user, client_id, day)
@@ -79,7 +79,7 @@ def team_summaries(facts: AuditFacts) -> tuple[TeamSummary, ...]:
 def facts_of_team(facts: AuditFacts, team: str | None) -> AuditFacts:
     """Return ``facts`` of a team's clients only; None: of those that nobody owns.
 
-    Of brokers, files and data quality it says what the whole run says.
+    Brokers, files and data quality stay those of the whole run.
     """
     of = team_of(facts)
 
@@ -105,7 +105,7 @@ def facts_of_team(facts: AuditFacts, team: str | None) -> AuditFacts:
 
 
 def is_of_team(row: _OfClient, facts: AuditFacts) -> bool:
-    """Return whether a configured quota may hold for clients of the team that ``facts`` tell of.
+    """Return True if a configured quota may hold for clients of the team that ``facts`` tell of.
 
     A default holds for everybody.
     """

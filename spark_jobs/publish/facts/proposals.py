@@ -30,12 +30,12 @@ class ChangeResult:
 
     @property
     def entity(self) -> str:
-        """Return whose quota it is, as people say it."""
+        """Return the name of whose quota it is, as people say it."""
         return entity_name(self.quota_user, self.quota_client_id)
 
     @property
     def is_kept(self) -> bool:
-        """Return whether it did what was predicted, or nobody came to see."""
+        """Return True if the change did what was predicted, or met no traffic."""
         return self.result != NOT_AS_PREDICTED
 
 
@@ -73,7 +73,7 @@ class Proposal:
 
     @property
     def entity(self) -> str:
-        """Return whose quota it is, as people say it."""
+        """Return the name of whose quota it is, as people say it."""
         return entity_name(self.quota_user, self.quota_client_id)
 
 

@@ -26,7 +26,7 @@ class Rule:
 
     @property
     def holds(self) -> bool:
-        """Return whether the rule was evaluated and holds."""
+        """Return True if the rule was evaluated and holds."""
         return self.success and self.error is None
 
 
@@ -40,7 +40,7 @@ class CheckedTable:
 
     @property
     def holding(self) -> int:
-        """Return how many of the rules hold."""
+        """Return the number of rules that hold."""
         return sum(rule.holds for rule in self.rules)
 
 
@@ -75,7 +75,7 @@ class LinesOfFile:
 
     @property
     def lost(self) -> int:
-        """Return the lines that went nowhere; 0 in a sound run."""
+        """Return the number of lines that are unaccounted for; 0 in a sound run."""
         accounted = self.requests + self.quarantined + self.other + self.other_days
         return self.lines_read - accounted - self.duplicated
 

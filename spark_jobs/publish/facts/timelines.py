@@ -16,7 +16,7 @@ from spark_jobs.wording.names import entity_name
 
 @dataclass(frozen=True, slots=True)
 class HeldBound:
-    """One value while it held; epoch ms, None = still."""
+    """One value while it held; times in epoch ms, None: it still holds."""
 
     bound: float
     from_ms: int
@@ -38,7 +38,7 @@ class EntityTimeline:
 
     @property
     def entity(self) -> str:
-        """Return whose quota it is, as people say it."""
+        """Return the name of whose quota it is, as people say it."""
         return entity_name(self.quota_user, self.quota_client_id)
 
 

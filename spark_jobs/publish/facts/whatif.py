@@ -31,7 +31,7 @@ class Replay(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Whose requests they are."""
+    """The user and client-id of requests."""
 
     user: str
     client_id: str | None
@@ -46,7 +46,7 @@ class Client(NamedTuple):
 
     @property
     def sort_key(self) -> tuple[str, bool, str]:
-        """Return what clients are sorted by."""
+        """Return the key that clients are sorted by."""
         return (self.user, self.client_id is not None, self.client_id or "")
 
 
@@ -222,7 +222,7 @@ def seconds(milliseconds: float) -> str:
 def totals(rows: Iterable[Row]) -> dict[str, float]:
     """Return the figures of all ``rows`` together, which are of one replay.
 
-    Of the largest second and the longest delay it is the largest of the rows.
+    The largest second and the longest delay are the largest of any row.
     """
     rows = tuple(rows)
     found = {column: fsum(row[column] for row in rows) for column in _SUMMED}
@@ -232,7 +232,7 @@ def totals(rows: Iterable[Row]) -> dict[str, float]:
 
 
 def is_hit(row: Row) -> bool:
-    """Return whether any request of the row was delayed or refused."""
+    """Return True if any request of the row was delayed or refused."""
     return bool(row["delayed_requests"] or row["refused_requests"])
 
 

@@ -29,7 +29,7 @@ class Acknowledgement:
     level: Level
 
     def is_in_force(self, day: dt.date) -> bool:
-        """Return whether it is about ``day``."""
+        """Return True if the acknowledgement is about ``day``."""
         return self.since <= day <= self.until
 
 
@@ -58,7 +58,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_acknowledgements(text: str, name: str) -> list[Acknowledgement]:
-    """Return what the file ``name`` with this ``text`` acknowledges, in its order.
+    """Return the acknowledgements of the file ``name`` with this ``text``, in its order.
 
     Raises BadInputError that names the line of what cannot be read.
     """

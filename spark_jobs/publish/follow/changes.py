@@ -36,9 +36,9 @@ class DayFindings:
 class Change:
     """One problem on one day.
 
-    ``problem`` is the day's, or the last there was; ``since`` the day from which on it was there
-    without being gone in between; ``before`` the level it is compared with: that at which it was
-    last told as new or worse. ``gone_on`` is the day on which it was gone before, if it was.
+    ``problem`` is the day's, or the last there was; ``since`` the first day of it without being
+    gone in between; ``before`` the level to compare with, at which it was last told as new or
+    worse; ``gone_on`` the day on which it was gone before, if it was.
     """
 
     status: Status
@@ -53,17 +53,17 @@ class Change:
 
     @property
     def is_there(self) -> bool:
-        """Return whether the day has it."""
+        """Return True if the day has the problem."""
         return self.status in (Status.NEW, Status.WORSE, Status.STILL)
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is there and nobody has acknowledged it as it is."""
+        """Return True if the problem is there and nobody has acknowledged it as it is."""
         return self.is_there and self.acknowledged is None
 
     @property
     def is_news(self) -> bool:
-        """Return whether it is open, and new or worse."""
+        """Return True if the problem is open, and new or worse."""
         return self.is_open and self.status is not Status.STILL
 
 
@@ -148,7 +148,7 @@ def _with_acknowledgement(
     in_force = [a for a in acknowledgements if a.finding in ids and a.is_in_force(day)]
     if not in_force:
         return change
-    # Whoever wrote last knew most.
+    # The latest acknowledgement counts: who wrote it knew most.
     last = sorted(in_force, key=lambda a: a.since)[-1]
     if worse_when.is_worse(last.level, change.problem.level):
         return replace(change, outgrown=last)

@@ -32,7 +32,7 @@ def document_of(text: str, name: str, list_name: str, how: str) -> Any:
 
 
 def entry_of(entries: Any, place: int, name: str, kind: type[Entry], how: str) -> tuple[str, Entry]:
-    """Return where an entry of the list stands in the file ``name``, and the entry.
+    """Return the file and line of an entry of the list, in words, and the entry.
 
     Raises BadInputError that says where and why it is none; ``how`` ends its sentence.
     """

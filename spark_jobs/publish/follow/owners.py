@@ -38,7 +38,7 @@ class OwnerRule:
     valid_until: dt.date | None = None
 
     def fits(self, user: str, client_id: str, day: dt.date) -> bool:
-        """Return whether the rule is about this client on ``day``."""
+        """Return True if the rule is about this client on ``day``."""
         if self.valid_from is not None and day < self.valid_from:
             return False
         if self.valid_until is not None and day > self.valid_until:
@@ -54,14 +54,14 @@ class Owners:
     rules: Sequence[OwnerRule] = ()
 
     def of(self, user: str, client_id: str, day: dt.date) -> Owner | None:
-        """Return whose client it is on ``day``; None: nobody's. An empty name fits no rule."""
+        """Return the owner of a client on ``day``; None: nobody. An empty name fits no rule."""
         for rule in self.rules:
             if rule.fits(user, client_id, day):
                 return rule.owner
         return None
 
     def team_of(self, user: str | None, client_id: str | None, day: dt.date) -> str | None:
-        """Return the name of the team whose client it is; None: nobody's."""
+        """Return the name of the team that owns a client on ``day``; None: nobody."""
         owner = self.of(user or "", client_id or "", day)
         return None if owner is None else owner.team
 

@@ -21,20 +21,20 @@ class Level:
 
     @property
     def rank(self) -> int:
-        """Return where the severity stands, the worst at 0; one that nobody knows is the least."""
+        """Return the rank of the severity, 0 for the worst; an unknown one is the least."""
         known = self.severity in SEVERITIES
         return SEVERITIES.index(self.severity) if known else len(SEVERITIES)
 
 
 @dataclass(frozen=True, slots=True)
 class WorseWhen:
-    """From which difference on a problem is worse, where its severity is not."""
+    """The growth of wrong decisions that makes a problem of the same severity worse."""
 
     ratio: float = 1.5
     more_decisions: int = 10
 
     def is_worse(self, before: Level, now: Level) -> bool:
-        """Return whether ``now`` is worse: more severe, or many more wrong decisions."""
+        """Return True if ``now`` is worse: more severe, or many more wrong decisions."""
         if now.rank != before.rank:
             return now.rank < before.rank
         more = now.decisions - before.decisions

@@ -80,7 +80,7 @@ def sensor_pictures(
 
 
 def pictured_sensors(facts: AuditFacts) -> list[SensorKey]:
-    """Return who is worth a picture: those with findings, then the most throttled.
+    """Return the sensors worth a picture: those with findings, then the most throttled.
 
     Where there are neither, those closest to their quota.
     """
@@ -271,7 +271,7 @@ def _draw_window(axes: Axes, window_ms: int) -> None:
 
 
 def _dot(history: SensorHistory) -> float:
-    """Return the size of dots: points far apart are seen by them, many need none."""
+    """Return the size of dots: few points need them to be seen, many need none."""
     return 2.5 if len(history.start_ms) < _MANY_DOTS else 0.0
 
 

@@ -70,7 +70,7 @@ def render(
         course=changes_in_words(facts.news),
         gone_in_words=gone_in_words,
         problem_name=problem_name,
-        # In a report of one owner it need not stand beside each name.
+        # A report of one owner does not repeat the team beside each name.
         team_of=teams_on(facts.news.owners if is_of_all else None, facts.scope.day),
     )
 
@@ -86,7 +86,7 @@ def page_name(team: str) -> str:
 
 
 def is_owner_page(name: str) -> bool:
-    """Return whether a file's name is that of an owner's report, or of the list of owners."""
+    """Return True if a file's name is that of an owner's report, or of the list of owners."""
     return name == OWNERS_NAME or _PAGE.fullmatch(name) is not None
 
 

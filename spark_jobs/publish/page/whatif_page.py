@@ -63,7 +63,7 @@ def render_whatif(
 def configuration_text(
     config: Mapping[str, object], topics: Sequence[Mapping[str, object]] = ()
 ) -> str | None:
-    """Return a policy's configuration as lines of text, keys as they were given; None of none.
+    """Return a policy's configuration as lines of text, keys as given; None where it has none.
 
     >>> print(configuration_text({"retries": 2, "quotas": [{"user": "a", "rate": 5}]}))
     retries = 2

@@ -120,7 +120,7 @@ _WIDTH_IN, _LINE_IN, _MARGIN_IN = 4.4, 0.21, 0.06
 _NAMES_IN = 2.1
 _BAR_HEIGHT = 0.62
 _NAME_LENGTH_MAX = 26
-# Of the width that bars have: what the longest leaves for its seconds.
+# Share of the width that the longest bar takes; its seconds stand in the rest.
 _LONGEST_BAR = 0.66
 
 

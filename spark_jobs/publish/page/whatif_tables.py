@@ -67,7 +67,7 @@ def harm_tables(
 ) -> tuple[HarmTable, ...]:
     """Return a table for each mode, a group for each policy under which clients pay for others.
 
-    ``lines_max`` is of a mode; each group has its part of it, but a line at least.
+    Each mode has ``lines_max`` lines, shared by its groups: at least one for each.
     """
     found = by_replay(rows, replays)
     return tuple(
@@ -106,7 +106,7 @@ def _harmed_clients(
 
 
 def harm_in_words(rows: Iterable[Row]) -> str:
-    """Return what clients of one replay paid for others, in all."""
+    """Return the total that clients of one replay paid for others, in words."""
     rows = tuple(rows)
     found = totals(rows)
     clients = len({client_of(row) for row in rows if row["harmed_requests"]})
@@ -127,14 +127,14 @@ def _harm_key(row: Row) -> tuple[Any, ...]:
     return (*worst_first, row["broker_id"], client_of(row).sort_key, row["kind"])
 
 
-# What was asked is, as logged, the same under every policy.
+# As logged, these are the same under every policy.
 _ASKED = ("requests", "unsized_requests", "asked")
 _COUNTS_OF_AMOUNTS = ("delayed_requests", "refused_requests")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The figures of one policy, or of ``alike`` that have the same ones and no ``label``."""
+    """The figures of one policy, or the same ones of ``alike`` policies, without a ``label``."""
 
     label: str | None
     alike: int
@@ -261,7 +261,7 @@ def _lines(
 
 
 def _size(found: Mapping[str, Values]) -> tuple[float, float]:
-    """Return what sorts the largest first."""
+    """Return the sort key that puts the largest first."""
     return (
         -max(values["asked"] for values in found.values()),
         -max(values["requests"] for values in found.values()),
@@ -269,7 +269,7 @@ def _size(found: Mapping[str, Values]) -> tuple[float, float]:
 
 
 def _asked_alike(found: Sequence[Values], kind: str) -> str | None:
-    """Return what was asked for in words where it is the same under every policy."""
+    """Return the requests and amount asked for, in words; None where policies differ in them."""
     if len({tuple(values[column] for column in _ASKED) for values in found}) != 1:
         return None
     requests, unsized, _ = (found[0][column] for column in _ASKED)
@@ -301,7 +301,7 @@ def _best_marked(
 ) -> tuple[Line, ...]:
     """Return the lines with the best cells of each column marked.
 
-    Where more than half share the best value, it is the others that differ, and nothing is marked.
+    Nothing is marked in a column of which more than half share the best value.
     """
     best: list[str | None] = []
     for number, figure in enumerate(figures):
