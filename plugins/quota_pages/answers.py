@@ -44,7 +44,7 @@ FILE_POLICY = (
     "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'"
 )
 _A_YEAR = "private, max-age=31536000, immutable"
-# By severity, in columns of its own; and what a person may have named as he liked.
+# Findings get a column for each severity; a run's id may be any text that a person chose.
 _NOT_IN_CSV = ("findings", "dag_run_id")
 Form = Mapping[str, Sequence[str]]
 Explained = Callable[[Path, Mapping[str, str], Addresses], tuple[str, int]]
@@ -52,7 +52,7 @@ Explained = Callable[[Path, Mapping[str, str], Addresses], tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent; ``path`` instead of ``body`` where it is a file."""
+    """The response to send; ``path`` instead of ``body`` where it is a file."""
 
     body: bytes = b""
     kind: str = HTML
@@ -72,7 +72,7 @@ class Answers:
     explained: Explained
 
     def overview(self, run_id: str | None, task_id: str | None) -> Answer:
-        """Return the first page, or of a run of Airflow the page of what it audited."""
+        """Return the first page; for a run of Airflow a redirect to the page of what it audited."""
         if run_id:
             audit = audit_of_run(self.warehouse, run_id)
             if audit is None:
@@ -83,7 +83,7 @@ class Answers:
         return _page(overview_page(Place(self.to), self.warehouse, self.dag_id))
 
     def outcomes(self) -> Answer:
-        """Return what every published audit found, as CSV; the newest day first."""
+        """Return the outcomes of the published audits as CSV, the newest day first."""
         severities = [f"findings_{severity}" for severity in SEVERITIES]
         names = [*(n for n in AuditOutcome.__struct_fields__ if n not in _NOT_IN_CSV), *severities]
         rows = []
@@ -169,7 +169,7 @@ class Answers:
 
     def quality(self, cluster: str, day: dt.date) -> Answer:
         """Return the data-quality results of a day."""
-        # Also of a day that was not published, because a rule does not hold.
+        # Also for a day that was not published because a rule does not hold.
         made = quality_page(
             self._place(cluster, day, "quality"), RunScope(self.warehouse, cluster, day).newest()
         )
@@ -182,7 +182,7 @@ class Answers:
         return _page(page, status)
 
     def file(self, cluster: str, day: dt.date, name: str) -> Answer:
-        """Return a published file: pages to be read, anything else to be kept."""
+        """Return a published file: HTML to be shown, anything else as a download."""
         path = published_file(self.warehouse, cluster, day, name)
         if path is None:
             return self.missing(f"No such file is published for {cluster} on {day}.")
@@ -201,7 +201,7 @@ class Answers:
         return _file(path)
 
     def missing(self, sentence: str, status: int = 404) -> Answer:
-        """Return the page that says what is not there, or not as asked."""
+        """Return the page with a ``sentence`` on what is missing or was asked for wrongly."""
         return _page(render("missing.html.j2", Place(self.to), sentence=sentence), status)
 
     def _place(self, cluster: str, day: dt.date, tab: str) -> Place:
@@ -231,7 +231,7 @@ class Answers:
 
 
 def static_answer(name: str) -> Answer | None:
-    """Return a file that comes with the package; None where there is none of the name."""
+    """Return a file that comes with the package; None where none has this name."""
     content = static_file(name)
     if content is None:
         return None

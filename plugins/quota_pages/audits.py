@@ -17,7 +17,7 @@ from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 OUTCOMES_KEPT_MAX = 4096
 FILE_PATTERN = CLUSTER_PATTERN
-"""Of files: no separator, no leading dot."""
+"""Of file names: no separator, no leading dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PublishedAudit:
     outcome: AuditOutcome | None
 
     def scope(self, warehouse: Path) -> RunScope:
-        """Return where its tables are."""
+        """Return the scope of the audit's tables, as published now."""
         return RunScope(warehouse, self.cluster, self.day).pinned()
 
 

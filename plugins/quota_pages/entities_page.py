@@ -57,7 +57,7 @@ class EntityUse:
 
     @property
     def entity(self) -> str:
-        """Return whose use it is, as people say it."""
+        """Return the name of the client, as people say it."""
         return entity_name(self.quota_user, self.quota_client_id)
 
 
@@ -142,9 +142,9 @@ def _is_asked_for(one: EntityUse, query: EntitiesQuery, teams: TeamOf) -> bool:
 
 
 def team_of(scope: RunScope) -> TeamOf:
-    """Return who owns clients on a day.
+    """Return the lookup of the team that owns a client on the day of ``scope``.
 
-    Nobody where the owners' file cannot be read: the day's own page says why.
+    It finds nobody where the owners' file cannot be read: the day's own page says why.
     """
     try:
         return teams_on(owners_of(scope.warehouse), scope.day)

@@ -40,7 +40,7 @@ TABLE_ROWS_MAX = 200
 DAYS_MAX = 31
 RANGE_MIN_MS = 1000
 REQUESTS_MAX = 20
-_BATCH_ROWS = 8192  # few are wanted: reading stops early
+_BATCH_ROWS = 8192  # few rows are wanted: reading stops early
 _REQUEST_COLUMNS = [
     "recorded_at_ms", "broker_id", "api_name", "user", "client_id", "logged_throttle_time_ms",
     "replayed_throttle_time_ms", "logged_admitted", "verdict", "source_file", "source_line",
@@ -71,7 +71,7 @@ class EntityView:
 
 
 def entity_view(scope: RunScope, name: str, query: EntityQuery) -> EntityView | None:
-    """Return what the page shows of the client ``name`` (see ``entity_id``); None: unknown."""
+    """Return the view of the client ``name`` (see ``entity_id``); None where it is unknown."""
     uses = tuple(one for one in entities_of(scope) if one.entity_id == name)
     if not uses:
         return None
@@ -114,7 +114,7 @@ def entity_page(place: Place, scope: RunScope, name: str, query: EntityQuery) ->
 
 
 def chart_of(scope: RunScope, view: EntityView) -> dict[str, Any]:
-    """Return what the chart draws: a panel a broker, times in epoch ms, numbers in its unit."""
+    """Return the chart's data: a panel for each broker, times in epoch ms, numbers in ``unit``."""
     wanted, step_ms = view.wanted, view.history.step_ms
     starts = _sample_starts(scope, view)
     panels = []
@@ -178,7 +178,7 @@ def table_rows(view: EntityView, rows_max: int | None = None) -> list[Mapping[st
 
 
 def _chosen(scope: RunScope, use: EntityUse, query: EntityQuery) -> tuple[Wanted, History]:
-    """Return what is shown, and its history: what was not asked for is chosen from the day's."""
+    """Return the wanted range and its history; times not asked for come from the day's history."""
     day_ms = day_begin_ms(scope.day)
     whole = Wanted(use.quota_type, use.quota_user, use.quota_client_id, day_ms, day_ms + DAY_MS)
     from_ms, until_ms, of_day = query.from_ms, query.until_ms, None
@@ -196,7 +196,7 @@ def _chosen(scope: RunScope, use: EntityUse, query: EntityQuery) -> tuple[Wanted
 
 
 def _active(day: History, whole: Wanted) -> tuple[int, int]:
-    """Return the day, or the part of it that the client was there, where that is a small one."""
+    """Return the span (epoch ms) of the traffic if at most a quarter of the day, else the day."""
     if not day.series:
         return whole.from_ms, whole.until_ms
     first = min(int(s.start_ms[0]) for s in day.series)
@@ -246,7 +246,7 @@ def _highest(series: Series) -> float:
 
 
 def _numbers(values: Floats) -> list[float | None]:
-    """Return the values as a chart needs them: six digits of the largest one."""
+    """Return the values rounded to six digits of the largest one; None where not finite."""
     is_known = np.isfinite(values)
     largest = float(np.abs(values[is_known]).max(initial=0.0)) or 1.0
     shown = np.round(values, 5 - math.floor(math.log10(largest))).tolist()

@@ -27,7 +27,7 @@ FIELDS = (
 """Name, label and what is meant where nothing is filled in, of each field of the form."""
 _ANYTHING = ("user", "client_id", "line")
 _LENGTH_MAX = 32_767
-"""Kafka's strings are no longer."""
+"""No string of Kafka is longer."""
 
 
 def answer(warehouse: Path, form: Mapping[str, str], to: Addresses) -> tuple[str, int]:
@@ -59,7 +59,7 @@ def explanation_page(
 
 
 def _place(warehouse: Path, form: Mapping[str, str], to: Addresses) -> Place:
-    """Return the audit that was asked about, where it is one: its other pages are at hand."""
+    """Return the place of the audit asked about; one outside of audits where there is none."""
     try:
         cluster, day = _cluster(form), _day(form)
     except BadInputError:

@@ -30,7 +30,7 @@ _CONFIGURED = "configured_quota"
 _MARGIN_MIN_MS = 60_000
 _MARGIN_SHARE = 0.1
 KNOWN_DAYS = 14
-"""For so long a finding is acknowledged where a person does not choose another day."""
+"""A finding is acknowledged for this long where a person does not choose another day."""
 SHOWN_MAX = 50
 EXPLAINED_WITHIN_MS = 2
 """What docs/tables.md calls explained: rounding, and an event on a sample's very edge."""
@@ -115,7 +115,7 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
 
 
 def _candidates(finding: Finding, configured_share: float | None) -> Iterator[Candidate]:
-    """Yield what was considered, the best first; nothing where nothing explains them all."""
+    """Yield the explanations considered, the best first; none where no hypothesis was found."""
     considered = [
         ("best", finding.hypothesis, finding.hypothesis_share),
         ("next best", finding.runner_up, finding.runner_up_share),
@@ -129,7 +129,7 @@ def _candidates(finding: Finding, configured_share: float | None) -> Iterator[Ca
 
 
 def _configured_share(evidence: str) -> float | None:
-    """Return what the configured value explains; None where the evidence does not say."""
+    """Return the share that the configured value explains; None where the evidence does not say."""
     try:
         document = json.loads(evidence)
     except json.JSONDecodeError:
@@ -147,7 +147,7 @@ def wrong_decisions(scope: RunScope, finding: Finding) -> tuple[tuple[Decision, 
     table = open_table(scope, "decisions")
     rows = table.head(SHOWN_MAX, columns=_DECISION_COLUMNS, filter=where).to_pylist()
     rows.sort(key=lambda row: (row["recorded_at_ms"], row["source_file"], row["source_line"]))
-    # Another look at the files tells how many there are, and only where there can be more.
+    # A second read counts the decisions, only where there can be more than are shown.
     total = table.count_rows(filter=where) if len(rows) == SHOWN_MAX else len(rows)
     return tuple(_decision(row, finding.quota_type) for row in rows), total
 
@@ -163,7 +163,7 @@ def _where(finding: Finding) -> ds.Expression:
     )
     where = wanted.is_row("recorded_at_ms")
     is_wrong = _is_wrong(finding.kind)
-    # One cause for all of them: also those that differ by what timing could explain one by one.
+    # One cause explains all: decisions whose difference timing alone could explain count too.
     return where & (is_wrong if finding.hypothesis is None else is_wrong | _differs())
 
 
@@ -173,7 +173,7 @@ def _differs() -> ds.Expression:
 
 
 def _is_wrong(kind: str) -> ds.Expression:
-    """Return which verdicts a finding of ``kind`` counts, as the judge does."""
+    """Return the condition on decisions that a finding of ``kind`` counts, as the judge does."""
     verdict, reason = ds.field("verdict"), ds.field("reason")
     unbound = (verdict == "no_quota") & (reason == "throttled_without_quota")
     if kind == "over_throttled":
@@ -221,6 +221,6 @@ def _amount(amount: float | None, quota_type: str) -> str:
 
 
 def _answer(throttle_time_ms: int | None, is_admitted: bool | None) -> str:
-    """Return what was answered: a refused mutation is told its throttle too."""
+    """Return an answer in words; a refused mutation is told its throttle too."""
     waits = duration(throttle_time_ms)
     return f"refused, {waits}" if is_admitted is False else waits

@@ -76,7 +76,7 @@ class Wanted:
 
     @property
     def is_tokens(self) -> bool:
-        """Return whether a token bucket decides."""
+        """Return True if a token bucket decides."""
         return self.quota_type == "controller_mutation_rate"
 
     @property
@@ -202,7 +202,7 @@ def _floats(rows: pa.Table, name: str) -> Floats:
 def sample_starts_of(
     scope: RunScope, wanted: Wanted, window_ms: Mapping[int, int]
 ) -> dict[int, list[int]]:
-    """Return, by broker, the sample begins in the range of ``wanted``; none where not known.
+    """Return the starts of samples in the range of ``wanted`` by broker, epoch ms; none if unknown.
 
     ``window_ms`` has the length of a sample of each broker that is asked about.
     """
@@ -224,12 +224,12 @@ def sample_starts_of(
 
 
 def sample_starts(recorded_at_ms: Int64s, window_ms: int, is_epoch_begin: bool) -> Int64s | None:
-    """Return when samples began, epoch ms in order; None where that cannot be known.
+    """Return the starts of samples, epoch ms in order; None where they cannot be known.
 
     The first amount that is recorded a window's length or more after a sample began begins the
-    next one (Kafka: ``SampledStat.record``, ``Sample.isComplete``), so what began depends on what
-    began before it. It is known from the sensor's first record on (``is_epoch_begin``), or from
-    after a pause as long as a window: whatever came before, a sample began then.
+    next one (Kafka: ``SampledStat.record``, ``Sample.isComplete``), so each start depends on the
+    one before. Starts are known from the sensor's first record on (``is_epoch_begin``), or from
+    the first record after a pause as long as a window: a sample began then, whatever came before.
     """
     if not len(recorded_at_ms):
         return None

@@ -21,7 +21,7 @@ KEPT_MAX = 256
 def kept_table(scope: RunScope, table: str) -> ds.Dataset:
     """Return this scope's rows of ``table``, as ``open_table`` does.
 
-    Of the KEPT_MAX last ones the list of files and their footers stay in memory, until the
+    The file lists and footers of the last KEPT_MAX partitions stay in memory, each until its
     partition is written again.
     """
     stamp = stamp_of(scope.partition_dir(table))
@@ -48,12 +48,12 @@ def read_kept(
 
 
 def stamp_of(path: Path) -> tuple[int, int] | None:
-    """Return what is another once ``path`` was written again; None where nothing is there."""
+    """Return a stamp that changes when ``path`` is written again; None where nothing is there."""
     try:
         found = path.stat()
     except FileNotFoundError:
         return None
-    # Objects have no number; the folder of a version has a name of its own.
+    # Objects in a bucket have no inode; the folder of a version has a name of its own.
     return hash(path) if is_in_bucket(path) else found.st_ino, found.st_mtime_ns
 
 

@@ -46,7 +46,7 @@ def overview_page(place: Place, warehouse: Path, dag_id: str) -> str:
 
 
 def news_in_words(found: AuditOutcome) -> str:
-    """Return how many problems are new, worse or gone since the audited day before.
+    """Return the numbers of problems new, worse or gone since the audited day before, in words.
 
     >>> from types import SimpleNamespace
     >>> news_in_words(SimpleNamespace(new=2, worse=0, gone=1))

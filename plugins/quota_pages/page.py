@@ -19,7 +19,7 @@ STATIC = {
     "chart.js": "text/javascript",
     "echarts.common.min.js": "text/javascript",
 }
-"""Files that come with the package, and what they are."""
+"""Files that come with the package, and their media types."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; "
@@ -69,5 +69,5 @@ def _read(name: str) -> bytes:
 
 @cache
 def static_version(name: str) -> str:
-    """Return what changes with the content of a static file."""
+    """Return the digest of a static file's content, 12 hexadecimal digits."""
     return blake2b(_read(name), digest_size=6).hexdigest()

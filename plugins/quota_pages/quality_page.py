@@ -70,7 +70,7 @@ def quality_page(place: Place, scope: RunScope) -> str | None:
         "quality_page.html.j2",
         dataclasses.replace(place, tab="quality"),
         stages=stages,
-        # Lines that went nowhere first: that is what one looks for.
+        # Files with lost lines come first: they are what one looks for.
         files=sorted(files, key=lambda file: (file.lost == 0, file.source_file)),
         files_max=FILES_MAX,
         lines=total_lines(files),

@@ -27,7 +27,7 @@ SensorName = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Recommendations of one kind; ``is_open`` is whether its rows are shown at once."""
+    """Recommendations of one kind; ``is_open``: its rows are shown at once."""
 
     key: str
     title: str
@@ -98,7 +98,7 @@ def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int =
         "recommendations_page.html.j2",
         dataclasses.replace(place, tab="recommendations"),
         team_of=team_of(scope),
-        # Once is enough: not again on every page of the list.
+        # Only on the first page of the whole list.
         results=change_results_of(scope) if page == 1 and not q else (),
         total=len(everything),
         found=len(chosen),
@@ -118,13 +118,13 @@ def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int =
 
 
 def is_named(proposal: Proposal, text: str) -> bool:
-    """Return whether ``text`` is a part of the entity's names, or of what people call it."""
+    """Return True if ``text`` is part of the entity's names, or of its name as people say it."""
     names = (proposal.quota_user or "", proposal.quota_client_id or "", proposal.entity)
     return any(text.casefold() in name.casefold() for name in names)
 
 
 def group_of(proposal: Proposal) -> Group:
-    """Return the group that a recommendation stands in; a status nobody knows is in the last."""
+    """Return the group of a recommendation; the last one for an unknown status."""
     key = _NOT_THE_QUOTA if proposal.kind == _NOT_THE_QUOTA else proposal.status
     return next((group for group in GROUPS if group.key == key), GROUPS[-1])
 
@@ -166,7 +166,7 @@ def _sensors_seen(scope: RunScope) -> frozenset[SensorName]:
 def _address(
     to: Addresses, scope: RunScope, proposal: Proposal, seen: frozenset[SensorName]
 ) -> str | None:
-    """Return the page of the entity's sensor, or of the user's bucket that it was in."""
+    """Return the address of the entity's sensor, or of its user's; None if neither has a page."""
     user, client_id = proposal.quota_user or "", proposal.quota_client_id or ""
     if DEFAULT in (user, client_id):
         return None

@@ -32,7 +32,7 @@ def page_router(
     explained: Explained,
     may_acknowledge: Sequence[DependsOn] = (),
 ) -> APIRouter:
-    """Return the routes over ``warehouse``; all of them only read, but that which acknowledges.
+    """Return the routes over ``warehouse``; all only read, except the one that acknowledges.
 
     ``explained`` returns the page of `explain` and its status, for the form it was asked with.
     ``may_acknowledge`` refuse whom they do not let acknowledge a finding.

@@ -87,7 +87,7 @@ class Comparison:
 
 
 def comparisons(scope: RunScope) -> tuple[Comparison, ...]:
-    """Return the policies of the table ``whatif`` compared, by mode and kind; empty of no rows."""
+    """Return the policies of the table ``whatif`` compared, by mode and kind; none without rows."""
     by_client = _by_client(scope)
     if by_client is None:
         return ()
@@ -195,7 +195,7 @@ def _requests(number: int) -> str:
 
 
 def difference(base: Values, other: Values) -> str:
-    """Return how ``other`` differs from ``base``: throttle time and requests, in words.
+    """Return the difference from ``base`` to ``other`` in words: throttle time and requests.
 
     >>> base = dict.fromkeys(_SUMS, 0.0)
     >>> difference(base, base | {"throttle_time_ms": 1500.0, "refused_requests": 2.0})
