@@ -31,7 +31,7 @@ class ProfileScore:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Return what a better profile has more of: exact throttles, then equal decisions."""
+        """Return the shares that rank profiles: of exact throttles, then of equal decisions."""
         return (
             self.within_1ms / self.throttled if self.throttled else 0.0,
             self.agreeing / self.decisions if self.decisions else 0.0,

@@ -34,7 +34,7 @@ _FOREVER_US = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Where some of a broker's requests are: estimated from ``first_us`` to ``last_us``.
+    """A Parquet row group with requests of a broker, estimated from ``first_us`` to ``last_us``.
 
     Those before ``from_us`` and from ``until_us`` on are left out.
     """
@@ -67,7 +67,7 @@ def row_groups(folder: Path) -> dict[int, list[RowGroup]]:
 
 
 def groups_since(groups: Iterable[RowGroup], from_us: int) -> list[RowGroup]:
-    """Return where the requests estimated from then on are."""
+    """Return the row groups of the requests estimated from ``from_us`` on, cut to these."""
     return [
         replace(group, first_us=max(group.first_us, from_us), from_us=from_us)
         for group in groups
@@ -76,7 +76,7 @@ def groups_since(groups: Iterable[RowGroup], from_us: int) -> list[RowGroup]:
 
 
 def groups_before(groups: Iterable[RowGroup], until_us: int) -> list[RowGroup]:
-    """Return where the requests estimated before then are."""
+    """Return the row groups of the requests estimated before ``until_us``, cut to these."""
     return [replace(group, until_us=until_us) for group in groups if group.first_us < until_us]
 
 
@@ -100,11 +100,11 @@ def request_chunks(
     rows_min: int = CHUNK_ROWS,
     more: Sequence[str] = (),
 ) -> Iterator[tuple[pa.Table, np.ndarray, int | None]]:
-    """Yield a broker's requests, their order, and the ms before which all have been.
+    """Yield a broker's requests, their order, and the time (ms) before which no later one can come.
 
     Requests have REQUEST_COLUMNS and ``more``, text as dictionaries, and ANSWER_COLUMNS where any
     fetch was throttled. The order is that of estimate, file and line, over all that is yielded, and
-    names only what is due; the ms are None with the last ones.
+    names only the requests that are due; the time is None with the last ones.
     """
     coming = sorted(groups, key=lambda g: (g.first_us, g.path, g.index))
     columns = [*REQUEST_COLUMNS, *more]
@@ -130,7 +130,7 @@ def request_chunks(
 def _split(
     rows: pa.Table, until_ms: int | None
 ) -> tuple[list[pa.Table], list[tuple[pa.Table, np.ndarray]]]:
-    """Return what stays held, and the rows and order of what lies before ``until_ms``, if any."""
+    """Return the rows that stay held, and rows and order of those before ``until_ms``, if any."""
     order = _record_order(rows)
     if until_ms is None:
         return [], [(rows, order)]
@@ -141,7 +141,7 @@ def _split(
 
 
 def _has_throttled_fetch(path: str, groups: Sequence[RowGroup]) -> bool:
-    """Return whether a fetch was throttled in those of ``groups`` that are in this file."""
+    """Return True if a fetch was throttled in those of ``groups`` that are in this file."""
     file = parquet_file(path)
     for index in (group.index for group in groups if group.path == path):
         rows = file.read_row_group(index, columns=list(_THROTTLES), use_threads=False)

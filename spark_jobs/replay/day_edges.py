@@ -45,16 +45,16 @@ def handed_on(scope: RunScope) -> dict[SensorKey, CarriedState]:
 
 
 def is_read_again(scope: RunScope) -> bool:
-    """Return whether the day was replayed and its requests are there still."""
+    """Return True if the day was replayed and its requests are still there."""
     return all(scope.partition_dir(table).is_dir() for table in ("quota_state", "requests"))
 
 
 def open_groups(
     scope: RunScope, handed_on: Mapping[SensorKey, CarriedState]
 ) -> dict[int, list[RowGroup]]:
-    """Return, by broker, where the requests of a day are that the states it hands on lack.
+    """Return, by broker, the row groups of a day's requests that the states it hands on lack.
 
-    Not those of mutations, which are gathered from all brokers.
+    Mutations are left out: they are gathered from all brokers.
     """
     since_ms: dict[int, int] = {}
     for (broker_id, quota_type, *_), state in handed_on.items():
@@ -72,7 +72,7 @@ def open_groups(
 def around_day(
     scope: RunScope, handed_on: Mapping[SensorKey, CarriedState]
 ) -> dict[int, Sequence[RowGroup]]:
-    """Return, by broker, where the requests of the days beside are that a day's replay reads."""
+    """Return, by broker, the row groups of the neighbouring days that a day's replay reads."""
     found: defaultdict[int, list[RowGroup]] = defaultdict(list)
     for broker_id, groups in open_groups(scope.day_before, handed_on).items():
         found[broker_id] += groups
@@ -82,7 +82,7 @@ def around_day(
 
 
 def groups_ahead(scope: RunScope) -> dict[int, list[RowGroup]]:
-    """Return, by broker, where the requests after a day are that tell of it."""
+    """Return, by broker, the row groups of the requests after a day that tell of it."""
     after = scope.day_after.partition_dir("requests")
     if not after.is_dir():
         after = scope.partition_dir("requests") / AHEAD
@@ -93,7 +93,7 @@ def groups_ahead(scope: RunScope) -> dict[int, list[RowGroup]]:
 
 
 def known_from_ms(scope: RunScope, first_ms: Mapping[int, int]) -> Mapping[int, int]:
-    """Return since when each broker's requests are in the log; empty: since ever.
+    """Return the time (ms) since when each broker's requests are in the log; empty: since ever.
 
     ``first_ms`` is when those of the day of ``scope`` begin. Of the days before only the one
     before is looked at: a window is shorter than a day.

@@ -49,7 +49,7 @@ def locate_changes(
     timeline: QuotaTimeline,
     rules: Mapping[int, BrokerRules],
 ) -> pa.Table:
-    """Return when the changes in the day's request log were in force; LOCATED_CHANGES.
+    """Return the times when changes in the day's request log were in force (LOCATED_CHANGES).
 
     Changes that a server log tells of, to the millisecond, are not among them.
     """
@@ -100,7 +100,7 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
 
 
 def _may_hold(group: pq.RowGroupMetaData, stretches: Stretches) -> bool:
-    """Return whether the times of a row group's lines overlap any of the stretches."""
+    """Return True if the times of a row group's lines overlap any of the stretches."""
     for i in range(group.num_columns):
         column = group.column(i)
         told = column.statistics

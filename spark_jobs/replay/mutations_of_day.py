@@ -31,7 +31,7 @@ _LOOKED_AT = ("api_name", "recorded_estimate_us")
 
 
 def replay_mutations(scope: RunScope, survey: Survey, task: ReplayTask) -> ReplayedMutations:
-    """Return what becomes of a day's mutations."""
+    """Return the decisions on a day's mutations, the sensors' states and the partitions."""
     before = scope.day_before
     from_ms, inventory = task.interval.from_ms, read_inventory(before)
     read = [survey.mutations, _mutations_in(groups_ahead(scope))]

@@ -94,7 +94,7 @@ def broker_shares(
     tasks_at_once: int,
     around: Mapping[int, Sequence[RowGroup]] | None = None,
 ) -> list[BrokerShare]:
-    """Return what is replayed by a task each, the largest first.
+    """Return the shares of brokers, one for each task, the largest first.
 
     A broker with more than a task's fair part of all requests is shared among several tasks, by
     sensors: each reads all its requests, and leaves those of other sensors.

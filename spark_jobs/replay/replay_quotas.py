@@ -111,7 +111,7 @@ def _handed_on_by(before: RunScope) -> str | None:
 
 
 def _missing(scope: RunScope) -> str:
-    """Return what to say where earlier days were audited, but not the one before."""
+    """Return a warning where earlier days were audited, but not the one before; else no text."""
     before = scope.day_before
     earlier = [day for day in days_of(scope.warehouse, scope.cluster) if day < before.day]
     if has_state(before) or not earlier:
@@ -195,7 +195,7 @@ def tolerances(settings: JudgeSettings) -> Tolerances:
 
 
 def has_state(scope: RunScope) -> bool:
-    """Return whether a day was replayed, so that its sensors' states are known."""
+    """Return True if a day was replayed, so that its sensors' states are known."""
     return scope.partition_dir("quota_state").is_dir()
 
 

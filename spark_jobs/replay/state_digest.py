@@ -33,7 +33,7 @@ _OF_MUTATIONS = (
 
 
 def state_digest(scope: RunScope) -> str:
-    """Return the same for the same states and partitions, in whatever order they were written.
+    """Return a digest of the states and partitions, whatever order they were written in.
 
     Requests that the states lack, and the next day's replay reads, are part of it.
     """

@@ -37,7 +37,7 @@ class Survey:
 
 
 def survey_requests(spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup]]) -> Survey:
-    """Return what the row groups of all brokers say."""
+    """Return the survey of all brokers' row groups."""
     groups = {(g.path, g.index) for of_broker in brokers.values() for g in of_broker}
     by_file: dict[str, list[int]] = {}
     for path, index in sorted(groups):
@@ -91,7 +91,7 @@ def _span(spans: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
 
 
 def _is_in(column: pa.ChunkedArray, names: Sequence[str]) -> pa.Array:
-    """Return whether each value of a dictionary column is one of ``names``."""
+    """Return True for each value of a dictionary column that is one of ``names``."""
     coded = column.combine_chunks()
     is_one = np.array([name in names for name in coded.dictionary.to_pylist()] or [False])
     return pa.array(is_one[coded.indices.to_numpy()])

@@ -19,7 +19,7 @@ def read_inventory(scope: RunScope) -> PartitionInventory:
 
 
 def handed_on_inventory(scope: RunScope) -> PartitionInventory:
-    """Return them as they were before the first line that the next day's replay reads again."""
+    """Return the partitions per topic before the first line that the next replay reads again."""
     return _read(scope, _HANDED_ON)
 
 

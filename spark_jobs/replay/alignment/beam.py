@@ -118,7 +118,7 @@ def move_base(
 
 @njit(forceinline=True)
 def off_likely_ms(events: EventArrays, j: int, from_ms: int, until_ms: int) -> int:
-    """Return how far an interval is from where event ``j`` was most likely recorded."""
+    """Return the distance (ms) of an interval from the likely record times of event ``j``."""
     early_ms = events.whole[j, LIKELY_FROM] - until_ms
     late_ms = from_ms - events.whole[j, LIKELY_UNTIL]
     return int(max(early_ms, late_ms, 0))
@@ -126,7 +126,7 @@ def off_likely_ms(events: EventArrays, j: int, from_ms: int, until_ms: int) -> i
 
 @njit(forceinline=True)
 def unlikely_cost(off_ms: int) -> float:
-    """Return what it costs to be recorded so far from the likely time."""
+    """Return the cost of a record time ``off_ms`` away from the likely times."""
     return 0.2 + min(0.1 * off_ms, 1.5) if off_ms > 0 else 0.0
 
 
@@ -142,9 +142,9 @@ def fingerprint(beam: Beam, i: int) -> int:
 
 @njit(forceinline=True)
 def covers(beam: Beam, i: int, other: Beam, j: int, keeps_overlapping: bool) -> bool:
-    """Return whether hypothesis ``i`` allows all that hypothesis ``j`` of ``other`` allows.
+    """Return True if hypothesis ``i`` allows all that hypothesis ``j`` of ``other`` allows.
 
-    When its last event was matters to a sample that is purged by it.
+    The time of a sample's last event counts if samples are purged by it (``keeps_overlapping``).
     """
     for column in (COUNT, INDEX, NEXT_EVENT, AHEAD):
         if beam.heads[i, column] != other.heads[j, column]:

@@ -44,18 +44,18 @@ class ClientRequests:
     bounds: Sequence[float]  # NaN: none in force
 
     def moves(self, change: int) -> bool:
-        """Return whether a change sends the requests to another sensor."""
+        """Return True if a change sends the requests to another sensor."""
         return self.sensors[change] != self.sensors[change + 1]
 
     def is_concerned(self, change: int) -> bool:
-        """Return whether a change makes a difference to the requests."""
+        """Return True if a change makes a difference to the requests."""
         before, after = self.bounds[change], self.bounds[change + 1]
         is_same = before == after or (np.isnan(before) and np.isnan(after))
         return self.moves(change) or not is_same
 
 
 def locate_changes(clients: Sequence[ClientRequests], nominal_ms: Int64s, window: Window) -> Int64s:
-    """Return when each change was in force, in milliseconds, in order.
+    """Return the time (ms) from which each change was in force, in order.
 
     ``nominal_ms`` are the moments of the controller's answers, in order. A change that nothing
     tells of keeps its own.
@@ -103,9 +103,9 @@ class _Trial:
         self._sensors = self._telling(sensors)
 
     def best(self, *, may_push: bool) -> Int64s:
-        """Return all changes' moments with this one at its best.
+        """Return the times (ms) of all changes, with this one at its best.
 
-        Later changes are never before it: they are pushed along, or they limit it.
+        Later changes never come before this one: they are moved along with it, or they limit it.
         """
         if not self._sensors:
             return self._pushed(max(int(self._at_ms[self._change]), self._lowest()))
@@ -153,9 +153,9 @@ class _Trial:
         return [sensor for sensor in ranked if throttled[sensor]]
 
     def _cost(self, moment: int, width: int, cost_max: float) -> float:
-        """Return what stays unexplained in all sensors, the change being in force at ``moment``.
+        """Return the cost of what all sensors leave unexplained with the change at ``moment``.
 
-        Infinite where it is more than ``cost_max``.
+        A cost above ``cost_max`` is infinite.
         """
         at_ms = self._pushed(moment)
         cost = _COST_PER_MS * abs(moment - self._nominal_ms)

@@ -90,7 +90,7 @@ class Window(NamedTuple):
 
     @property
     def slots(self) -> int:
-        """Return how many samples there can be at once."""
+        """Return the number of samples there can be at once."""
         return self.samples + 1 if self.keeps_overlapping else self.samples
 
     @property

@@ -227,10 +227,10 @@ def _nearest_elapsed(
 def _is_in_turn(
     beam: Beam, c: int, oldest: int, elapsed_ms: int, window_ms: int, starts_sample: bool
 ) -> bool:
-    """Return whether a sample begins when a window has passed since the one before began, or not.
+    """Tell if a sample starts if, and only if, a window has passed since the one before started.
 
-    Their intervals leave a doubt where both starts hang on one event, as after a silence that made
-    all samples obsolete; how long after it the event was recorded leaves none.
+    Where both starts depend on one event, as after a silence that made all samples obsolete, their
+    intervals leave this open; the time since that event does not.
     """
     if oldest == NO_BASE:
         return True

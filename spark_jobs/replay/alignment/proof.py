@@ -17,7 +17,7 @@ OUT_OF_TURN_MS = 60
 def proven(
     placed: Placed, events: Events, replayed_ms: Int64s, window_ms: int, reach_ms: int
 ) -> Bools:
-    """Return whether the nearest throttles on both sides of each request are mostly replayed.
+    """Return True for each request whose nearest throttles on both sides are mostly replayed.
 
     ``replayed_ms`` and the result are in recording order. Up to NEIGHBOURS throttles on each side
     count, those within ``reach_ms``; the request itself does not. Where a neighbour is off by as
@@ -65,10 +65,10 @@ def proven(
 def _in_other_order(
     neighbours: Int64s, distance_ms: Int64s, off_ms: Int64s, share_ms: Floats
 ) -> Bools:
-    """Return whether each request [n] and its neighbours [n, k] may have been recorded otherwise.
+    """Return True where request [n] and neighbour [n, k] may have been recorded in the other order.
 
-    What is recorded ahead of others lacks their amounts, and they have its own too much. One that
-    is off by more than all that stands between is wrong for another reason, and excuses nobody.
+    A request recorded ahead of others lacks their amounts, and they have its amount too much. A
+    neighbour off by more than all amounts between is wrong for another reason, and excuses nobody.
     """
     own_off_ms, own_share_ms = off_ms[:, None], share_ms[:, None]
     up_to_ms = np.cumsum(np.nan_to_num(share_ms))
@@ -89,7 +89,7 @@ def _in_other_order(
 
 
 def _lacks_a_follower(placed: Placed, events: Events, off_ms: Int64s) -> Bools:
-    """Return whether one of the next requests, counted before it, explains a longer throttle."""
+    """Return True where one of the next requests, counted earlier, explains a longer throttle."""
     n = len(off_ms)
     amount, bound = events.amount[placed.order], events.bound[placed.order]
     found = np.zeros(n, bool)

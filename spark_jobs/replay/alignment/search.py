@@ -188,7 +188,7 @@ def _expand(
 
 @njit(forceinline=True)
 def _turn_cost(beam: Beam, h: int, events: EventArrays, first: int, j: int) -> float:
-    """Return what it costs to record event ``j`` before ``first``; below 0 if it cannot be next."""
+    """Return the cost of recording event ``j`` before ``first``; below 0 if it cannot be next."""
     if j == first:
         return 0.0
     is_recorded = (beam.heads[h, AHEAD] >> (j - first)) & 1

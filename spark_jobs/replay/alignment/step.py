@@ -140,7 +140,7 @@ def _purge(
     keeps_overlapping: bool,
     purges_late: bool,
 ) -> tuple[int, int, int, bool]:
-    """Return which samples are obsolete (bits), and the interval in which that is so.
+    """Return the obsolete samples (bits), the interval (ms) of that, and if any was in doubt.
 
     The first sample that may or may not be obsolete is purged if ``purges_late``.
     """

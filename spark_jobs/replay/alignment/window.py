@@ -59,7 +59,7 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
 
 
 def has_run_of_unexplained(placed: Placed, events: Events) -> bool:
-    """Return whether throttles in a row stay unexplained, as they do after a wrong state."""
+    """Return True if throttles in a row stay unexplained, as they do after a wrong state."""
     logged = events.logged_throttle_time_ms[placed.order] > 0
     unexplained = (placed.status != EXPLAINED) & (placed.status != NOT_ASKED)
     is_evidence = (logged & (events.evidence[placed.order] == EXACT)) | unexplained
@@ -70,7 +70,7 @@ def has_run_of_unexplained(placed: Placed, events: Events) -> bool:
 
 
 def _fixed(placed: Placed, events: Events, window: Window) -> int:
-    """Return how many requests, from the first on, later ones cannot move."""
+    """Return the number of requests, from the first on, that later ones cannot move."""
     n = len(placed.order)
     lag_ms = window.expire_age_ms + _LAG_WINDOWS * window.window_ms
     until_ms = placed.recorded_at_ms[-1] - lag_ms

@@ -1,8 +1,8 @@
 """Which of a sensor's rows are fixed by a moment, in which order, and at which record times.
 
-What is fixed does not depend on how the rows came in: it is looked at at fixed moments, the whole
-multiples of two rate windows since the epoch, and what is decided there depends on the rows before
-only. So a log that is cut anywhere is replayed as if it were whole.
+What is fixed does not depend on how the rows came in: they are looked at only at whole multiples
+of two rate windows since the Unix epoch, and the outcome of a look depends only on the rows before.
+So a log that is cut anywhere is replayed as if it were whole.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from spark_jobs.replay.alignment.proof import proven
 from spark_jobs.replay.alignment.window import align_window
 from spark_jobs.replay.rates.stream_rows import NOT_STAMPED
 
-# A stretch with throttles is aligned when it has this many rows and spans two looks, or has so many
-# rows or lasts so long at most.
+# A stretch with throttles is aligned when it has ROWS_MIN rows and spans two looks, or has
+# ROWS_MAX rows or lasts SPAN_MAX_MS.
 ROWS_MIN, ROWS_MAX = 2_048, 16_384
 SPAN_MAX_MS = 600_000
 # The bits of an int64 name the samples.
@@ -38,7 +38,7 @@ by their estimates."""
 
 @dataclass(frozen=True, slots=True)
 class SensorRows:
-    """One life of one sensor, in the order of the estimates; arrays of one length."""
+    """One epoch of one sensor, in the order of the estimates; arrays of one length."""
 
     log_time_ms: np.ndarray
     at_ms: np.ndarray
@@ -53,7 +53,7 @@ class SensorRows:
 
 
 class Fixed(NamedTuple):
-    """The first rows of a life in the order of their recording; arrays of one length."""
+    """The first rows of an epoch in the order of their recording; arrays of one length."""
 
     order: np.ndarray
     recorded_at_ms: np.ndarray
@@ -82,22 +82,23 @@ class Fixing(Protocol):
 
     @property
     def look_ms(self) -> int:
-        """Return the distance of the moments at which it is looked."""
+        """Return the time (ms) from one look to the next."""
         ...
 
     @property
     def kept_ms(self) -> int:
-        """Return how old rows are at a look that are fixed where nothing is to be explained."""
+        """Return the age (ms) from which a look fixes rows with nothing to explain."""
         ...
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
-        """Return whether each row has something that has to be explained."""
+        """Return True for each row with something that has to be explained."""
         ...
 
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
-        """Return what is fixed when all rows before ``until_ms`` (a look) are there.
+        """Return the rows fixed when all rows before ``until_ms`` (a look) are there.
 
-        None: no more rows come, all are fixed. ``states`` (one sensor's) moves on with them.
+        ``until_ms`` None: no more rows come, all are fixed. ``states`` (one sensor's) moves on with
+        the fixed rows.
         """
         ...
 
@@ -110,7 +111,7 @@ class AsEstimated:
     kept_ms: int = 0
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
-        """Return that nothing has."""
+        """Return False for every row."""
         return np.zeros(len(logged_ms), bool)
 
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
@@ -127,11 +128,11 @@ class RequestTimeFixing:
     kept_ms: int = 0
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
-        """Return that every request has: what may have been recorded around it."""
+        """Return True for every request, for what may have been recorded around it."""
         return np.ones(len(logged_ms), bool)
 
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
-        """Return the rows at the begin that surely do not overlap any that follows."""
+        """Return the rows at the beginning that surely do not overlap any that follow."""
         n = stop = len(rows.at_ms)
         if until_ms is not None:
             latest_ms = np.maximum.accumulate(rows.log_time_ms)
@@ -153,16 +154,16 @@ class FetchFixing:
 
     @classmethod
     def of(cls, window: Window) -> FetchFixing:
-        """Return that of sensors with this rate window."""
+        """Return the fixing of sensors with this rate window."""
         look_ms = 2 * window.expire_age_ms
         return cls(look_ms, LOOKS_BEFORE_TRIES * look_ms)
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
-        """Return whether each fetch was throttled."""
+        """Return True for each fetch that was throttled."""
         return np.asarray(logged_ms > 0)
 
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
-        """Return what is fixed; tries are in one group with what was read around them."""
+        """Return the fixed fetches, tries in one group with what was read around them."""
         at_ms, told = rows.at_ms, np.flatnonzero(rows.logged_ms > 0)
         fixed: list[Fixed] = []
         start = 0
@@ -201,16 +202,16 @@ class ProduceFixing:
 
     @classmethod
     def of(cls, window: Window) -> ProduceFixing:
-        """Return that of sensors with this rate window."""
+        """Return the fixing of sensors with this rate window."""
         look_ms = 2 * window.expire_age_ms
         return cls(window, look_ms, look_ms)
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
-        """Return whether each row was throttled, or was due to be."""
+        """Return True for each row that was throttled, or was due to be."""
         return np.asarray((logged_ms > 0) | (tried_ms > 0))
 
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
-        """Return what is fixed by alignment, and between throttles as estimated."""
+        """Return the rows fixed by alignment, and between throttles as estimated."""
         fixed: list[Fixed] = []
         start, n = 0, len(rows.at_ms)
         while start < n:
@@ -245,9 +246,9 @@ class ProduceFixing:
     def _due(
         self, at_ms: np.ndarray, start: int, look_ms: int, until_ms: int | None
     ) -> tuple[int, bool] | None:
-        """Return up to which row is aligned at the first look that is due, and if it is the last.
+        """Return the end of the rows to align at the first look due, and True if that look is last.
 
-        None: that look is still to come.
+        None if that look is still to come.
         """
         while True:
             is_last = until_ms is None and look_ms > at_ms[-1]

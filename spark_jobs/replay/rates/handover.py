@@ -101,7 +101,7 @@ class OpenRows:
         return _NONE_IS_OPEN if state.resumes_at is None else state.resumes_at[0]
 
     def _is_open(self, rows: StreamRows, row: int) -> bool:
-        """Return whether a row in the millisecond of the first open one is not before it."""
+        """Return True if a row in the millisecond of the first open row is not before that row."""
         sensor = int(rows.sensor[row])
         if sensor not in self._is_met:
             state = self._stream.carried(sensor)

@@ -36,10 +36,10 @@ class OrderedRows:
         return len(self.order)
 
     def take(self, places: np.ndarray) -> StreamRows:
-        """Return the rows at these places of the order."""
+        """Return the rows at these indices of the order."""
         return self.rows.take(self.order[places])
 
     def stretch(self, start: int, stop: int) -> SensorRows:
-        """Return the rows of one life of a sensor, which lie from ``start`` to ``stop``."""
+        """Return the rows of one epoch of a sensor, which lie from ``start`` to ``stop``."""
         places = self.order[start:stop]
         return SensorRows(*(getattr(self.rows, name)[places] for name in _SENSOR_ROWS))

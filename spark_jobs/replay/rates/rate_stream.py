@@ -49,7 +49,7 @@ class Decided:
     throttle_min_ms: np.ndarray
     throttle_max_ms: np.ndarray
     is_proven: np.ndarray
-    verdict: np.ndarray  # a place in judge.verdicts.RATE_VERDICTS
+    verdict: np.ndarray  # an index into RATE_VERDICTS (replay.verdicts)
     # The same if the request's other quota, the one on its time, asked for nothing.
     verdict_alone: np.ndarray
 
@@ -57,29 +57,29 @@ class Decided:
         return len(self.rows)
 
     def take(self, places: np.ndarray) -> Decided:
-        """Return the decisions at these places."""
+        """Return the decisions at these indices."""
         columns = (getattr(self, f.name)[places] for f in fields(self)[1:])
         return Decided(self.rows.take(places), *columns)
 
 
 @dataclass(frozen=True, slots=True)
 class _Lives:
-    """The runs of rows of one sensor's one life, in the order of a chunk's rows."""
+    """The runs of rows of one epoch of one sensor, in the order of a chunk's rows."""
 
     start: np.ndarray  # the first row of each
     sensor: np.ndarray
-    begins: np.ndarray  # whether the sensor begins anew with it
-    is_over: np.ndarray  # whether another life of its sensor follows
+    begins: np.ndarray  # whether the sensor begins anew with the run
+    is_over: np.ndarray  # whether another epoch of the run's sensor follows
 
 
 @dataclass(frozen=True, slots=True)
 class _Replayed:
-    """Fixed rows, those of a life together, and what the rule says of them."""
+    """Fixed rows, those of an epoch together, and the rule's decisions on them."""
 
     rows: Fixed
     result: RateReplay
     life: np.ndarray  # of each row
-    states: SensorStates  # of every life after its fixed rows
+    states: SensorStates  # of every epoch's sensor after the epoch's fixed rows
 
 
 class RateStream:
@@ -122,12 +122,12 @@ class RateStream:
         return tuple(self._parts)
 
     def carried(self, sensor: int) -> CarriedState | None:
-        """Return what a sensor was handed on with, if it was."""
+        """Return the state that was handed on of a sensor, None if none was."""
         key = SensorKey(self.broker_id, self.states.quota_type, *self.codes.names[sensor])
         return self._carried.get(key)
 
     def is_due(self, rows_min: int) -> bool:
-        """Return whether so many rows came since the last :meth:`decide` that it pays again."""
+        """Return True if enough rows came since the last :meth:`decide` to make another one pay."""
         return self._new >= max(rows_min, self._waiting)
 
     def take(self, rows: StreamRows) -> None:
@@ -137,9 +137,9 @@ class RateStream:
             self._new += len(rows)
 
     def decide(self, until_ms: int | None) -> Decided | None:
-        """Return what is fixed when all rows before ``until_ms`` were taken; None: nothing.
+        """Return the decisions fixed when all rows before ``until_ms`` were taken, None if none.
 
-        ``until_ms`` None: no row comes any more.
+        ``until_ms`` is None when no more rows come.
         """
         if not self._parts:
             return None
@@ -210,17 +210,17 @@ class RateStream:
                 self.states.take_over(code, state, int(rows.restart_ms[row]), int(rows.at_ms[row]))
 
     def _begun(self, lives: _Lives) -> SensorStates:
-        """Return the state that each life's first row meets."""
+        """Return the sensor's state before each epoch's first row."""
         begun = self.states.states.take(lives.sensor)
         begun.count[lives.begins] = 0
         begun.index[lives.begins] = 0
         return begun
 
     def _fixed(self, rows: OrderedRows, lives: _Lives, until_ms: int | None) -> _Replayed:
-        """Return what is fixed of each life, as places in ``rows``, and its replay.
+        """Return the fixed rows of each epoch, as indices into ``rows``, and their replay.
 
-        Lives without anything to explain are replayed once, and of the rows that wait only what
-        tells whether they have.
+        Epochs without anything to explain are replayed once; rows that wait are replayed only to
+        tell whether there is anything to explain.
         """
         n_lives = len(lives.start)
         length = np.diff(np.append(lives.start, len(rows)))
@@ -268,7 +268,7 @@ class RateStream:
         ends: np.ndarray,
         until_ms: int | None,
     ) -> _Replayed:
-        """Return what is fixed of the lives ``told``, whose throttles have to be explained."""
+        """Return the fixed rows of the epochs ``told``, whose throttles have to be explained."""
         begun = self._begun(lives)
         nothing = np.zeros(0, np.int64)
         parts = [Fixed(nothing, nothing, np.zeros(0, bool), nothing)]
@@ -355,7 +355,7 @@ class RateStream:
     def _places(
         self, lives: _Lives, life: np.ndarray, rows: OrderedRows, ended: SensorStates
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return each fixed row's epoch and place in it; the sensors move on."""
+        """Return each fixed row's epoch and index in it; the sensors' states move on."""
         n_lives = len(lives.start)
         is_first = np.append(True, lives.sensor[1:] != lives.sensor[:-1])
         begun_before = np.cumsum(lives.begins)
@@ -366,7 +366,7 @@ class RateStream:
         count = np.bincount(life, minlength=n_lives)
         first_row = np.cumsum(count) - count
         seq = np.arange(len(life)) - first_row[life] + base[life]
-        # What waits of a life that only begins is begun again with the next rows.
+        # The waiting rows of an epoch that only begins are begun again with the next rows.
         last = np.flatnonzero(count > 0)
         last = last[np.append(lives.sensor[last][1:] != lives.sensor[last][:-1], True)]
         sensor = lives.sensor[last]
@@ -386,7 +386,7 @@ class RateStream:
         recorded_at_ms: np.ndarray,
         states: SensorStates,
     ) -> RateReplay:
-        """Return what the rule says of the rows at ``places``; ``states`` moves on."""
+        """Return the rule's decisions on the rows at ``places``; ``states`` moves on."""
         amount, logged_ms = rows.amount[places], rows.logged_ms[places]
         behaviour = np.full(len(places), RECORD, np.int8)
         if self._unrecords:

@@ -239,7 +239,7 @@ class RecordedAmounts:
 
 
 def _is_counted(quota_type: QuotaType, requests: pa.Table, rows: np.ndarray) -> np.ndarray:
-    """Return whether each of ``rows`` is a request that the quota counts."""
+    """Return True for each of ``rows`` that is a request the quota counts."""
     api_key = requests["api_key"].to_numpy()[rows]
     if quota_type in API_KEYS:
         return _is_in(api_key, API_KEYS[quota_type])
@@ -258,7 +258,7 @@ def _request_times_ms(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray,
 
 
 def _answers(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return whether each fetch got records, and whether a partition of it was not served."""
+    """Return two masks: the fetches that got records, and those with a partition not served."""
     n = len(requests)
     has_records, has_errors = np.zeros(n, bool), np.zeros(n, bool)
     topics = requests["topics"].combine_chunks()
@@ -271,7 +271,7 @@ def _answers(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _is_in(values: np.ndarray, wanted: Sequence[int]) -> np.ndarray:
-    """Return whether each value is one of few, in the time of a comparison with each."""
+    """Return True for each value that is in ``wanted``, in the time of a comparison with each."""
     return np.asarray(np.logical_or.reduce([values == one for one in wanted]))
 
 

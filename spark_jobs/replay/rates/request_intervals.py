@@ -33,7 +33,7 @@ class RequestIntervals:
     """The sensors of one broker's request quota, by their codes."""
 
     def __init__(self, rules: BrokerRules, carried: Callable[[int], CarriedState | None]) -> None:
-        """``carried`` tells what a sensor was handed on with."""
+        """``carried`` returns the state that was handed on of a sensor."""
         self._rules, self._carried = rules, carried
         self._sensors: dict[int, _Sensor] = {}
 
@@ -42,8 +42,8 @@ class RequestIntervals:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the most throttle of each row, UNKNOWN_MS where nobody can say.
 
-        ``life`` numbers the sensors' lives, whose rows are together; ``begins`` tells which of them
-        begin with these rows. Rows of a sensor that overlap must be in one call.
+        ``life`` numbers the sensors' epochs, whose rows are together; ``begins`` tells which of
+        them begin with these rows. Rows of a sensor that overlap must be in one call.
         """
         least_ms, most_ms = np.full((2, len(rows)), UNKNOWN_MS)
         starts = np.flatnonzero(np.append(True, life[1:] != life[:-1])).tolist()
@@ -56,7 +56,7 @@ class RequestIntervals:
         return least_ms, most_ms
 
     def held(self, sensor: int) -> Mapping[str, Any]:
-        """Return what a sensor may hold after its rows (``quota_state.intervals``)."""
+        """Return the intervals of a sensor's state after its rows (``quota_state.intervals``)."""
         return self._sensors[sensor].held()
 
     def _begun(self, rows: StreamRows) -> _Sensor:
@@ -102,7 +102,7 @@ class _Sensor:
         self._known_from_ms = int(rows.at_ms[0]) + 2 * span_ms
 
     def held(self) -> Mapping[str, Any]:
-        """Return what the sensor may hold after all rows, as :meth:`take_over` takes it."""
+        """Return the intervals of the state after all rows, as :meth:`take_over` takes them."""
         known = {"known_from_ms": self._known_from_ms, "until_ms": self._until_ms}
         return known | self._states.export(0)
 

@@ -23,7 +23,7 @@ class Share(NamedTuple):
     of: int = 1
 
     def has(self, name: SensorName) -> bool:
-        """Return whether a sensor is in this share."""
+        """Return True if a sensor is in this share."""
         return self.of == 1 or crc32("\x00".join(name).encode()) % self.of == self.place
 
 
@@ -40,7 +40,7 @@ class CodedRows:
     changes_at_ms: np.ndarray
 
     def take(self, rows: np.ndarray) -> CodedRows:
-        """Return the rows at these places."""
+        """Return the rows at these indices."""
         return CodedRows(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
@@ -62,7 +62,7 @@ class SensorCodes:
         return self._codes[name]
 
     def ranks(self) -> np.ndarray:
-        """Return each sensor's place in the order of their names."""
+        """Return each sensor's rank in the order of names."""
         # Numbers of 16 bits are sorted without comparing them.
         is_small = len(self.names) <= 1 << 16
         ranks = np.empty(len(self.names), np.uint16 if is_small else np.int32)
@@ -72,7 +72,7 @@ class SensorCodes:
     def resolve(
         self, resolutions: ResolutionTable, quota_type: str, index: ClientIndex, at_ms: np.ndarray
     ) -> CodedRows:
-        """Return what holds for each row of ``index`` at its time."""
+        """Return the sensor and quota that hold for each row of ``index`` at the row's time."""
         segments, row = resolutions.segments(quota_type, index, at_ms)
         found = [s for s, _ in segments]
         names = [(s.quota_user, s.quota_client_id) for s in found]

@@ -27,11 +27,11 @@ class StreamRows:
     """Amounts in the order of their estimates; arrays of one length."""
 
     lines: pa.Table  # LINE_COLUMNS of requests, these rows' among them
-    line: np.ndarray  # each row's place in ``lines``
+    line: np.ndarray  # each row's index into ``lines``
     log_time_ms: np.ndarray  # when the line was written
     sensor: np.ndarray  # code of transforms.sensor_codes
     level: np.ndarray  # code of the quota's level
-    restart_ms: np.ndarray  # the start of the broker's life the row is of, 0: not known
+    restart_ms: np.ndarray  # the start of the broker's epoch the row is of, 0: not known
     at_ms: np.ndarray  # the estimate
     earliest_ms: np.ndarray
     latest_ms: np.ndarray
@@ -58,7 +58,7 @@ class StreamRows:
         return len(self.sensor)
 
     def take(self, rows: np.ndarray) -> StreamRows:
-        """Return the rows at these places."""
+        """Return the rows at these indices."""
         columns = (getattr(self, f.name) for f in fields(self)[1:])
         return StreamRows(self.lines, *(taken(column, rows) for column in columns))
 

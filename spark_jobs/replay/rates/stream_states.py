@@ -1,4 +1,4 @@
-"""The states of a stream's sensors from chunk to chunk: samples, epoch, place, last record."""
+"""The states of a stream's sensors from chunk to chunk: samples, epoch and index, last record."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class StreamStates:
         self.at_ms = np.append(self.at_ms, np.full(more, NEVER_MS))
 
     def take_over(self, code: int, state: CarriedState, restart_ms: int, at_ms: int) -> None:
-        """Set what a sensor held before its first row, which is of that life and time."""
+        """Set a sensor's state before its first row, which is of that broker epoch and time."""
         slots = self.rules.profile.slots(self.rules.of_type(self.quota_type)[0])
         if state.is_lost(slots, restart_ms, at_ms):
             self.epoch[code] = state.sensor_epoch + 1

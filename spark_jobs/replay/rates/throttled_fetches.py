@@ -29,7 +29,7 @@ def throttled_fetch_attempts(
     is_throttled: np.ndarray,
     states: StreamStates,
 ) -> FetchAttempts:
-    """Return what can be said of each row; NOT_THROTTLED where it is no throttled fetch.
+    """Return each row's attempt and amount; NOT_THROTTLED where it is no throttled fetch.
 
     ``amount`` is what the throttle gives back with the replayed state. Tries are followed within a
     group, which is of one sensor: one of which only a part is there is accused of less, never of

@@ -31,8 +31,8 @@ def align_mutations(
 ) -> tuple[pa.RecordBatch, dict[SensorKey, Mapping[str, Any]]]:
     """Return ``amounts`` (AMOUNTS) at their times, and the line that begins the last stretch.
 
-    The rows of a sensor must be together and in the order of their estimates. Those of one broker's
-    life, between two restarts or an hour of silence, are aligned together. Lines (LINE_ORDER) are
+    The rows of a sensor must be together and in the order of their estimates. Those of one
+    epoch, between two restarts or an hour of silence, are aligned together. Lines (LINE_ORDER) are
     by sensor; later ones may move the times since then.
     """
     at_ms = amounts["recorded_at_ms"].to_numpy().copy()
@@ -68,7 +68,7 @@ def request_numbers(rows: pa.RecordBatch) -> np.ndarray:
 
 
 def _changes(rows: pa.RecordBatch, names: tuple[str, ...]) -> np.ndarray:
-    """Return whether each row differs in these columns from the one before; the first does."""
+    """Return True for each row that differs in these columns from the row before, and the first."""
     changed = np.zeros(len(rows), bool)
     changed[:1] = True
     for name in names:

@@ -30,7 +30,7 @@ AMOUNTS = pa.schema(
         ("recorded_at_ms", I64),
         ("earliest_ms", I64),  # the request's admissible record times
         ("latest_ms", I64),
-        ("restart_ms", I64),  # the start of the broker's life the row is of, 0: not known
+        ("restart_ms", I64),  # the start of the broker's epoch the row is of, 0: not known
         ("amount", F64),
         ("is_strict", BOOL),
         ("bound", F64),

@@ -15,7 +15,7 @@ def likely_from_ms(
     remote_time_us: np.ndarray,
     acks: np.ndarray,
 ) -> np.ndarray:
-    """Return from when on each request was most likely recorded.
+    """Return the time (ms) from which on each request was most likely recorded.
 
     As a rule just before its response was complete; a request that was long in the handler may
     have been recorded anywhere there, unless it waited for replicas (measured on a 4.1.0 broker's

@@ -31,7 +31,7 @@ def located_changes(
     rules: Mapping[int, BrokerRules],
     answered_ms: Sequence[int],
 ) -> pa.Table:
-    """Return when the changes answered at ``answered_ms`` were in force; rows of LOCATED_CHANGES.
+    """Return the times when changes answered at ``answered_ms`` were in force (LOCATED_CHANGES).
 
     ``requests`` are one broker's produce requests (REQUEST_COLUMNS) around them, in any order.
     Requests of unknown size are left out with all others of their client.

@@ -67,9 +67,10 @@ class LostRequests:
         recorded_earliest_ms: np.ndarray,
         recorded_latest_ms: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return how many requests may be missing before each amount, and their size at most.
+        """Return the number and total size of requests that may be missing before each amount.
 
-        Those that can be in a window of the amount's rate; sizes in the sensor's unit.
+        Only those count that can be in a window of the amount's rate; sizes are upper bounds in the
+        sensor's unit.
         """
         lookup = self.lookups.get(str(quota_type))
         if lookup is None:
@@ -95,9 +96,10 @@ class LostRequests:
         recorded_earliest_ms: np.ndarray,
         recorded_latest_ms: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return how many requests may be missing before each amount of one broker, and their size.
+        """Return the number and total size of requests that may be missing before each amount.
 
-        ``sensor`` holds places in ``names``, pairs of quota_user and quota_client_id.
+        The amounts are one broker's, sizes upper bounds. ``sensor`` holds indices into ``names``,
+        pairs of quota_user and quota_client_id.
         """
         lookup = self.lookups.get(str(quota_type))
         if lookup is None or not lookup.sensors:

@@ -93,9 +93,9 @@ class MutationInterval:
     def replayed(
         self, lines: Sequence[MutationLine], inventory: PartitionInventory
     ) -> ReplayedMutations:
-        """Return what becomes of ``lines``, in their order.
+        """Return the decisions on ``lines``, the sensors' states and the partitions.
 
-        These are the interval's, those before it from :func:`reads_from_ms` on, and some after it.
+        ``lines`` are, in order, those from :func:`reads_from_ms` on, the interval's and some after.
         ``inventory`` is as handed on.
         """
         until_ms = self.interval.until_ms
@@ -208,7 +208,7 @@ def _states_of(rows: pa.Table) -> list[dict[str, Any]]:
 
 
 def _unmoved(state: CarriedState | None) -> Mapping[str, Any]:
-    """Return what is told of a sensor without an amount since it was handed on, if it was."""
+    """Return the columns _STATE of a sensor without an amount since it was handed on, if it was."""
     state = state or CarriedState(0, 0, 0, ())
     bucket = None if state.bucket is None else state.bucket._asdict()
     told = {"sensor_epoch": state.sensor_epoch, "sensor_seq": state.sensor_seq}

@@ -60,7 +60,7 @@ def _without_original(twins: Sequence[Row], originals: Sequence[Row]) -> list[Ro
 
 
 def _identity(row: Row) -> tuple[Any, ...]:
-    """Return what both lines say: an envelope holds the client's own header and request."""
+    """Return the values both lines have: an envelope holds the client's own header and request."""
     topics = tuple(sorted(m["topic"] or "" for m in row["mutations"] or ()))
     return row["api_name"], row["user"], row["client_id"], row["correlation_id"], topics
 

@@ -47,11 +47,10 @@ def mutation_lines(
     controller_listeners: frozenset[str] = frozenset(),
     uses_zookeeper: bool = False,
 ) -> list[MutationLine]:
-    """Return what tells of the mutations among ``requests``, each once, in their order.
+    """Return the lines that tell of the mutations among ``requests``, each once, in their order.
 
     With KRaft the controller's lines are the decisions. A mutation that only a broker's line tells
-    of is none that could be judged, but it moves the inventory and may have been charged to any
-    controller.
+    of cannot be judged, but it moves the inventory and may have been charged to any controller.
     """
     rows = [r for r in requests.to_pylist() if r["api_name"] in MUTATION_APIS]
     decided, told = decided_lines(rows, controller_listeners, uses_zookeeper=uses_zookeeper)

@@ -43,7 +43,7 @@ def replay_mutations(
     carried: Mapping[SensorKey, CarriedState],
     tolerances: Tolerances,
 ) -> pa.Table:
-    """Return what becomes of ``amounts`` (AMOUNTS) as REPLAYED: decisions, then states.
+    """Return the decisions on ``amounts`` (AMOUNTS), then the states, as REPLAYED.
 
     The rows of a sensor must be together and in recording order.
     """

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 
-# A row's place in the table is (client << 42 | time): 42 bits hold milliseconds until 2109.
+# The table is searched by (client << 42 | time): 42 bits hold milliseconds until 2109.
 _TIME_BITS = 42
 _TIME_MAX = (1 << _TIME_BITS) - 1
 
@@ -87,7 +87,7 @@ class ResolutionTable:
         self._resolved: dict[tuple[str, int, str, str], tuple[Resolution, ...]] = {}
 
     def resolve(self, quota_type: str, index: ClientIndex, at_ms: np.ndarray) -> ResolvedRows:
-        """Return what holds for each row of ``index`` at its time."""
+        """Return the sensor and quota that hold for each row of ``index`` at the row's time."""
         segments, row = self.segments(quota_type, index, at_ms)
         found = [s for s, _ in segments]
         take = pa.array(row)
@@ -105,7 +105,7 @@ class ResolutionTable:
     def segments(
         self, quota_type: str, index: ClientIndex, at_ms: np.ndarray
     ) -> tuple[Sequence[tuple[Resolution, int]], np.ndarray]:
-        """Return the stretches that held for the clients of ``index``, and each row's place there.
+        """Return the stretches that held for the clients of ``index``, and each row's index there.
 
         A stretch is what held, and since when all amounts of its sensor are known.
         """

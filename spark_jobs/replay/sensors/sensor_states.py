@@ -51,16 +51,16 @@ class CarriedState:
     """Of a request quota: what its samples may be (``quota_state.intervals``); None: not said."""
 
     def is_lost(self, slots: int, restart_ms: int, recorded_at_ms: int) -> bool:
-        """Return whether a sensor of ``slots`` samples begins anew when it records again then.
+        """Return True if a sensor of ``slots`` samples begins anew at ``recorded_at_ms``.
 
-        ``restart_ms`` is the start of the life since then. More samples than slots were kept under
-        other settings or by another version: the broker was restarted.
+        ``restart_ms`` is the start of the broker's epoch then. More samples than slots were kept
+        under other settings or by another version: the broker was restarted.
         """
         ends_ms = [last for _, last, _ in self.samples]
         if self.bucket is not None:
             ends_ms.append(self.bucket.last_update_ms)
         if not ends_ms:
-            return False  # it had not recorded anything
+            return False  # the sensor had not recorded anything
         last_ms = max(ends_ms)
         is_forgotten = restart_ms > last_ms or recorded_at_ms - last_ms > EXPIRED_AFTER_MS
         return len(self.samples) > slots or is_forgotten

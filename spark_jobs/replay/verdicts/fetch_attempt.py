@@ -133,7 +133,7 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
 def _by_window(
     rows: FetchRows, tried: Int64s, state_ms: Int64s, limits: FetchLimits, sensors: Int64s
 ) -> tuple[Floats, Floats]:
-    """Return how many bytes less, and more, each try of ``sensors`` may have been by its window.
+    """Return the bytes by which each try of ``sensors`` may be less, and more, due to its window.
 
     A window is between samples - 1 and samples windows long (``Rate.windowSize``), and up to one
     more where a sample is kept until its last event left.
@@ -213,7 +213,7 @@ def _widest(rows: FetchRows, tried: Int64s, values: Int64s) -> Int64s:
 
 
 def _kept_around(rows: FetchRows, tried: Int64s, before_ms: Int64s, within_ms: Int64s) -> Floats:
-    """Return what each try's sensor kept within so long of the moment so long before the try."""
+    """Return, per try, the bytes its sensor kept ``before_ms`` before, to within ``within_ms``."""
     ordered = _in_order(rows)
     kept = np.where(rows.is_unrecorded, 0.0, np.nan_to_num(rows.amount))
     total = np.concatenate(([0.0], np.cumsum(kept)))

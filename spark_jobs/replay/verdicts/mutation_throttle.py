@@ -77,7 +77,7 @@ def response_interval_ms(
 
 
 def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
-    """Return what each row's response can have said.
+    """Return the range of throttles (ms) that each row's response can have stated.
 
     A strict quota asks for a throttle where it refused a topic, a permissive one where it left a
     debt; of a request's topics the last such one counts (``updateThrottleTime``).

@@ -52,7 +52,7 @@ class _Sample:
 
 
 def window_doubts(recorded_at_ms: Int64s, interval_ms: Int64s, rule: WindowRule) -> WindowDoubts:
-    """Return what is in doubt at the records of one sensor, which are in order of time.
+    """Return the doubts at each record of one sensor; records are in order of time.
 
     ``interval_ms`` is the width of each record's admissible times. Every record is measured.
     """
@@ -106,10 +106,10 @@ def _leave(slots: list[_Sample], at_ms: int, width_ms: int, rule: WindowRule) ->
 def _may_wrap(
     slots: list[_Sample], at_ms: int, width_ms: int, rule: WindowRule
 ) -> tuple[bool, bool]:
-    """Return whether the window may have been a whole sample longer, and whether one shorter.
+    """Tell if the window may have been a whole sample longer, and if it may have been one shorter.
 
-    It is shorter from a whole sample since the oldest one began on; from samples - 1 of them on
-    the time counts as it is.
+    The window shrinks each time a whole sample has passed since the oldest one began; from
+    samples - 1 of them on, it is the time passed.
     """
     oldest = min(slots, key=_START_MS)
     elapsed_ms = at_ms - oldest.start_ms
@@ -121,7 +121,7 @@ def _may_wrap(
 
 
 def _may_be_across(past_ms: int, reach_ms: int) -> bool:
-    """Return whether what is past a limit may be before it, or what is before may have reached it.
+    """Return True if a time past a limit may be before it, or one before may have reached it.
 
     ``reach_ms`` is how far the time between two records may be off.
     """
