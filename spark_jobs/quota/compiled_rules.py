@@ -72,7 +72,7 @@ def window_size(elapsed_ms: int, full_min_ms: int, window_ms: int, allows_zero: 
 
 @njit()
 def attempted_amount(throttle_ms: int, bound: float, window_size_ms: int, held: float) -> float:
-    """Return what, recorded on top of ``held``, is throttled for so long."""
+    """Return the amount that, recorded on top of ``held``, is throttled for ``throttle_ms``."""
     amount = max(bound * (throttle_ms + window_size_ms) / 1000.0 - held, 0.0)
     whole = np.floor(amount + 0.5)
     rate = divide(held + whole, window_size_ms / 1000.0)

@@ -227,7 +227,7 @@ def _purge(settled: int, earliest: int, latest: int, s: int, states: IntervalSta
 
 @njit(cache=True)
 def _is_emptied(slot: int, count: int, emptied: int, times: Int64s) -> bool:
-    """Return whether a doubtful sample is among the ``emptied`` that started first."""
+    """Return True if a doubtful sample is among the ``emptied`` that started first."""
     if times[slot, EMPTIED_MIN] == NEVER:
         return False
     older = 0
@@ -339,9 +339,9 @@ def _hull(
 def _neighbours(
     i: int, rows: IntervalRows, latest_so_far: Int64s, earliest_from_here: Int64s
 ) -> tuple[float, float, int]:
-    """Return what of the rows before may not, and of those after may have been recorded.
+    """Return the amounts possibly unrecorded of rows before, and possibly recorded of rows after.
 
-    And since when at the earliest there are such rows after.
+    The third value is the earliest time (ms) of such rows after, NEVER if there are none.
     """
     earliest, latest, sensor = rows.earliest_ms, rows.latest_ms, rows.sensor
     not_yet = already = 0.0
