@@ -160,7 +160,7 @@ def lost_states(
 def _replayed(
     history: SensorDecisions, hypothesis: str, profile: RateProfile, rules: BrokerRules, rows: slice
 ) -> OtherReplay:
-    """Return the replay of ``rows`` by ``profile``, each life of the sensor from nothing."""
+    """Return the replay of ``rows`` by ``profile``, each epoch of the sensor from nothing."""
     _, life = np.unique(history.sensor_epoch[rows], return_inverse=True)
     lives = int(life.max(initial=-1)) + 1
     states = SensorStates.allocate(

@@ -249,7 +249,7 @@ class _Trial:
 
 
 def is_explained(logged_ms: Int64s, expected_ms: Int64s) -> Bools:
-    """Return where the broker did what was expected: the same decision, the same throttle."""
+    """Return True where the broker did what was expected: the same decision, the same throttle."""
     same_decision = (logged_ms > 0) == (expected_ms > 0)
     # At the bound itself a millisecond is a decision.
     is_near = np.abs(logged_ms - expected_ms) <= EXPLAINED_WITHIN_MS

@@ -65,7 +65,7 @@ class SensorDecisions:
         return history_of(**{**fields_of(self), "rate": rate, "amount": attempted})
 
     def early_ms(self) -> Int64s:
-        """Return the rest (ms) of its connection.s last throttle when each request came.
+        """Return the rest (ms) of its connection's last throttle when each request came.
 
         0 where it did not. A broker reads nothing from a connection that it throttles
         (``ClientQuotaManager.throttle`` mutes the channel, since 2.0), so this cannot happen while

@@ -31,7 +31,7 @@ def find_stretches(
 ) -> list[Stretch]:
     """Return the maximal stretches in which more decisions disagree than agree, in order.
 
-    Each lies within one configured bound and one life of the sensor, begins and ends with a
+    Each lies within one configured bound and one epoch of the sensor, begins and ends with a
     disagreeing decision and holds at least ``min_decisions`` of them. Decisions without a throttle
     on either side say nothing and are passed over. Maximal as by Ruzzo and Tompa ("A linear time
     algorithm for finding all maximal scoring subsequences", ISMB 1999): a disagreement counts 1,
@@ -76,7 +76,7 @@ def _told(history: SensorDecisions, tolerance_ms: int) -> tuple[Bools, Bools]:
 
 
 def _groups(history: SensorDecisions) -> Iterator[tuple[int, int]]:
-    """Yield the runs of rows with one bound and one life of the sensor."""
+    """Yield the runs of rows with one bound and one epoch of the sensor."""
     if not len(history):
         return
     bound = np.where(np.isnan(history.bound), -1.0, history.bound)

@@ -45,7 +45,7 @@ class CarriedSamples(NamedTuple):
 class SensorAmounts:
     """The amounts of one sensor in the order of recording, and how it counts them.
 
-    ``carried`` is None where it begins with nothing; ``epoch`` counts its lives.
+    ``carried`` is None where the sensor begins with nothing; ``epoch`` is that of each amount.
     """
 
     rule: SampleRule
