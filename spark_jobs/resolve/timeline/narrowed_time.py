@@ -27,7 +27,7 @@ def matched_records(
     record_at_ms: npt.ArrayLike,
     record_throttle_time_ms: npt.ArrayLike,
 ) -> Int64s:
-    """Return for each of one sensor's n rows the place of its record among m, or NOT_MATCHED.
+    """Return, for each of one sensor's n rows, the index of its record among m, or NOT_MATCHED.
 
     A record fits a row of the same throttle time whose [earliest, latest], widened by
     STAMP_SLACK_MS, it lies in. No record is used twice; rows without throttle have none. Where

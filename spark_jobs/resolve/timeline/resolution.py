@@ -241,7 +241,7 @@ def which_quota(
 def _resolution(
     from_ms: int, levels: EnabledLevels, user: str, client_id: str, quotas: _Quotas
 ) -> Resolution:
-    """Return what holds from ``from_ms`` on, for ever so far."""
+    """Return the resolution that holds from ``from_ms`` on, so far without an end."""
     in_force = {
         entity: interval
         for entity, each in quotas.items()
