@@ -42,7 +42,7 @@ NAME_FIELDS: dict[str, Kind] = {
     "ShareFetchResponse.nodeEndpoints.host": Kind.ADDRESS,
     "ShareFetchResponse.nodeEndpoints.rack": Kind.RACK,
 }
-"""Fields of one name each, or of a list of names, by message and place."""
+"""Fields of one name each, or of a list of names, by message and path in it."""
 
 KEPT_WORDS = frozenset({*QUOTA_TYPES, CONNECTION_CREATION_RATE})
 """Of the keys that ALTER_CLIENT_QUOTAS sets."""
@@ -59,7 +59,7 @@ def replace_names(name: str, message: Any, pseudonyms: Pseudonyms) -> None:
 
 @cache
 def _changes(path: str) -> tuple[_Change, ...]:
-    """Return what is to be done to the message, or struct in a message, at ``path``."""
+    """Return the changes to make to the message, or the struct in a message, at ``path``."""
     name, *places = path.split(".")
     variants = [m.fields for m in message_definitions(name)]
     for place in places:

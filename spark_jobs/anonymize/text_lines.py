@@ -58,7 +58,7 @@ def _messages(parts: TextLine, found: LoggedRequest, pseudonyms: Pseudonyms) -> 
 
 
 def _other_response(parts: TextLine, throttle_time_ms: int | None) -> str:
-    """Return all that is read of an answer that no quota weighs."""
+    """Return the text of all that is read of a response that no quota weighs."""
     if not parts.response:
         return ""
     fields = []
