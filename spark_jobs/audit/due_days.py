@@ -112,7 +112,7 @@ def _files_of(scope: RunScope) -> pa.Table:
 
 
 def _made_by_older(scope: RunScope) -> str | None:
-    """Return which tables an older version of this program wrote otherwise; None where none."""
+    """Return a reason naming the tables that an older version wrote otherwise, None without any."""
     older = [f"{t} {made.schema}" for t, made in older_tables(scope).items()]
     return f"made by an older version: {_files(older)}" if older else None
 
@@ -161,7 +161,7 @@ def _compare(
 
 
 def _begins_otherwise(own: RunScope) -> str | None:
-    """Return why a day's replay did not begin with what the day before, as published, left."""
+    """Return the reason why a replay did not begin with the day before's published states."""
     before, began = own.day_before.carried(), own.carried()
     if began is None or before is None or began["before"] == before["after"]:
         return None
