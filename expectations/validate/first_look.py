@@ -1,4 +1,4 @@
-"""What one look at a large table settles: a rule that no row breaks needs no second one.
+"""What one look at a large table decides: a rule that no row breaks needs no second one.
 
 Great Expectations names the rows that break a rule by looking at the whole table again, twice for
 each rule. Whether any does it says of all rules of the same rows in a single pass.
@@ -32,8 +32,7 @@ def held_by_every_row(
 ) -> Held:
     """Return the result of each rule that no row of ``batch`` breaks, by the rule's name.
 
-    The others have to be looked at by themselves: what is said of them here, be it an exception,
-    lacks the rows.
+    The other rules need a second look: their results here, exceptions too, do not name the rows.
     """
     asked = [rule for rule in suite.expectations if _all_or_nothing(rule)]
     found = batch.validate(
@@ -43,7 +42,7 @@ def held_by_every_row(
     )
     held = {_name(result): result for result in found.results if result.success}
     for result in held.values():
-        # As a second look would say it, for the pages.
+        # The result that a second look would give, for the pages.
         result.result = {
             "element_count": stored.rows,
             "unexpected_count": 0,
@@ -62,7 +61,7 @@ def without(suite: gx.ExpectationSuite, held: Held) -> gx.ExpectationSuite:
 def put_back(
     held: Held, validation: ExpectationSuiteValidationResult, suite: gx.ExpectationSuite
 ) -> None:
-    """Add what the first look settled to the results of the second, in the order of ``suite``."""
+    """Add the first look's results ``held`` to the second's, in the order of ``suite``."""
     found = {_name(result): result for result in validation.results} | held
     validation.results = [found[_rule(rule)] for rule in suite.expectations]
     statistics = calc_validation_statistics(validation.results)._asdict()

@@ -43,7 +43,7 @@ class StoredTable:
 
 
 def stored_table(scope: RunScope, table: str) -> StoredTable:
-    """Return what is stored of ``table``; a partition that does not exist has no rows.
+    """Return the row count and columns stored of ``table``; a missing partition has no rows.
 
     Raises CheckBrokenError where a file is not readable Parquet.
     """

@@ -113,7 +113,7 @@ def table_result(
     key: tuple[str, ...],
     validation: ExpectationSuiteValidationResult,
 ) -> TableResult:
-    """Return what Great Expectations found for a table, in the order of rule names.
+    """Return Great Expectations' results for a table, in the order of rule names.
 
     ``key`` are the table's key columns: a sample row names them first.
     """
@@ -183,7 +183,7 @@ def _shown(value: Any) -> str:
 
 
 def _missing_columns(result: dict[str, Any]) -> str | None:
-    """Return which columns of the contract lack: rules on them cannot be evaluated."""
+    """Return a text naming the contract's missing columns: rules on them cannot be evaluated."""
     missing = ((result.get("details") or {}).get("mismatched") or {}).get("missing") or []
     plural = "" if len(missing) == 1 else "s"
     return f"missing column{plural} {', '.join(missing)}" if missing else None
