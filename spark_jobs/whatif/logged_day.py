@@ -50,7 +50,7 @@ class LoggedDay:
 
 
 def logged_day(spark: SparkSession, requests: DataFrame, scope: RunScope) -> LoggedDay:
-    """Return what the tables of an ingested and resolved day tell.
+    """Return the logged day from the tables of an ingested and resolved day.
 
     ``requests`` are those of :func:`logged_requests`.
     """
@@ -118,7 +118,7 @@ def _uses_zookeeper(requests: DataFrame, brokers: Sequence[Mapping[str, object]]
 
 
 def _topics_seen(requests: DataFrame) -> list[TopicAdded]:
-    """Return when each broker was first asked for each topic."""
+    """Return the topics of each broker, as added when they were first asked for, in that order."""
     topic = F.explode("topics").alias("part")
     seen = requests.select("broker_id", "recorded_estimate_us", topic)
     rows = (

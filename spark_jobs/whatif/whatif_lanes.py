@@ -47,7 +47,7 @@ def columns_of(mode: Mode) -> tuple[str, ...]:
 def rows_of_lanes(
     requests: DataFrame, day: LoggedDay, policies: Sequence[ScenarioPolicy], mode: Mode
 ) -> list[dict[str, Any]]:
-    """Return the rows of policies on produces, fetches and whatever is no mutation alone."""
+    """Return the rows of policies that do not decide on mutations alone."""
     if not policies:
         return []
     columns = columns_of(mode)
@@ -67,9 +67,9 @@ def rows_of_lanes(
 
 
 def _copy(index: int, policy: ScenarioPolicy, mode: Mode) -> Column:
-    """Return where a request is replayed under a policy, null where it takes no part.
+    """Return the replay and lane of a request under a policy, null where it takes no part.
 
-    In the closed loop all of a client's requests take their time.
+    In the closed loop all requests of clients take part, for they take their time.
     """
     kind = policy_class(policy.name)
     lane = F.lit(_WHOLE_CLUSTER) if kind.scope is StateScope.CLUSTER else F.col("broker_id")

@@ -41,15 +41,15 @@ class LoggedMutations:
     """A day's lines of mutations, in their order, and the changes with the failovers among them."""
 
     lines: Sequence[Row]
-    # On which each was decided.
+    # The lines on which mutations were decided.
     decided: Sequence[Row]
-    # Of which no line of a controller is there.
+    # The lines of mutations that no line of a controller tells of.
     told: Sequence[Row]
     changes: Sequence[Change]
 
 
 def only_mutates(policy: ScenarioPolicy) -> bool:
-    """Return whether a policy decides on mutations alone."""
+    """Return True if a policy decides on mutations alone."""
     return policy_class(policy.name).apis <= frozenset(MUTATION_APIS)
 
 
@@ -97,7 +97,7 @@ def _mutations(requests: DataFrame, day: LoggedDay) -> LoggedMutations:
 def _at_controller(
     requests: Sequence[LoggedRequest], decided: Sequence[Row]
 ) -> list[LoggedRequest]:
-    """Return a connection's requests as asked of the broker that decided when they were."""
+    """Return a connection's requests, each on the broker that decided on mutations at its time."""
     times_us = [row["recorded_estimate_us"] for row in decided]
     found = []
     for logged in requests:

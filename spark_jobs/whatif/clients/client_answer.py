@@ -37,7 +37,7 @@ def asked(request: PolicyRequest) -> float:
 def answer_times(
     decision: Decision, arrived_us: int, decided_us: int, service_us: int
 ) -> AnswerTimes:
-    """Return when a request that was decided on at ``decided_us`` is answered."""
+    """Return the answer times of a request that was decided on at ``decided_us``."""
     answered_us = arrived_us + service_us
     delay_us = decision.delay_ms * US_PER_MS
     if not delay_us:
@@ -51,7 +51,7 @@ def answer_times(
 
 
 def outcome(request: PolicyRequest, decision: Decision) -> Outcome:
-    """Return what a request got; a fetch that is refused can always be asked for again."""
+    """Return the outcome of a request; a fetch that is refused can always be asked for again."""
     if decision.is_taken_back:
         return Outcome(0.0, again=request)
     if not decision.topics:

@@ -57,7 +57,7 @@ def joined(request: PolicyRequest, more: PolicyRequest) -> PolicyRequest:
 
 
 def can_join(request: PolicyRequest, more: PolicyRequest) -> bool:
-    """Return whether a producer could send both as one: sizes known, with the same acks."""
+    """Return True if a producer could send both as one: sizes known, with the same acks."""
     is_produce = request.api_name == more.api_name == PRODUCE
     is_known = not math.isnan(request.amount + more.amount)
     return is_produce and is_known and request.acks == more.acks

@@ -194,7 +194,7 @@ class Connection:
         )
 
     def _tried(self, position: int, request: PolicyRequest, number: int) -> PolicyRequest:
-        """Return what an attempt of a fetch tries to read; other requests are as they are."""
+        """Return a fetch with the bytes its attempt tries to read; other requests unchanged."""
         ask = self._asks[position]
         served = ask.logged.request.amount
         if request.api_name not in FETCHES or math.isnan(served):

@@ -98,7 +98,7 @@ class ConnectionLog:
 
 
 def free_again_us(logged: LoggedRequest, before_us: int) -> int:
-    """Return when the connection was free after a request, no earlier than ``before_us``."""
+    """Return the time (µs) the connection was free after a request, at least ``before_us``."""
     answered_us = logged.arrived_us + logged.service_us
     throttled_until_us = (logged.request.at_ms + logged.throttle_time_ms) * US_PER_MS
     throttled = throttled_until_us if logged.throttle_time_ms else answered_us
@@ -167,7 +167,7 @@ def _is_taken_back(logged: LoggedRequest) -> bool:
 
 
 def is_empty_fetch(logged: LoggedRequest) -> bool:
-    """Return whether it is a fetch that brought no records."""
+    """Return True if the request is a fetch that brought no records."""
     is_fetch = logged.request.api_name in FETCHES
     return is_fetch and not any(part.amount > 0 for part in logged.request.topics)
 

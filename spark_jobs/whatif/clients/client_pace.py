@@ -33,7 +33,7 @@ PACE_US, PACE_ASKS = 2_000_000, 20
 
 
 def wanted_times_us(asks: Sequence[Ask]) -> list[int]:
-    """Return from when each ask's bytes waited to be sent, or could be read."""
+    """Return the time (µs) from which each ask's bytes waited to be sent, or could be read."""
     wanted = [ask.arrived_us for ask in asks]
     for apis in (frozenset({PRODUCE}), FETCHES):
         own = [i for i, ask in enumerate(asks) if ask.logged.request.api_name in apis]
@@ -60,10 +60,10 @@ def _wanted_us(asks: Sequence[Ask]) -> list[int]:
 
 
 def wanted_bytes_per_us(asks: Sequence[Ask]) -> list[float]:
-    """Return what the client wanted when it asked for each of these: its pace before a throttle.
+    """Return the pace (bytes/µs) that the client wanted at each ask: its own before a throttle.
 
     Before the first known pace it is that one; where no throttle has as much as a second without
-    throttles before it, what was sent in the whole log. Infinite where the log spans no time.
+    throttles before it, the pace of the whole log. Infinite where the log spans no time.
     """
     paces: list[float | None] = []
     stretch: list[_Sent] = []
@@ -113,5 +113,5 @@ def _pace(sent: Sequence[_Sent]) -> float:
 
 
 def is_throttled(ask: Ask) -> bool:
-    """Return whether any attempt was."""
+    """Return True if any attempt of the ask was throttled."""
     return any(attempt.throttle_time_ms for attempt in ask.attempts)

@@ -44,7 +44,7 @@ DEFAULT_SETTINGS = ClientSettings()
 
 
 def read_client_settings(where: str, found: object) -> ClientSettings:
-    """Return what a table of a scenario file says of clients; the rest has its default.
+    """Return the client settings of a table of a scenario file; the rest has its default.
 
     Raises BadInputError naming the key and what it takes.
 

@@ -9,7 +9,7 @@ Row = Mapping[str, Any]
 
 
 def broker_config(row: Row) -> dict[str, object]:
-    """Return what a row of ``tables.BROKERS`` says.
+    """Return the configuration in a row of ``tables.BROKERS``, by a policy's keys.
 
     >>> broker_config({"broker_id": 1, "version": "3.7.2", "uses_zookeeper": False,
     ...     "samples": 11, "window_ms": 2000, "controller_samples": 11,
@@ -29,7 +29,7 @@ def broker_config(row: Row) -> dict[str, object]:
 
 
 def config_of_all(rows: Sequence[Row]) -> dict[str, object]:
-    """Return what all brokers' configurations agree on."""
+    """Return the keys and values on which all brokers' configurations agree."""
     configs = [broker_config(row) for row in rows]
     if not configs:
         return {}

@@ -41,7 +41,7 @@ def broker_starts(rows: Iterable[Row]) -> list[BrokerStarted]:
 
 
 def failovers(decided_mutations: Iterable[Row]) -> list[ControllerFailedOver]:
-    """Return when another broker began to decide on mutations; rows in time order."""
+    """Return a failover where another broker began to decide on mutations; rows in time order."""
     found, controller = [], None
     for row in decided_mutations:
         if controller is not None and row["broker_id"] != controller:
@@ -53,7 +53,7 @@ def failovers(decided_mutations: Iterable[Row]) -> list[ControllerFailedOver]:
 def changes_until(
     changes: Iterable[Change], end_ms: float = math.inf, broker_id: int | None = None
 ) -> list[Change]:
-    """Return what happens before ``end_ms``, on one broker where one is named, in time order."""
+    """Return the changes before ``end_ms``, on one broker where one is named, in time order."""
     heard = [
         change
         for change in changes

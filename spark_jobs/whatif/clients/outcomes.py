@@ -147,7 +147,7 @@ class Outcomes:
         state_key: str,
         lost: float | None = None,
     ) -> None:
-        """Count a decision; requests of replicas are nobody's, but for mutations.
+        """Count a decision; of replicas' requests only mutations count.
 
         ``lost`` is what its client gave up, None where nobody plays the clients.
         """
@@ -178,7 +178,7 @@ class Outcomes:
         outcome.waiting += amount if kind != OTHER else 0.0
 
     def settle_lost(self, lost: Mapping[str, float]) -> None:
-        """Take the policy's own word for what was lost of each state's refused produces.
+        """Set what was lost of each state's refused produces to the policy's own figure.
 
         Where several users share a state, each lost as large a part of what it was refused.
         """
@@ -261,7 +261,7 @@ class Outcomes:
 
 
 def _asked(request: PolicyRequest, kind: str) -> tuple[float, bool]:
-    """Return the amount of a request as far as it is known, and whether it is."""
+    """Return the amount of a request as far as it is known, and True if all of it is."""
     if kind == OTHER:
         return 0.0, True
     if kind != MUTATION:
@@ -292,7 +292,7 @@ def _refused_topics(request: PolicyRequest, decision: Decision) -> Iterable[tupl
 
 
 def _measured_amount(policy: str, request: PolicyRequest, asked: float) -> float:
-    """Return what a request is to the policy's bound, in the unit that the bound is per second."""
+    """Return the size of a request in the unit that the policy's bound is per second."""
     if policy == "broker_request_percentage":
         return request.handler_time_us / _US_PER_PERCENT_S
     if policy == "kip599_usage_based":

@@ -45,7 +45,7 @@ def replay_as_logged(
 def outcome_rows(
     scenario: ScenarioPolicy, requests: Iterable[PolicyRequest], changes: Sequence[Change] = ()
 ) -> list[dict[str, Any]]:
-    """Return what became of the requests, which arrive when the log says; both in time order."""
+    """Return the figures of requests that arrive as logged; requests and changes in time order."""
     policy = scenario.begin()
     outcomes = Outcomes(scenario.name, scenario.label, Mode.AS_LOGGED)
     decided = replay_as_logged(policy, requests, changes)
@@ -64,7 +64,7 @@ def closed_loop_rows(
     connections: Mapping[str, Sequence[LoggedRequest]],
     changes: Sequence[Change] = (),
 ) -> list[dict[str, Any]]:
-    """Return what became of what the clients asked for until the log's last request.
+    """Return the figures of all that the clients ask for until the log's last request.
 
     A connection's requests come in the order of their arrival, and the changes in time order.
     """
@@ -85,7 +85,7 @@ def closed_loop_rows(
 
 
 def _settings(scenario: ScenarioPolicy, policy: Policy) -> ClientSettings:
-    """Return how clients are set; a policy that would play their retries leaves them to them."""
+    """Return the clients' settings; a policy that would play retries leaves them to the clients."""
     if not isinstance(policy, Kip13Refusing) or "retries" not in scenario.config:
         return scenario.clients
     retries, backoff_ms = policy.leave_retries_to_clients()

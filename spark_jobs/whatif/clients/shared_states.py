@@ -32,7 +32,7 @@ class RecentAmount:
         self.total += amount
 
     def forget_before(self, cell: int) -> None:
-        """Forget what is older."""
+        """Forget the amounts of cells before ``cell``."""
         while self.cells and self.cells[0][0] < cell:
             self.total -= self.cells.popleft()[1]
 
@@ -56,7 +56,7 @@ class SharedStates:
     def is_inside(
         self, state_key: str, client: Client, amount: float, bound: float, now_ms: int
     ) -> bool:
-        """Count ``amount`` and return whether its client is inside its share of a shared state.
+        """Count ``amount``; return True if its client is inside its share of a shared state.
 
         The share is ``bound`` (per second) over the clients active in the last 10 s; a client is
         inside while its own rate over those 10 s, with this request, is at most that. A client that

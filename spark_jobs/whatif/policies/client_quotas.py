@@ -139,7 +139,7 @@ class ClientQuotas:
 def configured_quotas(
     policy: str, config: Mapping[str, object], quota_types: Collection[str]
 ) -> list[QuotaChanged]:
-    """Return what the key ``quotas`` says, as changes at the beginning of time.
+    """Return the quotas under the key ``quotas`` as changes at the beginning of time.
 
     ``quota_types`` are the policy's own, which it is told of; other quotas of Kafka may stand
     beside them. Raises PolicyConfigError naming the quota and the rule it breaks.

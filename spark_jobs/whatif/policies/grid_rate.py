@@ -81,15 +81,15 @@ class GridRate:
         return self.total(now_ms) / self.window_s
 
     def is_violated(self, bound: float, now_ms: int) -> bool:
-        """Return whether more than ``bound`` per second was recorded over the whole grid."""
+        """Return True if more than ``bound`` per second was recorded over the whole grid."""
         return self.total(now_ms) > bound * self.window_s
 
     def delay_ms(self, bound: float, now_ms: int) -> int:
-        """Return how long waiting would bring the total back to ``bound``; see excess_delay_ms."""
+        """Return the wait (ms) that brings the total back to ``bound``; see excess_delay_ms."""
         return excess_delay_ms(self.total(now_ms), bound, self.window_s)
 
     def _age(self, now_ms: int) -> int:
-        """Move the grid on to ``now_ms`` and return how many samples it is behind the newest."""
+        """Move the grid on to ``now_ms``; return its distance behind the newest, in samples."""
         index = now_ms // self.window_ms
         if self._newest is None:
             self._newest = index

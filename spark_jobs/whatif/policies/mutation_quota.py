@@ -79,7 +79,7 @@ class MutationQuota(Policy, Generic[S]):
         return str(tuple(self._key(request, sensor)))
 
     def decide(self, request: PolicyRequest) -> Decision:
-        """Return what becomes of each topic, and how long the client has to wait."""
+        """Return the decision on each topic, and the time that the client has to wait."""
         sensor = self._sensor(request)
         if sensor is None:
             topics = tuple(
@@ -130,7 +130,7 @@ class MutationQuota(Policy, Generic[S]):
     def _topic(
         self, state: S, amount: float, bound: float, now_ms: int, refusable: bool
     ) -> TopicVerdict:
-        """Return what becomes of one topic's partitions, NaN: not known; ``state`` moves on."""
+        """Return the verdict on one topic's partitions, NaN: not known; ``state`` moves on."""
         raise NotImplementedError
 
     def _measured(self, state: S, bound: float, now_ms: int) -> float:

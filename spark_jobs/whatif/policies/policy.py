@@ -51,7 +51,7 @@ class Policy(Protocol):
         ...
 
     def decide(self, request: PolicyRequest) -> Decision:
-        """Return what becomes of a request of one of ``apis``; times never go back by much."""
+        """Return the decision on a request of one of ``apis``; times never go back by much."""
         ...
 
     def observe(self, change: Change) -> None:
@@ -64,5 +64,5 @@ class CutsFetches(Protocol):
     """A policy under which brokers read less than a fetch asks for, where they play along."""
 
     def largest_fetch(self, request: PolicyRequest) -> float:
-        """Return how many bytes a fetch may bring at most, infinity where nothing bounds it."""
+        """Return the most bytes that a fetch may bring, infinity where nothing bounds it."""
         ...

@@ -44,7 +44,7 @@ THROTTLE_TIME_SINCE = MappingProxyType(
 
 
 def tells_throttle_time(api_name: str, api_version: int) -> bool:
-    """Return whether the response of a request of this version says the throttle time.
+    """Return True if the response of a request of this version says the throttle time.
 
     >>> tells_throttle_time("PRODUCE", 0), tells_throttle_time("PRODUCE", 1)
     (False, True)

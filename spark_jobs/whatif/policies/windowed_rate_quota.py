@@ -41,7 +41,7 @@ WINDOW_SIZE_SECONDS = "quota.window.size.seconds"
 
 
 def level_rule(config: KafkaConfig) -> LevelRule:
-    """Return how the brokers keep their quota levels: KRaft before 4.2 where nothing is said."""
+    """Return the brokers' rule of quota levels: KRaft's before 4.2 where nothing is said."""
     _profile_of_version(config)
     uses_zookeeper = config.boolean(USES_ZOOKEEPER, default=False)
     return LevelRule.of_broker(config.text(BROKER_VERSION), uses_zookeeper=uses_zookeeper)
@@ -91,7 +91,7 @@ class WindowedRateQuota(Policy):
         return str(tuple(self._key(quota_type, request, sensor)))
 
     def decide(self, request: PolicyRequest) -> Decision:
-        """Return what becomes of a request; without a quota on its broker nothing is recorded."""
+        """Return the decision on a request; without a quota on its broker nothing is recorded."""
         quota_type = self.quota_type_of(request)
         sensor = None if quota_type is None else self._sensor(quota_type, request)
         if quota_type is None or sensor is None:
@@ -110,7 +110,7 @@ class WindowedRateQuota(Policy):
                 quotas.observe(change)
 
     def quota_type_of(self, request: PolicyRequest) -> QuotaType | None:
-        """Return which quota a request counts for, None where it is exempt."""
+        """Return the quota that a request counts for, None where it is exempt."""
         raise NotImplementedError
 
     def _decide(self, request: PolicyRequest, rate: Rate, bound: float) -> Decision:

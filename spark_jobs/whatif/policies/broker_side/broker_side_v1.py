@@ -145,7 +145,7 @@ class BrokerSideV1(Policy):
         return str(request.broker_id)
 
     def decide(self, request: PolicyRequest) -> Decision:
-        """Return what becomes of the append to each topic; only some of them may be refused."""
+        """Return the decision on the append to each topic; only some of them may be refused."""
         if request.is_replica:
             return ADMITTED
         if not request.topics:

@@ -64,7 +64,7 @@ class OneMinuteRate:
         self._uncounted += amount
 
     def rate(self, now_ms: int) -> float:
-        """Return what was marked per second, as of the last tick."""
+        """Return the amount marked per second, as of the last tick."""
         self._tick_if_necessary(now_ms)
         return self._rate_per_ns * _NS_PER_S
 

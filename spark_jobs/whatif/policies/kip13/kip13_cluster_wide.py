@@ -37,7 +37,7 @@ class SharedUsage:
         self._untold.append((now_ms, broker_id, amount))
 
     def total(self, broker_id: int, now_ms: int, sharing_delay_ms: int) -> float:
-        """Return what a broker believes that all of them served in the window."""
+        """Return the amount that all brokers served in the window, as one broker believes."""
         while self._untold and self._untold[0][0] + sharing_delay_ms <= now_ms:
             at_ms, teller, amount = self._untold.popleft()
             self._told[teller].record(amount, at_ms)

@@ -76,7 +76,7 @@ def part_bytes(part: TopicPart) -> float:
 
 
 def is_answered(request: PolicyRequest) -> bool:
-    """Return whether the request gets a response: all do but a produce with acks=0."""
+    """Return True if the request gets a response: all do but a produce with acks=0."""
     return request.api_name != "PRODUCE" or request.acks != 0
 
 
@@ -110,7 +110,7 @@ class Kip13Family(Policy):
         return f"{request.broker_id}/{request.api_name}/{request.client_id or ''}"
 
     def decide(self, request: PolicyRequest) -> Decision:
-        """Return what becomes of a request; brokers' own ones are exempt."""
+        """Return the decision on a request; brokers' own requests are exempt."""
         settings = self.settings
         if request.is_replica or (
             settings.inter_broker_user and request.user == settings.inter_broker_user

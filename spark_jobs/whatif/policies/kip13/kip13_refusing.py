@@ -94,12 +94,12 @@ class Kip13Refusing(Kip13Family):
             self._retry(client, now_ms)
 
     def leave_retries_to_clients(self) -> tuple[int, int]:
-        """Play no retries from now on; return how many there would be, and their backoff in ms."""
+        """Play no retries from now on; return their number and their backoff (ms)."""
         retries, self._retries = self._retries, 0
         return retries, self._backoff_ms
 
     def costs(self) -> dict[str, RefusalCost]:
-        """Return what refusing cost so far, by state key; :meth:`settle` first."""
+        """Return the costs of refusing so far, by state key; call :meth:`settle` first."""
         return {key: replace(client.cost) for key, client in self._clients.items()}
 
     def _read(self, keys: ConfigKeys) -> None:

@@ -33,7 +33,7 @@ class MutationRate:
     unknown_at_ms: float = -math.inf
 
     def is_known(self, now_ms: int) -> bool:
-        """Return whether everything in the grid is known."""
+        """Return True if everything in the grid is known."""
         return now_ms - self.unknown_at_ms >= self.grid.window_s * 1000
 
 

@@ -49,7 +49,7 @@ class UsageBucket:
         return self.bucket.measure(bound, max(now_ms, self.bucket.last_update_ms))
 
     def execute(self, cost_ms: float, now_ms: int) -> int:
-        """Begin a request and return when it will be charged."""
+        """Begin a request and return the time (ms) at which it will be charged."""
         charged_ms = now_ms + int(cost_ms)
         heapq.heappush(self.executing, (charged_ms, cost_ms))
         return charged_ms

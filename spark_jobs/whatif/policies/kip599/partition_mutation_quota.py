@@ -53,7 +53,7 @@ class PartitionMutationQuota(Policy):
         return "controller"
 
     def decide(self, request: PolicyRequest) -> Decision:
-        """Return what becomes of each topic; without a rate everything is admitted."""
+        """Return the decision on each topic; without a rate everything is admitted."""
         if self._bucket is None:
             topics = tuple(
                 failed(part) if part.other_error_code else TopicDecision(part.topic, part.amount)

@@ -51,7 +51,7 @@ class BrokerBandwidth(WindowedRateQuota):
         return None if request.is_replica else _QUOTA_TYPES[request.api_name]
 
     def largest_fetch(self, request: PolicyRequest) -> float:
-        """Return what fits into the windows before the one that is open.
+        """Return the bytes that fit into the windows before the open one; infinity: no bound.
 
         Kafka: ``ClientQuotaManager.getMaxValueInQuotaWindow``, since 2.5.
         """

@@ -63,7 +63,7 @@ class BrokerClientQuotas(Policy):
         return replace(by_time, measured=_NAN, bound=_NAN, is_taken_back=is_fetch)
 
     def largest_fetch(self, request: PolicyRequest) -> float:
-        """Return what the byte rate lets through in its window."""
+        """Return the most bytes that the byte rate lets a fetch bring."""
         return self._bandwidth.largest_fetch(request)
 
     def observe(self, change: Change) -> None:
