@@ -145,7 +145,7 @@ def _check_folder(archive: Path) -> None:
 
 
 def _files_of(archive: Path, root: Path) -> list[Path]:
-    """Return a name below ``root`` of each file there is one of, the same file once.
+    """Return one name below ``root`` of each file that has a name there.
 
     Of several names the one that tells the broker is taken.
     """

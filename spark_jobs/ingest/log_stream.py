@@ -96,7 +96,7 @@ def _check_ratio(path: Path, raw: BinaryIO, unpacked: int, ratio_max: int) -> No
 
 
 def read_block(stream: ByteSource, block_bytes: int) -> tuple[bytes, Exception | None, bool]:
-    """Return the next bytes, why no more can be read, and whether the file ended."""
+    """Return the next bytes, the error that ended the reading, and True if the file ended."""
     pieces: list[bytes] = []
     size = 0
     try:

@@ -183,7 +183,7 @@ class _FileReader:
         return self.report
 
     def _date_undated(self) -> None:
-        """Write the lines before the first request, as of its day; no day where there is none."""
+        """Write the lines before the first request under its day, without one under no day."""
         for rows in self._undated:
             self._date_and_write(rows)
         self._undated.clear()

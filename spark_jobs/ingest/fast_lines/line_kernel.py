@@ -72,7 +72,7 @@ def _bare(array: Any) -> Any:
 def read_lines(
     block: Bytes, stops: Bytes, tables: LineTables, out: LineColumns
 ) -> tuple[int, int, int]:
-    """Fill ``out`` and return how many lines there are, rows, and texts.
+    """Fill ``out`` and return the numbers of lines, rows, and texts.
 
     ``block`` ends with a line end. ``stops`` is nonzero for the bytes at which a plain string
     ends, or may.

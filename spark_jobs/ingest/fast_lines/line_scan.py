@@ -1,7 +1,7 @@
 """Pieces of a log line as compiled functions: its stamp, its marker, and plain JSON values.
 
-Every function takes the bytes of a block, which end with a line end, and a place in them. It
-returns where what it looks for ends, and -1 where that is not of the one plain form it knows.
+Every function takes the bytes of a block, which end with a line end, and an index into them. It
+returns the index at which what it looks for ends, -1 where that is not of the plain form it knows.
 No piece goes beyond its line: none has a line end in it.
 """
 

@@ -116,7 +116,7 @@ class _Build:
         )
 
     def row(self, name: str, kind: int, **columns: int) -> list[int]:
-        """Return the row of a field; what is not in ``columns`` is that of a plain value."""
+        """Return the row of a field; columns not given are those of a plain value."""
         key = f'"{name}":'.encode()
         if key not in self.known_names:
             self.known_names[key] = len(self.names)

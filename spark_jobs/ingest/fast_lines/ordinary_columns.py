@@ -136,7 +136,7 @@ def from_messages(
 
 
 def last(ends: Int64s) -> int:
-    """Return where the items of the last row end."""
+    """Return the end of the last row's items, 0 without rows."""
     return int(ends[-1]) if len(ends) else 0
 
 

@@ -40,7 +40,7 @@ _SLOTS = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class OrdinaryLines:
-    """What was read of a block, row by row in the order of the lines, and which lines were not.
+    """The rows read of a block, in the order of its lines, and the lines that were not read.
 
     ``starts`` says where each line begins, and at last where the block ends.
     """
@@ -82,7 +82,7 @@ def read_ordinary(
     clock: LineClock,
     waits: ReplicaWaits,
 ) -> OrdinaryLines | None:
-    """Return what ``data``, which ends with a line end, holds of ordinary lines.
+    """Return the ordinary lines of ``data``, which ends with a line end.
 
     None where a minute is no plain one or a broker is not known: then every line is one for the
     reader of single lines. Neither ``clock`` nor ``waits`` has learned from a line yet.
@@ -138,7 +138,7 @@ def _room(block: Bytes) -> LineColumns:
 
 @cache
 def _stops(is_utf8: bool) -> Bytes:
-    """Return which bytes end a plain string, or may: the marker has a blank."""
+    """Return 256 flags: 1 for a byte that ends a plain string, or may: the marker has a blank."""
     stops = np.zeros(256, np.uint8)
     stops[:0x21] = stops[[ord('"'), ord("\\")]] = 1
     if not is_utf8:

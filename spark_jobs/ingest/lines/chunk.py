@@ -106,7 +106,7 @@ def parse_chunk(
 def parse_line_by_line(
     data: bytes, source: LineSource, options: LogOptions, state: ChunkState, *, is_last: bool
 ) -> tuple[ParsedChunk, ChunkState]:
-    """Return the result of :func:`parse_chunk` with every line read alone: its reference."""
+    """Return the result of :func:`parse_chunk`, whose reference this is: every line read alone."""
     reader = _reader(source, options, state)
     lines = data.split(b"\n")
     if lines and not lines[-1]:
@@ -119,10 +119,7 @@ def parse_line_by_line(
 
 
 def _pass_by(found: OrdinaryLines, row: int, line: int, state: ChunkState, clock: LineClock) -> int:
-    """Leave in ``state`` what the ordinary lines from ``row`` to before ``line`` leave.
-
-    Returns the first row behind them.
-    """
+    """Update ``state`` by the rows from ``row`` to before ``line``; return the row after them."""
     end = int(np.searchsorted(found.lines, line))
     if end > row:
         state.waits.learn(found.produces, row, end)

@@ -75,8 +75,8 @@ class ReplicaWaits:
     def has_waited(self, topics: Iterable[str], remote_time_us: int) -> bool:
         """Return True if an acks=-1 produce waited; its remote time is remembered.
 
-        Only a topic with more than one replica makes it wait, so a topic that mostly does not
-        never did: a long remote time is then a pause of the broker.
+        Only a topic with more than one replica makes a produce wait. One that mostly does not never
+        did: a long remote time is then a pause of the broker.
         """
         is_long = remote_time_us >= RESPONSE_BUILT_WITHIN_US
         may_wait = False

@@ -195,7 +195,7 @@ class _Reader:
         return found[found.lastindex or 0]
 
     def _named(self, slot: Slot) -> int:
-        """Take the field's name; return how many structs that only the text has were opened."""
+        """Take the field's name; return the number of structs opened that only the text has."""
         opened = 0
         self._matched(_NAME)
         while slot.kind in _NEVER_IN_BRACES and self._text.startswith("{", self.position):

@@ -88,7 +88,7 @@ class _Known:
 def _hints(
     lines: Connections, known: _Known, scope: np.ndarray, step: int, near_ms: int
 ) -> list[tuple[int, int]]:
-    """Return pairs of counters that one id leads from one to the other, the likeliest first.
+    """Return pairs of counters in which an id of one leads to one of the other, likeliest first.
 
     An id leads to the id ``step`` above it, of another counter, that was received nearest to it,
     where it is the nearest in turn.
@@ -169,7 +169,7 @@ class _Joined:
         return self._parent
 
     def join(self, one: int, other: int) -> bool:
-        """Put two counters together, unless something speaks against it; return whether it did."""
+        """Put two counters together unless something speaks against it; return True if it did."""
         large, small = self._root(one), self._root(other)
         if large == small or not self._is_one_software(large, small):
             return False

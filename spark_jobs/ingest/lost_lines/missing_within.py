@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# A place in time of a sensor is (sensor << 42 | time): 42 bits hold milliseconds until 2109.
+# A sensor and a time are one number (sensor << 42 | time): 42 bits hold milliseconds until 2109.
 _TIME_BITS = 42
 _TIME_MAX = (1 << _TIME_BITS) - 1
 

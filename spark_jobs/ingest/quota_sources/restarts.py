@@ -32,7 +32,7 @@ _CONNECTION = re.compile(r"(.*?:\d+)-.*:\d+(?:-(\d+))?-(\d+)")
 class BrokerStart:
     """A row of ``tables.BROKER_STARTS``: nothing that a broker kept before ``started_ms`` is left.
 
-    It served no request between then and the time before which its former life ended.
+    The broker served no request between then and the time before which its prior epoch ended.
     """
 
     broker_id: int
@@ -85,7 +85,7 @@ def _of_broker(spans: Sequence[ConnectionSpan]) -> Iterator[BrokerStart]:
 def _numbered_anew(
     spans: Sequence[ConnectionSpan], i: int, highest: dict[tuple[str, str], int]
 ) -> ConnectionSpan | None:
-    """Return the first connection from ``i`` on that is a thread's first for a second time."""
+    """Return the first connection from ``i`` on that a thread numbers 0 again, else None."""
     until_ms = spans[i].first_ms + NEW_CONNECTIONS_MS
     for span in spans[i:]:
         if span.first_ms > until_ms:

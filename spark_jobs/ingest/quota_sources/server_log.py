@@ -293,7 +293,7 @@ class LocalClock:
     def observe(self, stamp: str) -> bool:
         """Notice a clock set back: lines are in time order, so an earlier stamp means that.
 
-        Returns whether the stamp is a time at all.
+        Returns True if the stamp is a time at all.
         """
         if not _is_time(stamp):
             return False
