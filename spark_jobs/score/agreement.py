@@ -78,7 +78,7 @@ class Agreement:
 
 
 def compare(rows: Iterable[Mapping[str, Any]], logged: LoggedOutcomes) -> Agreement:
-    """Return how the ``decisions`` rows (COLUMNS) fit what was logged.
+    """Return the agreement of the ``decisions`` rows (COLUMNS) with what was logged.
 
     Produces without a bound, or under a request quota, and mutations without a bound are no
     decisions: they count for coverage and timing only. Fetches are counted where flagged.

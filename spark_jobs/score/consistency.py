@@ -50,7 +50,7 @@ def check_consistency(
     rules: Mapping[int, RateRule],
     before: Mapping[SensorKey, KnownState],
 ) -> Consistency:
-    """Return how many bound produce throttles follow from the rows' own inputs.
+    """Return counts of bound produce throttles: checked, and following from the rows' own inputs.
 
     ``rules`` is by broker id; ``before`` holds the sensors that were known when the rows begin. A
     sensor is not checked any further once an amount is not known.

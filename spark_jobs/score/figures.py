@@ -114,7 +114,7 @@ def read_planted(text: bytes, where: str) -> frozenset[DecisionKey]:
 
 
 def count_found(planted: Collection[DecisionKey], flagged: Collection[DecisionKey]) -> PlantedFound:
-    """Return how flags and planted faults overlap."""
+    """Return the counts of planted faults, of flags, and of planted faults that are flagged."""
     found = set(planted) & set(flagged)
     return PlantedFound(
         planted=len(set(planted)),

@@ -103,7 +103,7 @@ class LoggedOutcomes:
     has_request_quota_for_all: bool = False
 
     def is_spared(self, produce: LoggedProduce) -> bool:
-        """Return whether a request quota may have had a part in the produce's logged throttle.
+        """Return True if a request quota may have had a part in the produce's logged throttle.
 
         The log says only the larger of both throttles, so such a produce scores nothing.
         """
@@ -135,7 +135,7 @@ class LoggedOutcomes:
                 self.has_request_quota_for_all |= not named
 
     def due_decisions(self, after_ms: float) -> Iterator[DecisionKey]:
-        """Yield what a decision is due for: all that ended ``after_ms`` after its first quota."""
+        """Yield the keys of what ended more than ``after_ms`` after the first quota of its type."""
         logged: tuple[tuple[str, Mapping[DecisionKey, LoggedProduce | LoggedMutation]], ...] = (
             ("producer_byte_rate", self.produces),
             ("controller_mutation_rate", self.mutations),

@@ -120,9 +120,9 @@ def _controls(request: ScoreRequest, profile: RateProfile) -> Iterator[tuple[str
 
 
 def read_capture(archive: Archive, timezone: str) -> LoggedOutcomes:
-    """Return what the request logs of an archive say; BadInputError where no folder names a broker.
+    """Return the outcomes in the request logs of an archive, all that can be read of them.
 
-    The unreadable end of a cut file is left out.
+    Raises BadInputError where no folder names the broker of a log.
     """
     logged = LoggedOutcomes()
     for log in archive.request_logs:
