@@ -1,6 +1,6 @@
 """What a broker computed for one decision, each number by itself.
 
-The sensor is replayed through the day's amounts up to there, then the decision is taken apart.
+The sensor is replayed through the day's amounts before the decision, which is then taken apart.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RateSteps:
 
     @property
     def excess(self) -> float:
-        """Return how much less would have been let through without a throttle."""
+        """Return the amount above the bound in the window: so much less meets no throttle."""
         return max(self.total - self.bound * self.window_size_ms / 1000.0, 0.0)
 
 
@@ -99,8 +99,8 @@ def rate_steps(
 def rate_before(broker: Row, carried: Row | None, earlier: Sequence[Row]) -> Rate:
     """Return the rate of a sensor after ``earlier``, its decisions of this epoch, in their order.
 
-    ``broker`` is its row of ``tables.BROKERS``; ``carried`` its row of ``tables.QUOTA_STATE`` at
-    the end of the day before, None where it begins anew with the first of them.
+    ``broker`` is the row of ``tables.BROKERS``; ``carried`` the sensor's of ``tables.QUOTA_STATE``
+    at the end of the day before, None where the sensor begins anew with the first decision.
     """
     profile = RateProfile(broker["rate_profile"])
     samples, window_ms = broker["samples"], broker["window_ms"]

@@ -157,7 +157,7 @@ def _history(scope: RunScope, decision: Row) -> DecisionHistory:
 
 
 def _carried(scope: RunScope, decision: Row) -> Row | None:
-    """Return what the sensor had at the end of the last day before that has a state."""
+    """Return the sensor's state at the end of the last day before that has states, None without."""
     before = [d for d in days_of(scope.warehouse, scope.cluster, "quota_state") if d < scope.day]
     if not before:
         return None
@@ -168,7 +168,7 @@ def _carried(scope: RunScope, decision: Row) -> Row | None:
 
 
 def _proposals(scope: RunScope, decision: Row) -> list[Row]:
-    """Return what is recommended of the quota that was followed, and of this client by name."""
+    """Return the recommendations on the quota that was followed, and on this client by name."""
     if decision["quota_level"] is None:
         return []
     key = decision["quota_user"], decision["quota_client_id"]

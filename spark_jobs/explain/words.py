@@ -152,7 +152,7 @@ def advice_lines(decision: Row, steps: RateSteps | None, proposals: list[Row]) -
 
 
 def proposal_line(proposal: Row) -> str:
-    """Return what the audit recommends of the quota."""
+    """Return the audit's recommendation on the quota in words."""
     who = entity_name(proposal["quota_user"], proposal["quota_client_id"])
     if proposal["status"] != "proposed":
         return f"The audit does not propose another value for {who}. {proposal['reason']}"
