@@ -123,7 +123,7 @@ def _mutation_share(
 
 
 def _is_sized(row: Mapping[str, Any], inventory: PartitionInventory) -> bool:
-    """Return True if the partitions that a request spends are known; it is applied to them."""
+    """Return True if the partitions that a request spends are known; apply it to ``inventory``."""
     is_known = True
     for each in row["mutations"]:
         if each["error_code"] not in DECIDED_ERRORS or each["topic"] is None:

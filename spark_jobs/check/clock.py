@@ -204,7 +204,7 @@ def pairs_of_brokers(
 ) -> list[ClockSign]:
     """Return signs of what several brokers logged of one thing: (thing, broker, time as read).
 
-    Of a thing that a broker logged more than once, as of one only one broker did, there is none.
+    A thing that a broker logged more than once, or that only one broker logged, gives no sign.
     """
     by_thing: defaultdict[object, list[tuple[int | None, int]]] = defaultdict(list)
     for thing, broker_id, at_ms in told:
@@ -229,7 +229,7 @@ def offset_text(minutes: int) -> str:
 
 
 def _quarters(apart_ms: int, within_ms: int) -> int | None:
-    """Return whole quarters of an hour, None where ``apart_ms`` is near none."""
+    """Return ``apart_ms`` in whole quarters of an hour, None if none is within ``within_ms``."""
     quarters = round(apart_ms / QUARTER_MS)
     return quarters if abs(apart_ms - quarters * QUARTER_MS) <= within_ms else None
 
@@ -248,7 +248,7 @@ def _file_signs(signs: Sequence[ClockSign]) -> list[ClockSign]:
 
 
 def _ahead_of_brokers(exact: Sequence[ClockSign]) -> dict[int | None, int]:
-    """Return minutes ahead of each broker whose signs agree."""
+    """Return the minutes ahead by broker, for the brokers whose signs agree."""
     of_broker: defaultdict[int | None, Counter[int | None]] = defaultdict(Counter)
     for sign in exact:
         of_broker[sign.broker_id][_quarters(sign.apart_ms, APART_MAX_MS)] += 1

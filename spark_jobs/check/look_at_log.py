@@ -96,7 +96,7 @@ def _read(log: LogFile, looking: Looking, share_bytes: int | None, look: FileLoo
 
 
 class _Lines:
-    """Hands blocks of one file to the reader of ingest, with what outlives a block."""
+    """Hands blocks of one file to the reader of ingest, with the state between blocks."""
 
     def __init__(self, log: LogFile, looking: Looking, look: FileLook) -> None:
         self._log, self._looking, self._look = log, looking, look
@@ -106,14 +106,14 @@ class _Lines:
     def take(self, piece: _Piece) -> None:
         """Read a piece."""
         if piece.begins_anew:
-            # A stack trace may have begun before it; what a broker's version is, is still known.
+            # A stack trace may have begun before the piece; the broker's version is still known.
             self._state = ChunkState(
                 waits=self._state.waits, version=self._state.version, is_after_other=True
             )
         self._parse(piece.data, is_last=False, follows=not piece.begins_anew)
 
     def end(self, *, is_last: bool) -> None:
-        """Read what waits for a rest that never comes."""
+        """Read the begin of a line whose rest never comes."""
         if is_last:
             self._parse(b"", is_last=True, follows=True)
 
@@ -124,7 +124,7 @@ class _Lines:
         parsed, self._state = parse_chunk(data, source, options, self._state, is_last=is_last)
         take_block(look, data, parsed, self._timezone, ALTERATION_COLUMNS, follows=follows)
         if self._looking.keeps_lines and len(parsed.requests):
-            # A copy: a slice would hold on to all columns.
+            # A copy, for a slice would keep all columns in memory.
             look.client_lines.append(_copied(client_lines(parsed.requests)))
 
 

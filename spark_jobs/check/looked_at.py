@@ -78,7 +78,7 @@ class FileLook:
 
     @property
     def is_empty(self) -> bool:
-        """Return True if there is nothing in it."""
+        """Return True if the file was read whole and has no line."""
         return self.is_whole and not self.lines and self.refused is None
 
 
@@ -93,7 +93,7 @@ class Looked:
 
     @property
     def is_whole(self) -> bool:
-        """Return True if every line that can be read was."""
+        """Return True if every readable line was read."""
         return not self.passed_by and all(f.is_whole or f.refused for f in self.files)
 
     @property
@@ -146,7 +146,7 @@ class Looked:
     def _estimated(self, seen: Callable[[FileLook], int]) -> float:
         """Return an estimate of all files together, from what was seen of each.
 
-        Those passed by are taken for like the others.
+        Files passed by are taken to be like the others.
         """
         known = sum(seen(f) * f.scale for f in self.files)
         size = sum(f.size_bytes for f in self.files)
@@ -156,7 +156,7 @@ class Looked:
 
 @dataclass(slots=True)
 class Gathered:
-    """What is known of all files so far; of those with a broker's same lines one counts."""
+    """What is known of all files so far; of files with the same lines of a broker one counts."""
 
     files: list[FileLook] = field(default_factory=list)
     groups: Counter[Group] = field(default_factory=Counter)
@@ -179,7 +179,7 @@ class Gathered:
         look.groups = Counter()
 
     def looked(self, passed_by: Iterable[tuple[int | None, int]]) -> Looked:
-        """Return all of it, files in the order of their names."""
+        """Return the files looked at, in the order of their names, those passed by, and copies."""
         files = sorted(self.files, key=lambda f: f.source_file)
         return Looked(tuple(files), tuple(passed_by), tuple(sorted(self.copies)), self.groups)
 
@@ -205,7 +205,7 @@ class Beside:
 
 
 def summed(counters: Iterable[Counter[_Counted]]) -> Counter[_Counted]:
-    """Return all counters as one."""
+    """Return the sum of all counters."""
     total: Counter[_Counted] = Counter()
     for counter in counters:
         total.update(counter)

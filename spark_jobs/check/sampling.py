@@ -55,7 +55,7 @@ def piece_begins(size_bytes: int, share_bytes: int) -> list[int]:
 
 
 def _spread(indexes: Sequence[int]) -> list[int]:
-    """Return ``indexes`` in an order of which every beginning lies evenly in them."""
+    """Return ``indexes`` in an order whose every beginning is spread evenly over them."""
     order = dict.fromkeys([0, len(indexes) - 1])
     step = 1.0
     while len(order) < len(indexes):
