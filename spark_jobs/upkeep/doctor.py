@@ -43,11 +43,11 @@ class Ailment:
     bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the same for JSON."""
+        """Return the ailment's fields by name."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def text(self) -> str:
-        """Return it in three lines."""
+        """Return the ailment in three lines."""
         return f"{self.kind}: {self.where}\n  {self.found}. {self.means}.\n  → {self.remedy}"
 
 
@@ -308,6 +308,6 @@ def _below(scope: RunScope, path: Path) -> str:
 
 
 def examination_json(found: Examination) -> str:
-    """Return it as one JSON object."""
+    """Return the examination as one JSON object."""
     told = {"days": found.days, "found": [one.as_json() for one in found.ailments]}
     return json.dumps(told, indent=1)

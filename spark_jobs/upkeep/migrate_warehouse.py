@@ -132,7 +132,7 @@ def migrated(rows: pa.Table, table: str, version: int) -> pa.Table:
 
 
 def with_columns_of(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return ``rows`` with the columns of ``schema``, fields of structs included; others are left.
+    """Return ``rows`` with the columns of ``schema``, fields of structs included, and no others.
 
     Raises BadInputError where a column is missing that must have a value.
     """
