@@ -85,7 +85,7 @@ class BrokerShare:
 
     @property
     def rows(self) -> int:
-        """Return about how many requests are of the share."""
+        """Return the approximate number of the share's requests."""
         return sum(group.rows for group in self.groups) // self.share.of
 
 

@@ -22,7 +22,7 @@ _REQUEST = ("broker_id", "connection", "correlation_id", "log_time_ms")
 
 
 def read_times_us(spark: SparkSession, scope: RunScope) -> dict[int, float]:
-    """Return, per broker, what reading a small request may have taken."""
+    """Return, per broker, the time (µs) that reading a small request may have taken."""
     rows = (
         read_frame(spark, "requests", scope)
         .groupBy("broker_id")

@@ -36,7 +36,7 @@ def named_sensors(codes: SensorCodes, sensor: np.ndarray) -> tuple[pa.Array, pa.
 
 
 def named(names: Sequence[str | None], code: np.ndarray) -> pa.DictionaryArray:
-    """Return the names that ``code`` says: a null for a negative code and for a name of None."""
+    """Return the name of each ``code``: a null for a negative code and for a name of None."""
     distinct = list(dict.fromkeys(name for name in names if name is not None))
     place: dict[str | None, int] = {name: i for i, name in enumerate(distinct)}
     # The last one is what a negative code looks up.
@@ -53,5 +53,5 @@ def constant(name: str, n: int) -> pa.DictionaryArray:
 
 
 def finite(values: np.ndarray) -> pa.Array:
-    """Return numbers; a null for each that is none, or without end."""
+    """Return ``values`` with a null for each NaN or infinity."""
     return pa.array(values, mask=~np.isfinite(values))

@@ -162,9 +162,9 @@ class RateStream:
         return decided
 
     def decide_quiet(self, before_ms: int) -> Decided | None:
-        """Return the decisions on what waits of sensors without a row since then; None: nothing.
+        """Return the decisions on waiting rows of sensors with none since ``before_ms``, or None.
 
-        What may still come tells nothing of those rows, if that is longer ago than a window.
+        Rows still to come tell nothing of these if ``before_ms`` is longer ago than a window.
         """
         if not self._parts:
             return None

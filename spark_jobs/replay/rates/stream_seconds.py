@@ -45,7 +45,7 @@ class StreamSeconds:
         return self._gathered()
 
     def rest(self) -> Columns | None:
-        """Return all seconds that were not returned; None where there are none."""
+        """Return all seconds not returned so far; None where there are none."""
         if self._held is not None:
             self._over.append(self._held)
             self._held = None

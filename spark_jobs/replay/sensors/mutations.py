@@ -123,7 +123,7 @@ def _charged_in_order(
 ) -> list[tuple[Mapping[str, Any], int | None]]:
     """Return the topics that the quota was asked for, with their partitions, as it was asked.
 
-    Kept in a hash map, topics come in an order of its own: any deletion (``ControllerApis``), and
+    Kept in a hash map, topics come in the map's own order: any deletion (``ControllerApis``), and
     all with ZooKeeper (``KafkaApis``). Nothing then says which was first. A refused one leaves the
     debt that it met, so those admitted came before; of them the largest may always be the last.
     """
@@ -145,7 +145,7 @@ def _with_gaps(amounts: pa.Table) -> pa.Table:
     """Return ``amounts`` with every controller's next one on a sensor after a charge elsewhere.
 
     Which controller took the charge of a mutation that only a broker tells of is not known, so on
-    each of them there may be fewer tokens than the log tells, as long as such a sensor lives.
+    each of them there may be fewer tokens than the log tells, until such a sensor expires.
     """
     if not amounts.num_rows:
         return amounts

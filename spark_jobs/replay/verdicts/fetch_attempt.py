@@ -110,7 +110,7 @@ class _Sizes(NamedTuple):
 
 
 def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
-    """Return an :class:`Attempt` per row, and what it can have been.
+    """Return an :class:`Attempt` per row, and the nearest size (bytes) that it can have had.
 
     A NaN or zero amount of a throttled fetch is UNKNOWN: the replayed state alone asks for more,
     which is a matter of the state. One single wrong throttle does not condemn its neighbours.
@@ -233,7 +233,7 @@ def _in_order(rows: FetchRows) -> Int64s:
 def _evidence(rows: FetchRows, sizes: _Sizes) -> tuple[npt.NDArray[np.int8], Floats, Bools, Floats]:
     """Return, per row, what its run says of it and the nearest size that it would not blame.
 
-    And whether data came, and its client's largest answer.
+    The third array tells if data came, the fourth is the client's largest answer (bytes).
     """
     n = len(rows.amount)
     out_of_line, answered = np.zeros(n, np.int8), np.zeros(n, bool)

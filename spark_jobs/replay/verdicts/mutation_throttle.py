@@ -148,7 +148,7 @@ def _of_any_topic(mask: Bools, request: Int64s) -> Bools:
 
 
 def full_bucket_interval_ms(rows: MutationThrottleRows) -> Int64s:
-    """Return by how much each row's debt may end earlier or later than replayed.
+    """Return the time (ms) by which each row's debt may end earlier or later than replayed.
 
     That is the width of the record time of the sensor's last full bucket. A change of the bound
     rescales what is left of the debt from the moment on at which it is first seen.
