@@ -56,16 +56,16 @@ class Bucket:
     last_update_ms: int = 0
 
     def copy(self) -> Bucket:
-        """Return a bucket that moves on its own."""
+        """Return an independent copy of the bucket."""
         return Bucket(self.burst_s, self.most, self.least, self.last_update_ms)
 
     def at(self, tokens: float, bound: float, now_ms: int) -> float:
-        """Return ``tokens`` refilled until then."""
+        """Return ``tokens`` refilled until ``now_ms``."""
         burst = self.burst_s * bound
         return min(burst, tokens + bound * ((now_ms - self.last_update_ms) / 1000.0))
 
     def is_full(self, bound: float, now_ms: int) -> bool:
-        """Return True if nothing before then matters any more."""
+        """Return True if the bucket is full at ``now_ms``: nothing before matters any more."""
         return self.at(self.least, bound, now_ms) >= self.burst_s * bound
 
 

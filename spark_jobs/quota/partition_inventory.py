@@ -37,7 +37,7 @@ class PartitionInventory:
     partitions: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> PartitionInventory:
-        """Return an inventory that moves on its own."""
+        """Return an independent copy of the inventory."""
         return PartitionInventory(dict(self.partitions))
 
     def cost(self, api_name: str, topic: str, stated_partitions: int | None) -> int | None:

@@ -126,7 +126,7 @@ class Rate:
                 sample.reset(now_ms)
 
     def overdue_ms(self, now_ms: int) -> list[int]:
-        """Return for how long each sample has been obsolete; negative while it is not."""
+        """Return the time (ms) each sample has been obsolete; negative while it is not."""
         window_begins_ms = now_ms - self.samples * self.window_ms
         if self.profile.keeps_overlapping_sample:
             return [window_begins_ms - sample.last_event_ms for sample in self.slots]
