@@ -67,7 +67,7 @@ class SensorDecisions:
     def early_ms(self) -> Int64s:
         """Return the rest (ms) of its connection's last throttle when each request came.
 
-        0 where it did not. A broker reads nothing from a connection that it throttles
+        0 where that throttle was over. A broker reads nothing from a connection that it throttles
         (``ClientQuotaManager.throttle`` mutes the channel, since 2.0), so this cannot happen while
         throttles are carried out, whatever the client does.
         """

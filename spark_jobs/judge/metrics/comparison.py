@@ -28,7 +28,7 @@ class Tolerances:
     throttle_slack_ms: float
 
     def slack(self, metric: str) -> float:
-        """Return the amount that is nothing whatever the value."""
+        """Return the difference that counts as none, whatever the value."""
         return _SLACK.get(metric, self.throttle_slack_ms)
 
 
