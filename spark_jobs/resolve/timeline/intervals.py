@@ -176,7 +176,7 @@ def _told_by_no_other(
 
 
 def _reaches(events: Sequence[QuotaEvent]) -> list[tuple[int, int]]:
-    """Return for each event between which moments another source may have told of it."""
+    """Return, for each event, the moments between which another source may have told of it."""
     after = _last_of_another_bound(events)
     before = _last_of_another_bound(events[::-1])[::-1]
     reaches = []
