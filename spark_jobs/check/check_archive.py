@@ -240,7 +240,7 @@ def _clock(looked: Looked, quotas: KnownQuotas, read_as: str) -> ClockAnswer:
 
 
 def _journal_signs(events: Sequence[QuotaEvent]) -> Iterator[ClockSign]:
-    """Yield the distance of the server logs' stamps from the journal's of the same, only change."""
+    """Yield the distance of server logs' stamps from the journal's times of changes logged once."""
     noted = {_change(e): e.latest_ms for e in events if e.source == "journal"}
     logged = [e for e in events if e.source == "server_log"]
     for event in logged:
@@ -257,7 +257,7 @@ def _change(event: QuotaEvent) -> tuple[object, ...]:
 def _told_by_several(
     looked: Looked, events: Sequence[QuotaEvent]
 ) -> Iterator[tuple[object, int | None, int]]:
-    """Yield the signs in things that several brokers log: quota changes, forwarded mutations."""
+    """Yield (thing, broker, time) of what several brokers log: quota changes and mutations."""
     for event in events:
         if event.source == "server_log":
             yield _change(event), event.broker_id, event.earliest_ms

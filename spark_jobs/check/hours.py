@@ -19,7 +19,7 @@ class BrokerHours:
     """Hours since the epoch of one broker's log."""
 
     seen: frozenset[int]
-    unread: frozenset[int]  # a file covers them that was not read there
+    unread: frozenset[int]  # in a part of a file that was not read
     missing: tuple[tuple[int, int], ...]  # [from, to) of hours that others have and no file covers
 
 
