@@ -43,11 +43,10 @@ class RateSteps:
 
     samples: tuple[CountedSample, ...]
     total: float
-    # From the start of the oldest sample until now, and what was added for windows that were not
-    # reached back to.
+    # From the oldest sample's start until now, and the time added to make the window.
     elapsed_ms: int
     added_ms: int
-    # So many whole windows are counted at least.
+    # The fewest whole windows that are counted.
     full_windows_min: int
     window_size_ms: int
     rate: float
