@@ -194,7 +194,7 @@ def _log_file(path: Path, archive: Path) -> LogFile:
 
 @dataclass(slots=True)
 class _Found:
-    """What lies in an archive by real path, and links: where each is, and where it leads."""
+    """Files and specials of an archive by real path, and its links as (path, target)."""
 
     files: list[Path] = field(default_factory=list)
     specials: list[Path] = field(default_factory=list)
@@ -208,7 +208,7 @@ def archive_files(archive: Path, is_wanted: Callable[[str], bool]) -> list[list[
     may lead anywhere, and they may be of any kind. Raises BadInputError for a link out of the
     archive or to nothing, for a pipe or device, and for a folder that may not be read.
     """
-    if is_in_bucket(archive):  # which has neither links nor devices
+    if is_in_bucket(archive):  # a bucket has neither links nor devices
         return [[file] for file in files_below(archive)]
     root = archive.resolve()
     found = _found(root)

@@ -13,7 +13,7 @@ from typing import Any
 from spark_jobs.errors import BadInputError
 from spark_jobs.wording.visible_text import visible
 
-# So many files are named.
+# The most files named: of refused ones, of those with the same lines.
 _REFUSED, _SAME = 5, 3
 
 
@@ -82,10 +82,10 @@ def warnings_of(reports: Sequence[FileReport]) -> tuple[str, ...]:
 
 
 def counted_once(reports: Sequence[FileReport]) -> list[FileReport]:
-    """Return ``reports`` with every file but the first of those with a broker's same lines empty.
+    """Return ``reports``; of files with the same lines of a broker all but the first are empty.
 
-    First is the one whose name comes first. The lines of the others are ``duplicated``, and nothing
-    that was written of them is named any more. A file without a line is nobody's duplicate.
+    The first is that by name. The lines of the others are ``duplicated``, and what was written of
+    them is named no more. A file without a line is no duplicate.
     """
     first_of: dict[tuple[int | None, str], FileReport] = {}
     for report in sorted(reports, key=lambda r: r.source_file):

@@ -107,7 +107,7 @@ def _clients(losses: Sequence[ClientLoss]) -> str:
 
 
 def _client_lines(requests: DataFrame) -> DataFrame:
-    """Return the columns that gaps are told by, with the portion of its client a line is in."""
+    """Return clients' lines with the columns that gaps are found by; large clients by host."""
     listeners = controller_listeners(requests)
     clients = requests.where(~F.col("is_forwarded") & ~F.col("listener").isin(*listeners))
     host = F.regexp_extract("connection", r"-([^-]+):\d+(?:-\d+)+$", 1)

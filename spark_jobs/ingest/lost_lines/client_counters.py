@@ -121,7 +121,7 @@ def _nearest(
 ) -> np.ndarray:
     """Return for each of ``start`` the index in ``goal`` of the line ``step`` ids on, or -1.
 
-    Of several, of the same scope, the one received nearest in time.
+    Only lines of the same scope count; of several the one received nearest in time.
     """
     first_ms, first_id = lines.received_ms.min(), lines.correlation_id.min() - max(STEPS)
     span_ms = int(lines.received_ms.max() - first_ms) + 1
@@ -210,9 +210,9 @@ class _Joined:
         return not (too_early.any() or too_late.any())
 
     def _goes_on(self, one: int, other: int, apart: int) -> bool:
-        """Return True if one counter can be the other after it, without a gap that no line fills.
+        """Return True if the later counter can go on from the earlier one, with no id between.
 
-        There is only the one id to tell by, so it must be in its place in time.
+        Only these two ids tell, so their times must fit too.
         """
         early, late = sorted((one, other), key=lambda counter: int(self._ids[counter][0]))
         later_ms = self._received_ms[late][0] - self._received_ms[early][-1]
