@@ -67,11 +67,11 @@ class _Again:
 
 
 class Connection:
-    """Sends what the log asked for, each thing when the client that was logged would have."""
+    """Sends what the logged client asked for, each request when that client would have."""
 
     def __init__(self, log: ConnectionLog, settings: ClientSettings) -> None:
         self._logged = len(log.asks)
-        # By API, from when the log has no more of it.
+        # By API: when the log's last request of it arrived.
         self._gone_us = {ask.logged.request.api_name: ask.arrived_us for ask in log.asks}
         log = with_unsent(log) if settings.keeps_wanting else log
         self._asks, self._in_flight, self._settings = log.asks, log.in_flight, settings
@@ -79,7 +79,7 @@ class Connection:
         self._wanted_us = wanted_times_us(log.asks)
         self._largest = largest_bytes(log.asks)
         self._largest_fetch = largest_fetch_bytes(log.asks)
-        # What a fetch would have brought in the log, and the next one brings here.
+        # Bytes that a fetch brought in the log, and the next one brings here.
         self._unread = 0.0
         self._next = 0
         self._last_sent: Attempt | None = None

@@ -32,7 +32,7 @@ UNSENT_MAX = 10
 
 
 def with_unsent(log: ConnectionLog) -> ConnectionLog:
-    """Return the connection with what it wanted and never asked for, at the end."""
+    """Return the connection with the asks at its end that were wanted and never sent."""
     unsent = [
         ask
         for apis in (frozenset({PRODUCE}), FETCHES)
