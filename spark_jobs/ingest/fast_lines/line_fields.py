@@ -28,7 +28,7 @@ Fields = npt.NDArray[np.int32]
 
 @njit()
 def lacks_one(fields: Fields, field: int, end: int) -> bool:
-    """Return whether one of the fields from ``field`` on must be there."""
+    """Return True if one of the fields from ``field`` on must be there."""
     while field < end:
         if not fields[field, table.MAY_LACK]:
             return True
@@ -72,7 +72,7 @@ def number_at(data: Bytes, p: int, fields: Fields, one: int) -> tuple[int, int]:
 
 @njit()
 def scalars(data: Bytes, p: int, stops: Bytes, fields: Fields, one: int) -> tuple[int, int]:
-    """Return where an array of numbers or strings ends, and its size on the wire."""
+    """Return the end of an array of numbers or strings, and its size on the wire (bytes)."""
     if data[p] != OPEN_LIST:
         return -1, 0
     p += 1

@@ -42,7 +42,7 @@ THROTTLE = np.frombuffer(b'"throttleTimeMs":', np.uint8)
 
 @njit()
 def is_at(data: Bytes, p: int, what: Bytes) -> bool:
-    """Return whether ``what`` stands there."""
+    """Return True if ``what`` stands at ``p``."""
     for i in range(len(what)):
         if data[p + i] != what[i]:
             return False
@@ -92,7 +92,7 @@ def microseconds(data: Bytes, p: int) -> tuple[int, int]:
 
 @njit()
 def text_end(data: Bytes, p: int, stops: Bytes) -> int:
-    """Return where the string that begins at ``p`` ends (its quote).
+    """Return the end (its quote) of the string that begins at ``p``.
 
     ``stops`` is nonzero for the bytes at which a plain string ends, or may.
     """
@@ -108,7 +108,7 @@ def text_end(data: Bytes, p: int, stops: Bytes) -> int:
 
 @njit()
 def scalar(data: Bytes, p: int, stops: Bytes) -> int:
-    """Return where a string, number or word ends."""
+    """Return the end of a string, number or word."""
     byte = data[p]
     if byte == QUOTE:
         p = text_end(data, p + 1, stops)
@@ -132,7 +132,7 @@ def scalar(data: Bytes, p: int, stops: Bytes) -> int:
 
 @njit()
 def any_value(data: Bytes, p: int, stops: Bytes, throttle: Int64s) -> int:
-    """Return where a value of any form ends.
+    """Return the end of a value of any form.
 
     ``throttle[0]`` becomes the ``throttleTimeMs`` of the outermost object, where it has one.
     """
@@ -199,7 +199,7 @@ def stamp(data: Bytes, p: int) -> tuple[int, int]:
 
 @njit()
 def json_begin(data: Bytes, p: int) -> int:
-    """Return what follows the marker, where it is JSON."""
+    """Return the begin of the JSON behind the marker, -1 where none is there."""
     end = p + LEAD_MAX
     while p < end:
         if data[p] == NEW_LINE:
@@ -215,7 +215,7 @@ def json_begin(data: Bytes, p: int) -> int:
 
 @njit()
 def line_end(data: Bytes, p: int) -> int:
-    """Return where the line ends, if nothing of a request is before it."""
+    """Return the end of the line, -1 if something of a request is before it."""
     while data[p] != NEW_LINE:
         if data[p] == CLOSE or (data[p] == C and is_at(data, p, MARKER)):
             return -1
@@ -225,7 +225,7 @@ def line_end(data: Bytes, p: int) -> int:
 
 @njit()
 def varint_bytes(value: int) -> int:
-    """Return how many bytes Kafka's unsigned varint of ``value`` takes."""
+    """Return the size (bytes) of Kafka's unsigned varint of ``value``."""
     count = 1
     while value >= 128:
         value >>= 7

@@ -72,7 +72,7 @@ def walk(
     topics: int,
     errors: int,
 ) -> tuple[int, int, int]:
-    """Return where the line ends whose JSON begins at ``p``, and the new ends of the lists.
+    """Return the end of the line whose JSON begins at ``p``, and the new ends of the lists.
 
     The line's end is -1 where the line is no ordinary one.
     """
@@ -217,7 +217,7 @@ def _message(
     row: int,
     kind: int,
 ) -> tuple[int, int, int]:
-    """Return what to do with the message at ``p``, its struct, and where to go on."""
+    """Return the way to treat the message at ``p``, its struct, and the index to go on from."""
     key, version = numbers[row, table.API_KEY], numbers[row, table.API_VERSION]
     reader = table.ANY_MESSAGE
     if 0 <= key < table.API_KEYS:
