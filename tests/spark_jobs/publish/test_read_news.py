@@ -20,7 +20,7 @@ from tests.builders.followed_days import (
 )
 from tests.builders.tables_builder import row, scope_in, write_rows
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "report" / "news-of-ten-days.txt"
+GOLDEN = Path(__file__).parents[2] / "golden" / "report" / "news-of-ten-days.txt"
 
 
 @pytest.fixture(scope="module")
