@@ -94,7 +94,7 @@ class ExampleCommand(TyperCommand):
         return (self.help or "").partition("\n")[0]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return what follows the command's name; required arguments have no braces."""
+        """Return the arguments of the usage line: ``[OPTIONS] ARCHIVE``, without braces."""
         return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

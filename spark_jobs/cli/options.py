@@ -217,7 +217,7 @@ def ingest_options(
     ignore_server_logs: bool,
     ignore_server_properties: bool,
 ) -> IngestOptions:
-    """Return what the options of every command that reads an archive say."""
+    """Return the ingest's options from those of a command that reads an archive."""
     from spark_jobs.ingest.ingest_options import IngestOptions
 
     return IngestOptions.of(

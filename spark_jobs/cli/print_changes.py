@@ -135,7 +135,7 @@ def refusal_line(refusal: RefusedAlteration) -> str:
 
 
 def changes_printer(target: ClusterTarget, *, as_json: bool) -> Callable[[ChangeReport], None]:
-    """Return what prints a report of ``target``."""
+    """Return the function that prints a report of changes to ``target``."""
 
     def show(report: ChangeReport) -> None:
         if as_json:

@@ -126,7 +126,7 @@ def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
 
 
 def _described(policies: Sequence[ScenarioPolicy]) -> list[WhatifPolicy]:
-    """Return what the page tells of each policy."""
+    """Return each policy's label, name, title and configuration, as the page shows them."""
     return [
         WhatifPolicy(
             policy.label,
