@@ -8,8 +8,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
 from quota_dags.process import run_process
-from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 
 DAG_ID = "quota_audit_daily"
 _DAG_FILE = Path("dags") / f"{DAG_ID}.py"
@@ -19,6 +23,15 @@ _STAMP = "migrated-to"
 def airflow_command(*arguments: str) -> list[str]:
     """Return an Airflow command line for this interpreter's Airflow."""
     return [sys.executable, "-m", "airflow", *arguments]
+
+
+def run_app(app: typer.Typer) -> None:
+    """Run a local program; ends with an error's exit code, 2 for settings that cannot be used."""
+    try:
+        app()
+    except (QuotaAuditError, ValidationError) as error:
+        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="red", markup=False)
+        sys.exit(getattr(error, "exit_code", BadInputError.exit_code))
 
 
 def find_project(folder: Path) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import sys
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from quota_dags.forms import TIMEZONE_PATTERN, VERSION_PATTERN
@@ -24,6 +22,7 @@ from quota_dags.local.airflow_home import (
     airflow_environment,
     find_project,
     prepare_home,
+    run_app,
 )
 from quota_dags.process import default_launcher, run_process
 from quota_dags.steps import DailyAudit
@@ -222,11 +221,7 @@ def _error(exit_code: int | None) -> type[QuotaAuditError]:
 
 def main() -> None:
     """Run the command line; exit codes as those of ``quota-audit``."""
-    try:
-        app()
-    except (QuotaAuditError, ValidationError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="red", markup=False)
-        sys.exit(getattr(error, "exit_code", BadInputError.exit_code))
+    run_app(app)
 
 
 if __name__ == "__main__":

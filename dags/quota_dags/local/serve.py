@@ -12,7 +12,6 @@ import secrets
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -24,7 +23,6 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
 from quota_dags.local.airflow_home import (
@@ -32,9 +30,10 @@ from quota_dags.local.airflow_home import (
     airflow_environment,
     find_project,
     prepare_home,
+    run_app,
 )
 from quota_dags.process import end_processes, session_members
-from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
+from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings, ServeSettings
 
 HOST = "127.0.0.1"
@@ -267,11 +266,7 @@ def serve(
 
 def main() -> None:
     """Run the server; exit code 0 when asked to end, 1 when a component broke, 2 bad usage."""
-    try:
-        app()
-    except (QuotaAuditError, ValidationError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"error: {error}", style="red", markup=False)
-        sys.exit(getattr(error, "exit_code", BadInputError.exit_code))
+    run_app(app)
 
 
 if __name__ == "__main__":
