@@ -180,14 +180,19 @@ def audit_day(audit: DailyAudit, env: dict[str, str], home: Path) -> None:
         events = EventFile(path)
         progress.wait_for("starting Airflow")
 
-        def on_line(line: str) -> None:
-            print(line, file=out, flush=True)
-            said_by_airflow.append(line)
+        def show_news() -> None:
             for event in events.news():
                 progress.tell(event)
 
+        def on_line(line: str) -> None:
+            print(line, file=out, flush=True)
+            said_by_airflow.append(line)
+            show_news()
+
         env = {**env, EVENTS_FILE: str(path)}
         result = run_process(dags_test_command(audit), on_line, env, grace_s=_DAG_RUN_GRACE_S)
+        # A step may have ended after the last line of the run.
+        show_news()
     if result.exit_code == 0:
         return
     failed = progress.failed
