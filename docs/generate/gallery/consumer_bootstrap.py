@@ -24,7 +24,7 @@ Played = list[tuple[PolicyRequest, Decision]]
 
 
 def played(policy: str, config: Mapping[str, object], bootstraps: bool = True) -> Played:
-    """Return what becomes of the fetches of all consumers, with or without the one that begins."""
+    """Return every fetch with its decision, with or without the consumer that begins."""
     until_ms = T + 1000 * SECONDS
     clients = [
         WaitingClient(partial(_fetch, client_id, mb * MB / 5), 200, until_ms=until_ms)
@@ -38,7 +38,7 @@ def played(policy: str, config: Mapping[str, object], bootstraps: bool = True) -
 
 
 def decisions_changed(policy: str) -> tuple[int, int]:
-    """Return how many of the other clients' requests the one that begins anew changes, and all.
+    """Return the number of the other clients' requests that the new one changes, and of all.
 
     A request is changed when its decision is another, or when it is sent at another time.
     """

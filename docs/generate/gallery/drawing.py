@@ -40,7 +40,7 @@ def picture(
     draw: Callable[[list[Axes]], None],
     heights_in: tuple[float, ...] = (2.6,),
 ) -> str:
-    """Return what ``draw`` draws into axes of ``heights_in``, below each other, as an SVG file.
+    """Return the picture that ``draw`` makes on axes of ``heights_in``, stacked, as an SVG file.
 
     ``label`` says in words what there is to see; ``name`` must differ from picture to picture.
     """

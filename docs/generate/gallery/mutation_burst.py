@@ -61,7 +61,7 @@ def after_the_burst(name: str) -> Policy:
 
 
 def first_admitted_ms(name: str) -> int:
-    """Return how long after the burst a mutation is admitted for the first time.
+    """Return the time from the burst to the first admitted mutation, in ms.
 
     Tries spend nothing while they are refused, and until then the rules only become kinder.
     """
@@ -111,7 +111,7 @@ def sample_values() -> list[tuple[float, int]]:
 
 
 def broker_rate() -> dict[str, float]:
-    """Return what a broker's own ``Rate`` of today makes of the burst at T."""
+    """Return the burst at T as a broker's own ``Rate`` of today has it: rate, window, throttle."""
     rate = _brokers_rate()
     measured, window_ms = rate.measure(T), rate.window_size_ms(T)
     return {

@@ -101,7 +101,7 @@ def page() -> Page:
 
 
 def delayed() -> dict[str, float]:
-    """Return what KIP-13 as accepted does with the same requests: written bytes, longest delay."""
+    """Return the same requests under KIP-13: number, refusals, longest delay (ms)."""
     policy = policy_class("kip13").configured({"quota.producer.default": f"{QUOTA_MB}M"})
     every_ms = 1000 * REQUEST_MB // OFFERED_MB
     found = [

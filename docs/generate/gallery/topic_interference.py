@@ -31,7 +31,7 @@ def traffic() -> Iterator[PolicyRequest]:
 
 
 def replayed(policy: str) -> list[tuple[PolicyRequest, Decision]]:
-    """Return what becomes of the traffic, each request sent when it was sent."""
+    """Return each request of the traffic, sent at its own time, with its decision."""
     config = {"quota.producer.default": f"{QUOTA_MB}M"}
     return list(replay_as_logged(policy_class(policy).configured(config), traffic()))
 
@@ -67,7 +67,7 @@ def page() -> Page:
 
 
 def other_topic(setting: str) -> dict[str, Any]:
-    """Return what becomes of a request to a violated topic and another one, by the setting."""
+    """Return the delay (ms) of a request to two topics, one violated, and which was admitted."""
     policy = policy_class("kip13_topic").configured(
         {
             "quota.producer.default": f"{QUOTA_MB}M",
