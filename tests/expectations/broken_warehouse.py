@@ -18,7 +18,7 @@ from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
 from tests.builders.tables_builder import row, scope_in, write_rows
-from tests.expectations.breaking_rows import IDENTITY, Row, breaks_of
+from tests.expectations.suites.breaking_rows import IDENTITY, Row, breaks_of
 
 SOUND_ROWS = 10
 ROWS_OF_SMALL = 5

@@ -14,8 +14,8 @@ from expectations.validate.runner import SUITES
 from spark_jobs.warehouse.pipeline import STAGES
 from tests.builders.tables_builder import scope_in
 from tests.expectations import broken_warehouse
-from tests.expectations.breaking_rows import IMPLIED, WHOLE_TABLE, Row, breaks_of
 from tests.expectations.broken_warehouse import BY_SPARK, BrokenRows, rules_of, write_sound_day
+from tests.expectations.suites.breaking_rows import IMPLIED, WHOLE_TABLE, Row, breaks_of
 
 pytestmark = pytest.mark.spark
 

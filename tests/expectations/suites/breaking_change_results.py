@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.expectations.row_breaks import BLANK, NO_NUMBER_FROM_0, Break, each, rows, twice
+from tests.expectations.suites.row_breaks import BLANK, NO_NUMBER_FROM_0, Break, each, rows, twice
 
 CHANGE_RESULTS: dict[str, Break] = {
     "known_quota_type": each("quota_type", "produce"),

@@ -11,7 +11,7 @@ from expectations.validate.runner import SUITES
 
 pytestmark = pytest.mark.spark
 
-PAGE = Path(__file__).parents[2] / "docs" / "data-quality.md"
+PAGE = Path(__file__).parents[3] / "docs" / "data-quality.md"
 
 
 def rules_in_page(table: str) -> dict[str, tuple[str, str]]:

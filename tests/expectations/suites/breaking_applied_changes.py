@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.builders.tables_builder import NOON_MS
-from tests.expectations.row_breaks import (
+from tests.expectations.suites.row_breaks import (
     BLANK,
     NO_NUMBER_FROM_0,
     OTHER_DAY_MS,

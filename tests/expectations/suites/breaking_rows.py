@@ -11,16 +11,16 @@ from collections.abc import Callable
 
 from spark_jobs.warehouse.tables import TABLES
 from tests.builders.tables_builder import NOON_MS
-from tests.expectations.breaking_applied_changes import APPLIED_CHANGES
-from tests.expectations.breaking_change_results import CHANGE_RESULTS
-from tests.expectations.row_breaks import BLANK as _BLANK
-from tests.expectations.row_breaks import NAN as _NAN
-from tests.expectations.row_breaks import NO_NUMBER_FROM_0 as _NO_NUMBER_FROM_0
-from tests.expectations.row_breaks import OTHER_DAY_MS as _OTHER_DAY_MS
-from tests.expectations.row_breaks import Break, Row
-from tests.expectations.row_breaks import each as _each
-from tests.expectations.row_breaks import rows as _rows
-from tests.expectations.row_breaks import twice as _twice
+from tests.expectations.suites.breaking_applied_changes import APPLIED_CHANGES
+from tests.expectations.suites.breaking_change_results import CHANGE_RESULTS
+from tests.expectations.suites.row_breaks import BLANK as _BLANK
+from tests.expectations.suites.row_breaks import NAN as _NAN
+from tests.expectations.suites.row_breaks import NO_NUMBER_FROM_0 as _NO_NUMBER_FROM_0
+from tests.expectations.suites.row_breaks import OTHER_DAY_MS as _OTHER_DAY_MS
+from tests.expectations.suites.row_breaks import Break, Row
+from tests.expectations.suites.row_breaks import each as _each
+from tests.expectations.suites.row_breaks import rows as _rows
+from tests.expectations.suites.row_breaks import twice as _twice
 
 IDENTITY: dict[str, Callable[[int], Row]] = {
     "requests": lambda i: {"source_line": i, "correlation_id": i},
