@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from benchmarks.growth import measured
 from benchmarks.made_traffic import PRODUCES, Traffic
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.rates.fixed_times import AsEstimated, Fixing, ProduceFixing
 from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.sensor_codes import SensorCodes

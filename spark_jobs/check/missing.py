@@ -26,7 +26,7 @@ from spark_jobs.check.missing_parts import (
     unheard_missing,
 )
 from spark_jobs.ingest.lines.line_reader import Reason
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.wording.names import plural
 from spark_jobs.wording.numbers import share
 

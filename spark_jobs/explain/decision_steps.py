@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.partition_inventory import is_strict
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate, Sample
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD, decide
 from spark_jobs.quota.rate_profile import RateProfile

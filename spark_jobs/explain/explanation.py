@@ -23,8 +23,8 @@ from spark_jobs.explain.words import (
     quota_lines,
     rate_lines,
 )
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.partition_inventory import is_strict
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import duration, moment
 from spark_jobs.wording.visible_text import visible

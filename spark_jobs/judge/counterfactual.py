@@ -16,9 +16,14 @@ from spark_jobs.judge.causes.hypotheses import (
 )
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
 from spark_jobs.judge.causes.stretches import Stretch, losses_before
-from spark_jobs.quota.codes import OTHER_LEVEL, OTHER_RATE_PROFILE, PREVIOUS_QUOTA, STATE_LOST
+from spark_jobs.quota.codes import (
+    OTHER_LEVEL,
+    OTHER_RATE_PROFILE,
+    PREVIOUS_QUOTA,
+    STATE_LOST,
+    QuotaType,
+)
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS

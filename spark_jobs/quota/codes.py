@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from spark_jobs.quota.quota_type import QuotaType
+from enum import StrEnum
+
+
+class QuotaType(StrEnum):
+    """A quota by the name of its configuration key.
+
+    Kafka: ``QuotaConfig`` (``server-common``), the keys that ``ALTER_CLIENT_QUOTAS`` takes.
+
+    >>> str(QuotaType.PRODUCER_BYTE_RATE)
+    'producer_byte_rate'
+    """
+
+    PRODUCER_BYTE_RATE = "producer_byte_rate"
+    CONSUMER_BYTE_RATE = "consumer_byte_rate"
+    REQUEST_PERCENTAGE = "request_percentage"
+    CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+
 
 QUOTA_TYPES = tuple(map(str, QuotaType))
 BANDWIDTH_TYPES = QUOTA_TYPES[:2]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import acero
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.weigh.traffic import (
     TRAFFIC_COLUMNS,

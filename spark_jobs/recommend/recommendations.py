@@ -15,8 +15,7 @@ from pyarrow import csv
 from spark_jobs.apply.changes.quota_alteration import proposed_alterations
 from spark_jobs.apply.render import render
 from spark_jobs.errors import AuditFailedError
-from spark_jobs.quota.codes import FINDING_KINDS
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import FINDING_KINDS, QuotaType
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.read_traffic import Parts, bound_sensors, parts_of, traffic_of

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.ingest.ingested_files import AHEAD
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.broker_stream import (
     RowGroup,

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from pyspark.sql import SparkSession
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.broker_rules import ProfileScore, rules_of
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks

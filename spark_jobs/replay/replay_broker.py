@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks

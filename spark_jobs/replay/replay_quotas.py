@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.broker_rules import profiled_brokers
 from spark_jobs.replay.broker_stream import RowGroup, row_groups

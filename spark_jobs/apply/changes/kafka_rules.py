@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.targets.target import RefusedAlteration
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 
 LONG_MAX = 2.0**63
 """``Long.MAX_VALUE`` as the double that the controller compares with."""

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD, decide
 from spark_jobs.quota.rate_profile import RateProfile

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_jobs.apply.changes.quota_alteration import QuotaKey
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.weigh.forecast import (
     BrokerForecast,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.backtest import BrokerRule, first_attempts, windowed_rates
 from spark_jobs.recommend.weigh.traffic import Amounts, QuotaSensor, SensorId, SensorTraffic
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from spark_jobs.apply.changes.kafka_rules import WHOLE_NUMBERS
 from spark_jobs.apply.changes.quota_alteration import QuotaKey
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.backtest import BrokerRule
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, QuotaEntity, ValueKey
 from spark_jobs.recommend.weigh.observation import FREE_RUN, SEVERAL_DAYS, Demand, Observation

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.closed_loop import ReplayedLoop, waiting_evidence
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey
 from spark_jobs.recommend.weigh.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of

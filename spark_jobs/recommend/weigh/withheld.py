@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.closed_loop import Waiting, harm_text
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ValueKey
 from spark_jobs.recommend.weigh.forecast import Kept

@@ -12,9 +12,9 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey

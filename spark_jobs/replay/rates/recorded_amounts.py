@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
 from spark_jobs.replay.rates.sensor_codes import CodedRows, SensorCodes

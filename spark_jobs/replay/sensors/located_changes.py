@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.alignment.changes import NO_SENSOR, ClientRequests, locate_changes
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window
 from spark_jobs.replay.sensors.amounts import floats

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
 from spark_jobs.ingest.lost_lines.missing_within import SensorGaps, missing_within
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.warehouse.tables import F64, I32, STR

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.partition_inventory import PartitionInventory
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.sensors.aligned_mutations import align_mutations
 from spark_jobs.replay.sensors.amounts import LINE_ORDER, RECORD_ORDER

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.partition_inventory import (
@@ -19,7 +20,6 @@ from spark_jobs.quota.partition_inventory import (
     PartitionInventory,
     is_strict,
 )
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.replay.sensors.amounts import AMOUNTS
 from spark_jobs.replay.sensors.mutation_lines import decided_lines
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.whatif.clients.client_log import PRODUCE, LoggedRequest
 from spark_jobs.whatif.clients.closed_loop import clients_of, sendings_of
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from spark_jobs.ingest.quota_sources.events import QuotaEntity
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     enabled_level,

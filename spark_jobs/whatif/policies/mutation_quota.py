@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar, Generic, Self, TypeVar
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import SAMPLES
 from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, is_strict
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.whatif.policies.change import (
     BrokerStarted,
     Change,

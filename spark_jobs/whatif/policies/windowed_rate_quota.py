@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import SAMPLES
 from spark_jobs.quota.java_math import INT_MAX
-from spark_jobs.quota.quota_type import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile, profile_of_version
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule

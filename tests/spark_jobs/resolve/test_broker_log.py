@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, StreamRows

@@ -14,8 +14,7 @@ from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration
 from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, comment, named, number
-from spark_jobs.quota.codes import DEFAULT
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import DEFAULT, QuotaType
 
 API_VERSION, KIND = "kafka.jikkou.io/v1", "KafkaClientQuota"
 CONFIG_NAMES = {

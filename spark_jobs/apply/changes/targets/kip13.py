@@ -11,8 +11,7 @@ from spark_jobs.apply.changes.kafka_rules import unsettable
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaSet
 from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.wording import change_sentence, number, subject
-from spark_jobs.quota.codes import DEFAULT
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import DEFAULT, QuotaType
 
 PROPERTIES = {
     QuotaType.PRODUCER_BYTE_RATE: "quota.producer.override",

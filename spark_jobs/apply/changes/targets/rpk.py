@@ -15,8 +15,7 @@ from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, Q
 from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, named, number, subject
-from spark_jobs.quota.codes import DEFAULT
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import DEFAULT, QuotaType
 
 _HOW = (
     "For Redpanda only: with Apache Kafka what is in force is deleted and not set again.",

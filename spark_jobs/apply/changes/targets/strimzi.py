@@ -13,9 +13,8 @@ from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
 from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, comment, number
-from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.quota.codes import DEFAULT, QuotaType
 from spark_jobs.quota.java_math import INT_MAX
-from spark_jobs.quota.quota_type import QuotaType
 
 API_VERSION = "kafka.strimzi.io/v1"
 QUOTA_NAMES = {

@@ -11,7 +11,7 @@ Decided here:
 
 from __future__ import annotations
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
 from spark_jobs.whatif.policies.decision import Decision, Held

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex
 from spark_jobs.warehouse.tables import LOG_GAPS

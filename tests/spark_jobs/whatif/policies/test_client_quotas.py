@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
-from spark_jobs.quota.quota_type import QuotaType
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.resolve.timeline.intervals import quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
