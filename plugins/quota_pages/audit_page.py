@@ -7,7 +7,7 @@ from pathlib import Path
 from quota_pages.audits import PublishedAudit
 from quota_pages.entities_page import entities_of, team_of
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.news_words import (
+from spark_jobs.publish.facts.news import (
     changes_in_words,
     gone_in_words,
     news_in_a_line,

@@ -129,7 +129,7 @@ def news(
 
     These are findings that are new, worse, gone, still there or acknowledged.
     """
-    from spark_jobs.publish.facts.news_words import LISTED_MAX, news_text, owner_text
+    from spark_jobs.publish.facts.news import LISTED_MAX, news_text, owner_text
     from spark_jobs.publish.json_records import news_json
     from spark_jobs.publish.read_news import news_of
 

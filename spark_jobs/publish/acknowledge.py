@@ -7,7 +7,7 @@ import fcntl
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.facts.news_words import problem_name
+from spark_jobs.publish.facts.news import problem_name
 from spark_jobs.publish.follow.acknowledgements import Acknowledgement, with_acknowledgement
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.publish.read_news import (

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from spark_jobs.publish.diff import ChangedDecision, Diff, Side
-from spark_jobs.publish.facts.news_words import decisions_in_words, problem_name
+from spark_jobs.publish.facts.news import decisions_in_words, problem_name
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.wording.names import VERDICTS, entity_name, in_words

@@ -12,7 +12,7 @@ from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import Finding
 from spark_jobs.publish.facts.headline import headline
-from spark_jobs.publish.facts.news_words import news_in_a_line
+from spark_jobs.publish.facts.news import news_in_a_line
 from spark_jobs.publish.facts.proposals import proposal_in_words
 from spark_jobs.publish.facts.quality import total_lines
 from spark_jobs.publish.publish_report import report_path

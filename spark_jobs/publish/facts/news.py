@@ -1,13 +1,16 @@
-"""A day's message: what is new, worse or gone, whose it is, and whether the data can be trusted."""
+"""A day's news: what is new, worse or gone, whose it is, and how it is said in words."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.publish.follow.owners import Owner, Owners
+from spark_jobs.wording.names import FINDING_KINDS, entity_name, in_words, plural
+from spark_jobs.wording.numbers import count
+from spark_jobs.wording.visible_text import shortened, visible
 
 _BAD_DATA = ("failed", "broken")
 
@@ -68,3 +71,213 @@ class News:
     def of_owner(self, owner: Owner | None) -> list[Change]:
         """Return the changes about an owner's clients; None: about clients without one."""
         return [change for change in self.changes if self.owner(change) == owner]
+
+
+_WHO_LENGTH_MAX = 80
+_REASON_LENGTH_MAX = 200
+
+
+def changes_in_words(news: News) -> dict[str, str]:
+    """Return the line on each finding of the day, by its id; "" where there is nothing to say.
+
+    On the first audited day every finding is new, and that is not said.
+    """
+    return {
+        finding_id: _change_in_words(change, news)
+        for finding_id, change in news.by_finding().items()
+    }
+
+
+def _change_in_words(change: Change, news: News) -> str:
+    owner = news.owner(change)
+    parts = [
+        _course_beside(change) if news.before is not None else "",
+        f"owner {shown(owner.team)}, {shown(owner.contact)}" if owner else "",
+        acknowledged_in_words(change),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def acknowledged_in_words(change: Change) -> str:
+    """Return the acknowledgement in words, also one that the problem has outgrown; "": none."""
+    if change.acknowledged is not None:
+        known = change.acknowledged
+        why = shown(known.reason, _REASON_LENGTH_MAX)
+        return f"acknowledged until {known.until} by {shown(known.owner)}: {why}"
+    if change.outgrown is not None:
+        known = change.outgrown
+        return (
+            f"worse than what {shown(known.owner)} acknowledged on {known.since}: "
+            f"{known.level.severity}, {decisions_in_words(known.level.decisions)}"
+        )
+    return ""
+
+
+def gone_in_words(change: Change) -> str:
+    """Return the days of a problem that is no longer there, and its last decisions, in words."""
+    was = f"on {change.since}"
+    if change.since != change.last_day:
+        was = f"from {change.since} to {change.last_day}"
+    return f"was there {was}, last with {decisions_in_words(change.problem.level.decisions)}"
+
+
+def decisions_in_words(number: int) -> str:
+    """Return the number of decisions, with the noun."""
+    return f"{count(number)} {plural(number, 'decision')}"
+
+
+def shown(text: str, length_max: int = _WHO_LENGTH_MAX) -> str:
+    """Return text that people wrote as pages may show it."""
+    return shortened(visible(text), length_max)
+
+
+def _course_beside(change: Change) -> str:
+    if change.status is Status.NEW:
+        return f"new: gone on {change.gone_on} and back" if change.gone_on else "new"
+    since = f"there since {change.since}"
+    if change.status is Status.WORSE and change.before is not None:
+        before = change.before
+        was = f"{before.severity}, " if before.severity != change.problem.level.severity else ""
+        return f"worse: {was}{decisions_in_words(before.decisions)} when it was last told, {since}"
+    return since
+
+
+LISTED_MAX = 10
+_EXPLANATION_LENGTH_MAX = 400
+_RULES_MAX = 5
+_TITLES = {
+    Status.NEW: "New",
+    Status.WORSE: "Worse",
+    Status.GONE: "Gone",
+    Status.STILL: "Still there",
+    Status.UNSEEN: "Not seen: neither there nor gone, as the log has no requests of it",
+}
+
+
+def news_in_a_line(news: News) -> str:
+    """Return the changes since the audited day before, in a line; "" where there is no such day."""
+    if news.before is None:
+        return ""
+    return f"Since {news.before}: {', '.join(_counts(news)) or 'nothing found, then and now'}"
+
+
+def news_subject(news: News) -> str:
+    """Return the message in a line."""
+    parts = _counts(news)
+    if news.is_bad_data:
+        parts.insert(0, f"data quality {news.data_quality}")
+    return f"Kafka quotas, {news.cluster} on {news.day}: {', '.join(parts) or 'nothing found'}"
+
+
+def _counts(news: News) -> list[str]:
+    parts = [_counted(status, found) for status in Status if (found := news.of(status))]
+    if news.acknowledged:
+        parts.append(f"{count(len(news.acknowledged))} acknowledged")
+    return parts
+
+
+def _counted(status: Status, changes: Sequence[Change]) -> str:
+    critical = sum(change.is_news and change.problem.level.rank == 0 for change in changes)
+    return f"{count(len(changes))} {status}" + (f" ({count(critical)} critical)" * bool(critical))
+
+
+def news_text(news: News, listed_max: int = LISTED_MAX) -> str:
+    """Return the whole message: what is new first, then worse and gone, then what is known.
+
+    Each part lists at most ``listed_max`` problems, and says how many more there are.
+    """
+    lines = [news_subject(news), _compared(news), *(f"Passed over: {why}" for why in news.errors)]
+    if news.is_bad_data:
+        lines += ["", *_bad_data(news)]
+    for status, title in _TITLES.items():
+        of_status = news.of(status)
+        lines += _section(title, of_status, lambda change: _told(change, news), listed_max)
+    lines += _section("Acknowledged", news.acknowledged, _known, listed_max)
+    return "\n".join(lines) + "\n"
+
+
+def owner_text(news: News, owner: Owner | None) -> str:
+    """Return the message about one owner's clients; None: about those that nobody owns."""
+    who = f"{shown(owner.team)} ({shown(owner.contact)})" if owner else "clients without an owner"
+    own = news.of_owner(owner)
+    lines = [f"{who}, {news.cluster} on {news.day}"]
+    for status, title in _TITLES.items():
+        of_status = [c for c in own if c.status is status and c.acknowledged is None]
+        lines += _section(title, of_status, lambda change: _told(change, news), len(own))
+    lines += _section("Acknowledged", [c for c in own if c in news.acknowledged], _known, len(own))
+    if not own:
+        lines.append("Nothing was found.")
+    return "\n".join(lines) + "\n"
+
+
+def problem_name(change: Change) -> str:
+    """Return the name of a problem: the quota, what is wrong with it, whose, and where."""
+    problem = change.problem
+    sensor = problem.sensor
+    where = "" if sensor.broker_id is None else f" on broker {sensor.broker_id}"
+    kind = in_words(problem.kind, FINDING_KINDS)
+    whose = entity_name(sensor.quota_user, sensor.quota_client_id)
+    return f"{sensor.quota_type} {kind}: {whose}{where}"
+
+
+def _compared(news: News) -> str:
+    if news.before is None:
+        return "The first audited day: nothing to compare it with."
+    return f"Compared with {news.before}, the audited day before."
+
+
+def _bad_data(news: News) -> Iterator[str]:
+    yield "The tables of this day broke rules of data quality; what was published is older:"
+    yield from (f"  {rule}" for rule in news.broken_rules[:_RULES_MAX])
+    if len(news.broken_rules) > _RULES_MAX:
+        yield f"  and {count(len(news.broken_rules) - _RULES_MAX)} more"
+
+
+def _section(
+    title: str,
+    changes: Sequence[Change],
+    told: Callable[[Change], Iterator[str]],
+    listed_max: int,
+) -> Iterator[str]:
+    if not changes:
+        return
+    yield ""
+    yield f"{title} ({count(len(changes))})"
+    for change in changes[:listed_max]:
+        yield from told(change)
+    if len(changes) > listed_max:
+        yield f"  and {count(len(changes) - listed_max)} more: quota-audit news --all"
+
+
+def _told(change: Change, news: News) -> Iterator[str]:
+    owner = news.owner(change)
+    whose = f" [{shown(owner.team)}, {shown(owner.contact)}]" if owner else ""
+    yield f"  {change.problem.level.severity}  {problem_name(change)}{whose}"
+    yield f"    {_course(change)}"
+    if change.is_news:
+        yield f"    {shown(change.problem.explanation, _EXPLANATION_LENGTH_MAX)}"
+    if change.outgrown is not None:
+        yield f"    {acknowledged_in_words(change)}"
+
+
+def _course(change: Change) -> str:
+    level = change.problem.level
+    now = decisions_in_words(level.decisions)
+    named = f"finding {change.problem.worst_id}"
+    if change.status is Status.NEW:
+        again = f", gone on {change.gone_on} and back" if change.gone_on else ""
+        return f"{now}{again}, {named}"
+    since = f"since {change.since}"
+    if change.status is Status.WORSE and change.before is not None:
+        before = change.before
+        was = f"{before.severity} with " if before.rank != level.rank else ""
+        return f"{now}, {was}{count(before.decisions)} when it was last told, {since}, {named}"
+    if change.status in (Status.GONE, Status.UNSEEN):
+        return gone_in_words(change)
+    return f"{now}, {since}, {named}"
+
+
+def _known(change: Change) -> Iterator[str]:
+    yield f"  {change.problem.level.severity}  {problem_name(change)}"
+    now = decisions_in_words(change.problem.level.decisions)
+    yield f"    {now}, {acknowledged_in_words(change)}"

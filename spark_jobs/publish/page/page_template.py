@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from spark_jobs.publish.facts.news_words import shown
+from spark_jobs.publish.facts.news import shown
 from spark_jobs.wording import names, numbers
 from spark_jobs.wording.visible_text import shortened, visible
 

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import by_severity
 from spark_jobs.publish.facts.headline import headline
-from spark_jobs.publish.facts.news_words import changes_in_words, gone_in_words, problem_name
+from spark_jobs.publish.facts.news import changes_in_words, gone_in_words, problem_name
 from spark_jobs.publish.facts.owner_facts import TeamSummary, is_of_team, teams_on
 from spark_jobs.publish.facts.quality import QuarantineReason, total_lines
 from spark_jobs.publish.facts.timelines import EntityTimeline, SensorHistory

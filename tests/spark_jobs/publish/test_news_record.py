@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from spark_jobs.publish.facts.news_words import news_text
+from spark_jobs.publish.facts.news import news_text
 from spark_jobs.publish.json_records import news_json, news_record
 from spark_jobs.publish.read_news import news_of
 from spark_jobs.publish.records import NewsRecord

@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from spark_jobs.publish.facts.news import News
-from spark_jobs.publish.facts.news_words import news_subject, news_text, owner_text
+from spark_jobs.publish.facts.news import News, news_subject, news_text, owner_text
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.publish.read_news import news_of
 from spark_jobs.settings import FollowSettings
