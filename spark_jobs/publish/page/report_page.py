@@ -6,24 +6,27 @@ For each owner there is one about their clients only, with a list of owners and 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts
-from spark_jobs.publish.facts.findings import by_severity
+from spark_jobs.publish.facts.findings import Finding, by_severity
 from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.news import changes_in_words, gone_in_words, problem_name
 from spark_jobs.publish.facts.owner_facts import TeamSummary, is_of_team, teams_on
+from spark_jobs.publish.facts.proposals import Proposal, proposal_in_words
 from spark_jobs.publish.facts.quality import QuarantineReason, total_lines
 from spark_jobs.publish.facts.timelines import EntityTimeline, SensorHistory
 from spark_jobs.publish.follow.changes import Status
-from spark_jobs.publish.page.first_page import first_page
 from spark_jobs.publish.page.page_template import page_template
 from spark_jobs.publish.page.pictures import bound_in_words, pictured_sensors, sensor_pictures
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import ReportSettings
-from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.names import FINDING_KINDS, REASONS, entity_name, in_words, plural
+from spark_jobs.wording.numbers import count, duration, rate, share
+from spark_jobs.wording.visible_text import shortened
 
 OWNERS_NAME = "owners.html"
 _PAGE = re.compile(r"owner-[a-z0-9-]+\.html")
@@ -108,3 +111,192 @@ def render_owners(
 
 def _digest(team: str) -> str:
     return blake2b(team.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+
+
+FINDINGS_MAX = 3
+THROTTLED_MAX = 5
+PROPOSALS_MAX = 3
+_REASONS_MAX = 3
+_NAME_LENGTH_MAX = 48
+_SENTENCE_LENGTH_MAX = 180
+
+QuotaOf = tuple[str, str, str]
+"""Quota type, user and client-id of sensors that differ by broker only."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """How much one quota held one client back, on all brokers, and what to do about it."""
+
+    client: str
+    quota_type: str
+    brokers: str
+    requests: str
+    delay: str
+    why: str
+    to_do: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPage:
+    """What the first page says besides the headline; ``*_left`` is how many are not on it."""
+
+    agreement: str
+    severities: tuple[tuple[str, int], ...]  # the worst first
+    findings: tuple[tuple[str, str], ...]  # severity and sentence
+    findings_left: int
+    throttled: tuple[HeldBack, ...]
+    throttled_left: int
+    proposals: tuple[str, ...]
+    proposals_left: int
+    quality: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+
+def first_page(facts: AuditFacts) -> FirstPage:
+    """Return ``facts`` as the first page says them."""
+    groups = _by_quota(facts.throttled)
+    most = list(groups.items())[:THROTTLED_MAX]
+    changes = facts.changes
+    return FirstPage(
+        agreement=_agreement(facts),
+        severities=tuple(by_severity(facts.findings).items()),
+        findings=tuple(
+            (finding.severity, shortened(finding.explanation, _SENTENCE_LENGTH_MAX))
+            for finding in facts.findings[:FINDINGS_MAX]
+        ),
+        findings_left=max(0, len(facts.findings) - FINDINGS_MAX),
+        throttled=tuple(_held_back(quota, sensors, facts) for quota, sensors in most),
+        throttled_left=len(groups) - len(most),
+        proposals=tuple(
+            proposal_in_words(proposal, _NAME_LENGTH_MAX) for proposal in changes[:PROPOSALS_MAX]
+        ),
+        proposals_left=max(0, len(changes) - PROPOSALS_MAX),
+        quality=tuple(_quality(facts)),
+        unchecked=tuple(_unchecked(facts)),
+    )
+
+
+def _by_quota(throttled: Iterable[ThrottledSensor]) -> dict[QuotaOf, list[ThrottledSensor]]:
+    """Return the sensors of each client and quota type, the longest total delay first."""
+    groups: dict[QuotaOf, list[ThrottledSensor]] = {}
+    for each in throttled:
+        sensor = each.sensor
+        key = (sensor.quota_type, sensor.quota_user, sensor.quota_client_id)
+        groups.setdefault(key, []).append(each)
+    order = sorted(groups, key=lambda key: (-sum(t.throttle_time_ms for t in groups[key]), key))
+    return {key: groups[key] for key in order}
+
+
+def _held_back(quota: QuotaOf, sensors: list[ThrottledSensor], facts: AuditFacts) -> HeldBack:
+    quota_type, user, client_id = quota
+    brokers = sorted({each.sensor.broker_id for each in sensors})
+    return HeldBack(
+        client=shortened(entity_name(user, client_id), _NAME_LENGTH_MAX),
+        quota_type=quota_type,
+        brokers=(f"broker {brokers[0]}" if len(brokers) == 1 else f"{count(len(brokers))} brokers"),
+        requests=count(sum(each.requests for each in sensors)),
+        delay=duration(sum(each.throttle_time_ms for each in sensors)),
+        why=_why(sensors),
+        to_do=_to_do(quota, facts.findings, facts.proposals),
+    )
+
+
+def _why(sensors: list[ThrottledSensor]) -> str:
+    uses = [each.use for each in sensors]
+    if all(use.bound_min is None for use in uses):
+        return "No quota is known."
+    worst = max(uses, key=lambda use: use.use_of_bound)
+    bound = bound_in_words(worst)
+    if worst.tokens_min is not None:
+        return f"Used up its tokens ({bound})."
+    if worst.use_max is None:
+        return f"Its quota is {bound}."
+    return f"Peak {count(100 * worst.use_max)} % of its quota ({bound})."
+
+
+def _to_do(quota: QuotaOf, findings: Iterable[Finding], proposals: Iterable[Proposal]) -> str:
+    for finding in findings:
+        own = (finding.quota_type, finding.quota_user, finding.quota_client_id)
+        if own == quota and finding.severity != "info":
+            return f"First see the finding: {in_words(finding.kind, FINDING_KINDS)}."
+    for proposal in proposals:
+        configured = (
+            proposal.quota_type,
+            proposal.quota_user or "",
+            proposal.quota_client_id or "",
+        )
+        if configured == quota:
+            return _proposed(proposal)
+    return "Nothing is proposed for it alone."
+
+
+def _proposed(proposal: Proposal) -> str:
+    if proposal.status == "proposed":
+        if proposal.proposed is None:
+            return "Proposed: remove the value."
+        return f"Proposed: {rate(proposal.proposed, proposal.quota_type)}."
+    if proposal.kind == "not_the_quota":
+        return "Another value would not mend it."
+    return {
+        "withheld": "A proposal is withheld: it failed on earlier days.",
+        "keep": "The value fits as it is.",
+    }.get(proposal.status, "Not enough data for a proposal.")
+
+
+def _agreement(facts: AuditFacts) -> str:
+    found = facts.agreement
+    if not found.throttles:
+        return "No produce was throttled, so there is nothing to compare to the millisecond."
+    return (
+        f"{count(found.within_1ms)} of {count(found.throttles)} produce throttles "
+        f"({share(found.within_1ms, found.throttles)}) are replayed to the millisecond."
+    )
+
+
+def _quality(facts: AuditFacts) -> Iterable[str]:
+    lines = total_lines(facts.files)
+    lost = f" {count(lines.lost)} are unaccounted for." if lines.lost else ""
+    yield (
+        f"{count(lines.lines_read)} lines read: {count(lines.requests)} requests, "
+        f"{count(lines.quarantined)} not readable, {count(lines.other)} other log lines.{lost}"
+    )
+    checked = [stage for stage in facts.stages if stage.tables]
+    if checked:
+        parts = (
+            f"{stage.stage} {count(sum(t.holding for t in stage.tables))} of "
+            f"{count(sum(len(t.rules) for t in stage.tables))} ({shortened(stage.outcome, 30)})"
+            for stage in checked
+        )
+        yield f"Rules of the tables that hold: {', '.join(parts)}."
+
+
+def _unchecked(facts: AuditFacts) -> Iterable[str]:
+    verdicts = facts.verdicts
+    if verdicts.indeterminate:
+        yield (
+            f"{count(verdicts.indeterminate)} of {count(verdicts.decided)} decisions "
+            f"({share(verdicts.indeterminate, verdicts.decided)}): "
+            f"{_reasons(verdicts.indeterminate_by_reason)}."
+        )
+    elif verdicts.decided:
+        yield "Every decision under a quota could be decided."
+    else:
+        yield "No decision was made under a quota."
+    if verdicts.no_quota:
+        amounts = plural(verdicts.no_quota, "amount was", "amounts were")
+        yield f"{count(verdicts.no_quota)} {amounts} recorded while no quota was in force."
+    if unseen := [stage.stage for stage in facts.stages if not stage.tables]:
+        yield f"Tables that were not validated: after {', '.join(unseen)}."
+
+
+def _reasons(by_reason: Mapping[str, int]) -> str:
+    told = list(by_reason.items())[:_REASONS_MAX]
+    parts = [f"{count(number)} because {_because(reason)}" for reason, number in told]
+    if rest := sum(by_reason.values()) - sum(number for _, number in told):
+        parts.append(f"{count(rest)} for other reasons")
+    return "; ".join(parts)
+
+
+def _because(reason: str) -> str:
+    return shortened(in_words(reason, REASONS), _SENTENCE_LENGTH_MAX // 2)

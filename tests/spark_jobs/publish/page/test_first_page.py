@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.publish.page.first_page import (
+from spark_jobs.publish.page.report_page import (
     FINDINGS_MAX,
     PROPOSALS_MAX,
     THROTTLED_MAX,
