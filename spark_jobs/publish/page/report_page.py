@@ -139,7 +139,11 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class FirstPage:
-    """What the first page says besides the headline; ``*_left`` is how many are not on it."""
+    """What the first page says besides the headline; ``*_left`` is how many are not on it.
+
+    It must fit on one printed page whatever the names and however many the findings: everything
+    here is counted, cut to a length, and says how much it leaves out.
+    """
 
     agreement: str
     severities: tuple[tuple[str, int], ...]  # the worst first

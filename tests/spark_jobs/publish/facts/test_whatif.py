@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.publish.facts import whatif
 from spark_jobs.publish.facts.whatif import FIGURE, FIGURES, Client, cell, replays_of, totals
-from spark_jobs.publish.page import whatif_page, whatif_pictures
+from spark_jobs.publish.page import whatif_page
 from spark_jobs.warehouse.tables import WHATIF, WHATIF_KINDS, WHATIF_MODES
 from spark_jobs.wording import numbers
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused
@@ -14,7 +14,7 @@ from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused
 KEYS = {"policy", "label", "mode", "broker_id", "user", "client_id", "kind"}
 
 
-@pytest.mark.parametrize("module", [numbers, whatif_pictures, whatif, whatif_page])
+@pytest.mark.parametrize("module", [numbers, whatif, whatif_page])
 def test_the_doctests_hold(module: object) -> None:
     found = doctest.testmod(module)
     assert found.attempted > 0

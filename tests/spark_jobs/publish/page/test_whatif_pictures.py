@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from spark_jobs.publish.facts.whatif import replays_of
-from spark_jobs.publish.page.whatif_pictures import ClientPictures, client_pictures
+from spark_jobs.publish.page.whatif_page import ClientPictures, client_pictures
 from tests.builders.page_elements import PageElements
 from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused, three_policies
