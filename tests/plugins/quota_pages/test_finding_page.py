@@ -8,8 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from quota_pages.addresses import entity_id
-from quota_pages.finding_page import SHOWN_MAX, finding_page
-from quota_pages.finding_words import HYPOTHESES, WHAT_TO_DO
+from quota_pages.finding_page import HYPOTHESES, SHOWN_MAX, WHAT_TO_DO, finding_page
 from spark_jobs.quota.codes import FINDING_KINDS
 from spark_jobs.quota.codes import HYPOTHESES as TRIED
 from spark_jobs.warehouse.scope import RunScope
