@@ -22,7 +22,7 @@ from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS
 from spark_jobs.wording.names import VERDICTS, plural
 from spark_jobs.wording.numbers import NONE, count, duration, moment, significant, size
-from spark_jobs.wording.visible_text import shortened, visible
+from spark_jobs.wording.visible_text import shortened
 
 HYPOTHESES = {
     "configured_quota": ("the configured value", "The broker did what is configured."),
@@ -139,32 +139,10 @@ _DECISION_COLUMNS = [
 class Candidate:
     """One explanation that was considered, and the share of the decisions that it explains."""
 
-    hypothesis: str
     name: str
     meaning: str
     share: float
     rank: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One decision in words; ``line`` is its line as the page of an explanation takes it."""
-
-    at_ms: int
-    clock: str
-    api_name: str
-    client: str
-    resource: str
-    amount: str
-    amount_exact: str
-    bound: float | None
-    rate: float | None
-    tokens: float | None
-    logged: str
-    replayed: str
-    verdict: str
-    reason: str
-    line: str
 
 
 def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
@@ -205,7 +183,7 @@ def _candidates(finding: Finding, configured_share: float | None) -> Iterator[Ca
     for rank, hypothesis, share in considered:
         if finding.hypothesis is not None and hypothesis is not None and share is not None:
             name, meaning = HYPOTHESES.get(hypothesis, (hypothesis.replace("_", " "), ""))
-            yield Candidate(hypothesis, name, meaning, share, rank)
+            yield Candidate(name, meaning, share, rank)
 
 
 def _configured_share(evidence: str) -> float | None:
@@ -218,7 +196,7 @@ def _configured_share(evidence: str) -> float | None:
     return float(share) if isinstance(share, (int, float)) else None
 
 
-def wrong_decisions(scope: RunScope, finding: Finding) -> tuple[tuple[Decision, ...], int]:
+def wrong_decisions(scope: RunScope, finding: Finding) -> tuple[list[dict[str, Any]], int]:
     """Return the first decisions that ``finding`` is about, in order of time, and their number.
 
     Decisions of a sensor are stored in their order: reading stops after the first ones.
@@ -229,7 +207,7 @@ def wrong_decisions(scope: RunScope, finding: Finding) -> tuple[tuple[Decision, 
     rows.sort(key=lambda row: (row["recorded_at_ms"], row["source_file"], row["source_line"]))
     # A second read counts the decisions, only where there can be more than are shown.
     total = table.count_rows(filter=where) if len(rows) == SHOWN_MAX else len(rows)
-    return tuple(_decision(row, finding.quota_type) for row in rows), total
+    return [_decision(row, finding.quota_type) for row in rows], total
 
 
 def _where(finding: Finding) -> ds.Expression:
@@ -266,28 +244,14 @@ def _is_wrong(kind: str) -> ds.Expression:
     return wrong
 
 
-def _decision(row: dict[str, Any], quota_type: str) -> Decision:
-    return Decision(
-        at_ms=row["recorded_at_ms"],
-        clock=moment(row["recorded_at_ms"])[11:23],
-        api_name=visible(row["api_name"]),
-        client=_name(row["client_id"]),
-        resource=_name(row["resource"]),
-        amount=_amount(row["amount"], quota_type),
-        amount_exact=NONE if row["amount"] is None else f"{row['amount']:,}",
-        bound=row["bound"],
-        rate=row["rate"],
-        tokens=row["tokens"],
-        logged=_answer(row["logged_throttle_time_ms"], row["logged_admitted"]),
-        replayed=_answer(row["replayed_throttle_time_ms"], row["replayed_admitted"]),
-        verdict=row["verdict"],
-        reason=visible(row["reason"] or "").replace("_", " "),
-        line=f"{row['source_file']}:{row['source_line']}",
-    )
-
-
-def _name(text: str | None) -> str:
-    return shortened(visible(text)) if text else ""
+def _decision(row: dict[str, Any], quota_type: str) -> dict[str, Any]:
+    """Return a row of ``decisions`` with what the page says of it in words."""
+    return row | {
+        "clock": moment(row["recorded_at_ms"])[11:23],
+        "amount_in_words": _amount(row["amount"], quota_type),
+        "logged": _answer(row["logged_throttle_time_ms"], row["logged_admitted"]),
+        "replayed": _answer(row["replayed_throttle_time_ms"], row["replayed_admitted"]),
+    }
 
 
 def _amount(amount: float | None, quota_type: str) -> str:
