@@ -7,13 +7,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from spark_jobs.judge.throttles import throttled_seconds
-from spark_jobs.publish.audit_outcome import outcome_of, outcome_path, outcome_text
+from spark_jobs.publish.audit_outcome import (
+    METRICS_NAME,
+    metrics_text,
+    outcome_of,
+    outcome_path,
+    outcome_text,
+)
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.owner_facts import team_summaries
 from spark_jobs.publish.facts.timelines import SensorHistory
 from spark_jobs.publish.facts.whatif import Row
 from spark_jobs.publish.json_records import FINDINGS_NAME, finding_lines
-from spark_jobs.publish.metrics import METRICS_NAME, metrics_text
 from spark_jobs.publish.page.pictures import pictured_sensors
 from spark_jobs.publish.page.report_page import (
     OWNERS_NAME,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from spark_jobs.publish import metrics
-from spark_jobs.publish.metrics import metrics_text
+from spark_jobs.publish import audit_outcome
+from spark_jobs.publish.audit_outcome import metrics_text
 from spark_jobs.publish.publish_report import metrics_path, publish_report
 from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.scope import RunScope
@@ -80,7 +80,7 @@ def test_more_entities_than_are_kept_are_one(
         )
         for n in range(5)
     )
-    monkeypatch.setattr(metrics, "ENTITIES_MAX", 2)
+    monkeypatch.setattr(audit_outcome, "ENTITIES_MAX", 2)
     found = samples(metrics_text(dataclasses.replace(facts, throttled=many)))
     seconds = {
         dict(labels)["user"]: value
