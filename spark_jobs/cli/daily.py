@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_jobs.audit.due_days import Digests
     from spark_jobs.ingest.archive import LogFile
     from spark_jobs.publish.facts.news import News
-    from spark_jobs.publish.follow.owners import Owner
+    from spark_jobs.publish.follow.kept_files import Owner
 
 
 def run(

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import msgspec
 
 from spark_jobs.publish.facts.news import LISTED_MAX, News, news_subject, news_text
-from spark_jobs.publish.follow.acknowledgements import Acknowledgement
 from spark_jobs.publish.follow.changes import Change, Status
+from spark_jobs.publish.follow.kept_files import Acknowledgement
 from spark_jobs.publish.follow.problem import Problem
 from spark_jobs.publish.records import (
     AcknowledgedRecord,

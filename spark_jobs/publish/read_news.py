@@ -13,9 +13,13 @@ import pyarrow.dataset as ds
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.news import News
 from spark_jobs.publish.facts.quality import worst_quality
-from spark_jobs.publish.follow.acknowledgements import Acknowledgement, read_acknowledgements
 from spark_jobs.publish.follow.changes import Change, DayFindings, changes_of
-from spark_jobs.publish.follow.owners import Owners, read_owners
+from spark_jobs.publish.follow.kept_files import (
+    Acknowledgement,
+    Owners,
+    read_acknowledgements,
+    read_owners,
+)
 from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
 from spark_jobs.publish.read_quality import stages_of
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey

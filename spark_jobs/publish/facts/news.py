@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.publish.follow.changes import Change, Status
-from spark_jobs.publish.follow.owners import Owner, Owners
+from spark_jobs.publish.follow.kept_files import Owner, Owners
 from spark_jobs.wording.names import FINDING_KINDS, entity_name, in_words, plural
 from spark_jobs.wording.numbers import count
 from spark_jobs.wording.visible_text import shortened, visible

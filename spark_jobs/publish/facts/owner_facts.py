@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from spark_jobs.judge.decision_counts import verdict_counts
 from spark_jobs.publish.facts.audit_facts import Agreement, AuditFacts
-from spark_jobs.publish.follow.owners import Owners
+from spark_jobs.publish.follow.kept_files import Owners
 from spark_jobs.quota.codes import DEFAULT
 
 TeamOf = Callable[[str | None, str | None], str | None]

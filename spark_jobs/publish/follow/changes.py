@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from spark_jobs.publish.follow.acknowledgements import Acknowledgement
+from spark_jobs.publish.follow.kept_files import Acknowledgement
 from spark_jobs.publish.follow.problem import Level, Problem, WorseWhen
 from spark_jobs.quota.sensor_key import SensorKey
 

@@ -12,7 +12,7 @@ from spark_jobs.cli.app import app
 from spark_jobs.cli.daily import news
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.acknowledge import acknowledge_finding
-from spark_jobs.publish.follow.acknowledgements import read_acknowledgements
+from spark_jobs.publish.follow.kept_files import read_acknowledgements
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import storage_path

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.follow.acknowledgements import (
+from spark_jobs.publish.follow.kept_files import (
     Acknowledgement,
     read_acknowledgements,
     with_acknowledgement,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.publish.follow.acknowledgements import Acknowledgement
 from spark_jobs.publish.follow.changes import Change, DayFindings, Status, changes_of
+from spark_jobs.publish.follow.kept_files import Acknowledgement
 from spark_jobs.publish.follow.problem import Level, Problem, WorseWhen, problems_of
 from spark_jobs.quota.sensor_key import SensorKey
 from tests.builders.tables_builder import row

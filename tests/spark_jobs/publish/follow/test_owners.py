@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.follow.owners import Owner, read_owners
+from spark_jobs.publish.follow.kept_files import Owner, read_owners
 
 DAY = dt.date(2026, 11, 10)
 FILE = """\

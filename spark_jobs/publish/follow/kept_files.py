@@ -1,0 +1,250 @@
+"""The YAML files that people keep under version control: what they know of findings, who owns whom.
+
+Each is one list under one name, with comments that stay where they are.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.publish.follow.problem import Level
+from spark_jobs.quota.codes import SEVERITIES
+
+Entry = TypeVar("Entry")
+
+
+def document_of(text: str, name: str, list_name: str, how: str) -> Any:
+    """Return the document of the file ``name``: a mapping with the list, None where it is empty.
+
+    Raises BadInputError where it is no YAML or another document; ``how`` ends its sentence.
+    """
+    try:
+        document = _yaml().load(text)
+    except YAMLError as error:
+        raise BadInputError(f"{name} is no YAML: {' '.join(str(error).split())}. {how}") from error
+    is_ours = isinstance(document, Mapping) and set(document) == {list_name}
+    if not is_ours or not isinstance(document[list_name], (list, type(None))):
+        raise BadInputError(f"{name} is not a list named '{list_name}' and nothing else. {how}")
+    return document
+
+
+def entry_of(entries: Any, place: int, name: str, kind: type[Entry], how: str) -> tuple[str, Entry]:
+    """Return the file and line of an entry of the list, in words, and the entry.
+
+    Raises BadInputError that says where and why it is none; ``how`` ends its sentence.
+    """
+    where = f"{name}, line {entries.lc.item(place)[0] + 1}"
+    try:
+        return where, msgspec.convert(entries[place], kind, builtin_types=(dt.date,))
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{where}: {error}. {how}") from error
+
+
+def text_of(document: Any) -> str:
+    """Return a document as the text of its file."""
+    out = io.StringIO()
+    _yaml().dump(document, out)
+    return out.getvalue()
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="rt")
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.allow_unicode = True
+    yaml.width = 4096
+    return yaml
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgement:
+    """``finding`` is known from ``since`` up to and with ``until``, as bad as ``level``."""
+
+    finding: str
+    since: dt.date
+    until: dt.date
+    owner: str
+    reason: str
+    level: Level
+
+    def is_in_force(self, day: dt.date) -> bool:
+        """Return True if the acknowledgement is about ``day``."""
+        return self.since <= day <= self.until
+
+
+_LIST = "acknowledged"
+_HEAD = """\
+# Findings that somebody knows of. Until the day that is said, messages do not tell of one again,
+# unless it is worse than it was: more severe, or many more wrong decisions than 'decisions'.
+# Written by 'quota-audit acknowledge'; edit or remove entries as you like.
+acknowledged: []
+"""
+_HOW = (
+    "Each entry has finding, since, until, owner, reason, severity and decisions; "
+    "'quota-audit acknowledge' writes it so."
+)
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    finding: _Text
+    since: dt.date
+    until: dt.date
+    owner: _Text
+    reason: _Text
+    severity: str
+    decisions: Annotated[int, msgspec.Meta(ge=0)]
+
+
+def read_acknowledgements(text: str, name: str) -> list[Acknowledgement]:
+    """Return the acknowledgements of the file ``name`` with this ``text``, in its order.
+
+    Raises BadInputError that names the line of what cannot be read.
+    """
+    entries = _document(text, name)[_LIST] or []
+    return [_entry(entries, place, name) for place in range(len(entries))]
+
+
+def with_acknowledgement(text: str, name: str, new: Acknowledgement) -> str:
+    """Return ``text`` with one more entry; comments and other entries stay as they are.
+
+    Raises BadInputError where ``text`` is no such file.
+    """
+    read_acknowledgements(text, name)
+    document = _document(text, name)
+    if document[_LIST] is None or not document[_LIST]:
+        document[_LIST] = []
+    document[_LIST].append(
+        {
+            "finding": new.finding,
+            "since": new.since,
+            "until": new.until,
+            "owner": new.owner,
+            "reason": new.reason,
+            "severity": new.level.severity,
+            "decisions": new.level.decisions,
+        }
+    )
+    return text_of(document)
+
+
+def _document(text: str, name: str) -> Any:
+    return document_of(text if text.strip() else _HEAD, name, _LIST, _HOW)
+
+
+def _entry(entries: Any, place: int, name: str) -> Acknowledgement:
+    where, found = entry_of(entries, place, name, _Entry, _HOW)
+    if found.severity not in SEVERITIES:
+        raise BadInputError(
+            f"{where}: severity is {found.severity!r}, expected one of {', '.join(SEVERITIES)}."
+        )
+    if found.until < found.since:
+        raise BadInputError(f"{where}: until {found.until} is before since {found.since}.")
+    level = Level(found.severity, found.decisions)
+    return Acknowledgement(
+        found.finding, found.since, found.until, found.owner, found.reason, level
+    )
+
+
+Part = Literal["user", "client-id", "either"]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A team and how it is reached."""
+
+    team: str
+    contact: str
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRule:
+    """``owner`` owns whom ``pattern`` fits in whole, from and until these days, both included."""
+
+    pattern: re.Pattern[str]
+    part: Part
+    owner: Owner
+    valid_from: dt.date | None = None
+    valid_until: dt.date | None = None
+
+    def fits(self, user: str, client_id: str, day: dt.date) -> bool:
+        """Return True if the rule is about this client on ``day``."""
+        if self.valid_from is not None and day < self.valid_from:
+            return False
+        if self.valid_until is not None and day > self.valid_until:
+            return False
+        names = {"user": (user,), "client-id": (client_id,), "either": (user, client_id)}
+        return any(name and self.pattern.fullmatch(name) for name in names[self.part])
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The rules of a file, in its order."""
+
+    rules: Sequence[OwnerRule] = ()
+
+    def of(self, user: str, client_id: str, day: dt.date) -> Owner | None:
+        """Return the owner of a client on ``day``; None: nobody. An empty name fits no rule."""
+        for rule in self.rules:
+            if rule.fits(user, client_id, day):
+                return rule.owner
+        return None
+
+    def team_of(self, user: str | None, client_id: str | None, day: dt.date) -> str | None:
+        """Return the name of the team that owns a client on ``day``; None: nobody."""
+        owner = self.of(user or "", client_id or "", day)
+        return None if owner is None else owner.team
+
+    def teams(self) -> tuple[Owner, ...]:
+        """Return all owners, each once, in the order of the file."""
+        return tuple(dict.fromkeys(rule.owner for rule in self.rules))
+
+
+_OWNERS = "owners"
+_HOW_OWNED = (
+    "Each entry has 'match' (a regular expression that fits a whole name), 'team' and 'contact'; "
+    "and may have 'part' (user, client-id or either), 'valid_from' and 'valid_until' (days)."
+)
+
+
+class _OwnerEntry(msgspec.Struct, forbid_unknown_fields=True):
+    match: _Text
+    team: _Text
+    contact: _Text
+    part: Part = "either"
+    valid_from: dt.date | None = None
+    valid_until: dt.date | None = None
+
+
+def read_owners(text: str, name: str) -> Owners:
+    """Return the rules of the file ``name`` with this ``text``.
+
+    Raises BadInputError that names the line of what cannot be read.
+    """
+    entries = document_of(text, name, _OWNERS, _HOW_OWNED)[_OWNERS] or []
+    return Owners(tuple(_rule(entries, place, name) for place in range(len(entries))))
+
+
+def _rule(entries: Any, place: int, name: str) -> OwnerRule:
+    where, found = entry_of(entries, place, name, _OwnerEntry, _HOW_OWNED)
+    try:
+        pattern = re.compile(found.match)
+    except re.error as error:
+        raise BadInputError(
+            f"{where}: match is {found.match!r}, which is no regular expression: {error}."
+        ) from error
+    if found.valid_from and found.valid_until and found.valid_until < found.valid_from:
+        raise BadInputError(
+            f"{where}: valid_until {found.valid_until} is before valid_from {found.valid_from}."
+        )
+    owner = Owner(found.team, found.contact)
+    return OwnerRule(pattern, found.part, owner, found.valid_from, found.valid_until)
