@@ -52,7 +52,8 @@ def acknowledge_finding(
         until=until,
         owner=owner.strip(),
         reason=reason.strip(),
-        level=change.problem.level,
+        severity=change.problem.level.severity,
+        decisions=change.problem.level.decisions,
     )
     path = acknowledged_path(scope.warehouse, settings)
     _add(path, new)

@@ -10,7 +10,6 @@ import msgspec
 
 from spark_jobs.publish.facts.news import LISTED_MAX, News, news_subject, news_text
 from spark_jobs.publish.follow.changes import Change, Status
-from spark_jobs.publish.follow.kept_files import Acknowledgement
 from spark_jobs.publish.follow.problem import Problem
 from spark_jobs.publish.records import (
     AcknowledgedRecord,
@@ -66,17 +65,11 @@ def _finding_record(change: Change, news: News, row: dict[str, Any]) -> FindingR
         first=iso(row["from_ms"]),
         last=iso(row["until_ms"]),
         evidence=_evidence(row["evidence"]),
-        acknowledged=_acknowledged(change.acknowledged),
-        owner=OwnerRecord(team=owner.team, contact=owner.contact) if owner else None,
+        acknowledged=msgspec.convert(
+            change.acknowledged, AcknowledgedRecord | None, from_attributes=True
+        ),
+        owner=msgspec.convert(owner, OwnerRecord | None, from_attributes=True),
         **{name: row[name] for name in _OF_THE_TABLE},
-    )
-
-
-def _acknowledged(known: Acknowledgement | None) -> AcknowledgedRecord | None:
-    if known is None:
-        return None
-    return AcknowledgedRecord(
-        owner=known.owner, reason=known.reason, since=known.since, until=known.until
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -38,16 +38,20 @@ def document_of(text: str, name: str, list_name: str, how: str) -> Any:
     return document
 
 
-def entry_of(entries: Any, place: int, name: str, kind: type[Entry], how: str) -> tuple[str, Entry]:
-    """Return the file and line of an entry of the list, in words, and the entry.
+def entries_of(
+    document: Any, list_name: str, name: str, kind: type[Entry], how: str
+) -> Iterator[tuple[str, Entry]]:
+    """Yield the entries of a document's list, each behind its file and line in words.
 
-    Raises BadInputError that says where and why it is none; ``how`` ends its sentence.
+    Raises BadInputError that says where and why one is none; ``how`` ends its sentence.
     """
-    where = f"{name}, line {entries.lc.item(place)[0] + 1}"
-    try:
-        return where, msgspec.convert(entries[place], kind, builtin_types=(dt.date,))
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"{where}: {error}. {how}") from error
+    entries: Any = document[list_name] or []
+    for place, entry in enumerate(entries):
+        where = f"{name}, line {entries.lc.item(place)[0] + 1}"
+        try:
+            yield where, msgspec.convert(entry, kind, builtin_types=(dt.date,))
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"{where}: {error}. {how}") from error
 
 
 def text_of(document: Any) -> str:
@@ -65,16 +69,24 @@ def _yaml() -> YAML:
     return yaml
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """``finding`` is known from ``since`` up to and with ``until``, as bad as ``level``."""
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-    finding: str
+
+class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``finding`` is known from ``since`` up to and with ``until``, as bad as it was then."""
+
+    finding: _Text
     since: dt.date
     until: dt.date
-    owner: str
-    reason: str
-    level: Level
+    owner: _Text
+    reason: _Text
+    severity: str
+    decisions: Annotated[int, msgspec.Meta(ge=0)]
+
+    @property
+    def level(self) -> Level:
+        """Return how bad the problem was that is known."""
+        return Level(self.severity, self.decisions)
 
     def is_in_force(self, day: dt.date) -> bool:
         """Return True if the acknowledgement is about ``day``."""
@@ -92,17 +104,6 @@ _HOW = (
     "Each entry has finding, since, until, owner, reason, severity and decisions; "
     "'quota-audit acknowledge' writes it so."
 )
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    finding: _Text
-    since: dt.date
-    until: dt.date
-    owner: _Text
-    reason: _Text
-    severity: str
-    decisions: Annotated[int, msgspec.Meta(ge=0)]
 
 
 def read_acknowledgements(text: str, name: str) -> list[Acknowledgement]:
@@ -110,8 +111,16 @@ def read_acknowledgements(text: str, name: str) -> list[Acknowledgement]:
 
     Raises BadInputError that names the line of what cannot be read.
     """
-    entries = _document(text, name)[_LIST] or []
-    return [_entry(entries, place, name) for place in range(len(entries))]
+    found = []
+    for where, one in entries_of(_document(text, name), _LIST, name, Acknowledgement, _HOW):
+        if one.severity not in SEVERITIES:
+            raise BadInputError(
+                f"{where}: severity is {one.severity!r}, expected one of {', '.join(SEVERITIES)}."
+            )
+        if one.until < one.since:
+            raise BadInputError(f"{where}: until {one.until} is before since {one.since}.")
+        found.append(one)
+    return found
 
 
 def with_acknowledgement(text: str, name: str, new: Acknowledgement) -> str:
@@ -121,38 +130,13 @@ def with_acknowledgement(text: str, name: str, new: Acknowledgement) -> str:
     """
     read_acknowledgements(text, name)
     document = _document(text, name)
-    if document[_LIST] is None or not document[_LIST]:
-        document[_LIST] = []
-    document[_LIST].append(
-        {
-            "finding": new.finding,
-            "since": new.since,
-            "until": new.until,
-            "owner": new.owner,
-            "reason": new.reason,
-            "severity": new.level.severity,
-            "decisions": new.level.decisions,
-        }
-    )
+    document[_LIST] = document[_LIST] or []
+    document[_LIST].append(msgspec.structs.asdict(new))
     return text_of(document)
 
 
 def _document(text: str, name: str) -> Any:
     return document_of(text if text.strip() else _HEAD, name, _LIST, _HOW)
-
-
-def _entry(entries: Any, place: int, name: str) -> Acknowledgement:
-    where, found = entry_of(entries, place, name, _Entry, _HOW)
-    if found.severity not in SEVERITIES:
-        raise BadInputError(
-            f"{where}: severity is {found.severity!r}, expected one of {', '.join(SEVERITIES)}."
-        )
-    if found.until < found.since:
-        raise BadInputError(f"{where}: until {found.until} is before since {found.since}.")
-    level = Level(found.severity, found.decisions)
-    return Acknowledgement(
-        found.finding, found.since, found.until, found.owner, found.reason, level
-    )
 
 
 Part = Literal["user", "client-id", "either"]
@@ -230,12 +214,12 @@ def read_owners(text: str, name: str) -> Owners:
 
     Raises BadInputError that names the line of what cannot be read.
     """
-    entries = document_of(text, name, _OWNERS, _HOW_OWNED)[_OWNERS] or []
-    return Owners(tuple(_rule(entries, place, name) for place in range(len(entries))))
+    document = document_of(text, name, _OWNERS, _HOW_OWNED)
+    entries = entries_of(document, _OWNERS, name, _OwnerEntry, _HOW_OWNED)
+    return Owners(tuple(_rule(where, found) for where, found in entries))
 
 
-def _rule(entries: Any, place: int, name: str) -> OwnerRule:
-    where, found = entry_of(entries, place, name, _OwnerEntry, _HOW_OWNED)
+def _rule(where: str, found: _OwnerEntry) -> OwnerRule:
     try:
         pattern = re.compile(found.match)
     except re.error as error:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,6 @@ from spark_jobs.publish.follow.kept_files import (
     read_acknowledgements,
     with_acknowledgement,
 )
-from spark_jobs.publish.follow.problem import Level
 
 ONE = Acknowledgement(
     "0123456789012345",
@@ -20,7 +20,8 @@ ONE = Acknowledgement(
     dt.date(2026, 12, 1),
     "Orders",
     "moves on Monday",
-    Level("warning", 12),
+    "warning",
+    12,
 )
 printable = st.text(
     st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Z"]), min_size=1, max_size=60
@@ -29,10 +30,7 @@ printable = st.text(
 
 @given(st.lists(st.tuples(printable, printable), max_size=4))
 def test_what_is_written_is_read_again(texts: list[tuple[str, str]]) -> None:
-    entries = [
-        Acknowledgement(ONE.finding, ONE.since, ONE.until, owner, reason, ONE.level)
-        for owner, reason in texts
-    ]
+    entries = [msgspec.structs.replace(ONE, owner=owner, reason=reason) for owner, reason in texts]
     text = ""
     for entry in entries:
         text = with_acknowledgement(text, "known.yaml", entry)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from spark_jobs.publish.follow.changes import Change, DayFindings, Status, changes_of
 from spark_jobs.publish.follow.kept_files import Acknowledgement
@@ -44,7 +44,8 @@ def last(*problems: dict[str, Problem], unseen: tuple[int, ...] = ()) -> Change:
 def known(level: Level, days: int = 30) -> Acknowledgement:
     (problem_id,) = found(1)
     until = FIRST + dt.timedelta(days=days)
-    return Acknowledgement(problem_id, FIRST, until, "Orders", "moves on Monday", level)
+    bad = level.severity, level.decisions
+    return Acknowledgement(problem_id, FIRST, until, "Orders", "moves on Monday", *bad)
 
 
 def test_what_was_not_there_the_audited_day_before_is_new() -> None:
@@ -145,7 +146,7 @@ def test_an_acknowledgement_never_hides_what_is_worse_than_what_was_known() -> N
 def test_who_acknowledged_last_knew_most() -> None:
     early = known(Level("warning", 12))
     since = FIRST + dt.timedelta(days=1)
-    late = replace(early, since=since, level=Level("warning", 100))
+    late = replace(early, since=since, decisions=100)
     change = changes_of(days_of(found(12), found(100)), [late, early])[0]
     assert change.acknowledged == late
 
