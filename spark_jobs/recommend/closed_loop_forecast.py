@@ -15,8 +15,12 @@ from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
 from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.read_traffic import Aggregate, grouped
-from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.weigh.forecast import BrokerForecast, broker_forecast
+from spark_jobs.recommend.weigh.forecast import (
+    BrokerForecast,
+    ClosedLoopForecasts,
+    ClosedLoopRequest,
+    broker_forecast,
+)
 from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.resolve.broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes
@@ -25,12 +29,16 @@ from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.clients.client_log import FETCHES, LoggedRequest
 from spark_jobs.whatif.clients.client_settings import ClientSettings
-from spark_jobs.whatif.clients.client_throttles import ClientThrottle, client_throttles
-from spark_jobs.whatif.clients.logged_brokers import broker_config
-from spark_jobs.whatif.clients.logged_changes import broker_starts, changes_until, quota_changes
+from spark_jobs.whatif.clients.logged_changes import (
+    broker_config,
+    broker_starts,
+    changes_until,
+    quota_changes,
+    with_values,
+)
 from spark_jobs.whatif.clients.logged_connections import CONNECTION_COLUMNS, logged_connections
 from spark_jobs.whatif.clients.normalized_requests import rows_of
-from spark_jobs.whatif.clients.proposed_values import with_values
+from spark_jobs.whatif.clients.replay import ClientThrottle, client_throttles
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.policies.change import Change
 

@@ -21,7 +21,7 @@ from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
 from spark_jobs.recommend.weigh.change_results import NOT_AS_PREDICTED, change_results
-from spark_jobs.recommend.weigh.closed_loop import ClosedLoop
+from spark_jobs.recommend.weigh.forecast import ClosedLoop
 from spark_jobs.recommend.weigh.observation import BrokerLoad, Demand, Observation, RateShape
 from spark_jobs.recommend.weigh.outlook import seen_day
 from spark_jobs.recommend.weigh.traffic import QuotaSensor, SensorId

@@ -23,9 +23,14 @@ from spark_jobs.recommend.rolling_origin import EarlierDay, origins_of, trials_o
 from spark_jobs.recommend.split import splits_of, with_splits, without_departed
 from spark_jobs.recommend.weigh.backtest import BrokerRule, broker_rules
 from spark_jobs.recommend.weigh.cases import cases_of
-from spark_jobs.recommend.weigh.closed_loop import ClosedLoop, replay_waiting
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, end_of_day_ms
-from spark_jobs.recommend.weigh.forecast import BrokerForecast, forecast_by_broker, throttle_time_of
+from spark_jobs.recommend.weigh.forecast import (
+    BrokerForecast,
+    ClosedLoop,
+    forecast_by_broker,
+    replay_waiting,
+    throttle_time_of,
+)
 from spark_jobs.recommend.weigh.observation import Observation, observe
 from spark_jobs.recommend.weigh.outlook import SeenDay, over_days, seen_day
 from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases

@@ -11,9 +11,16 @@ from typing import Any
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.recommend.weigh.closed_loop import ReplayedLoop, waiting_evidence
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey
-from spark_jobs.recommend.weigh.forecast import Forecast, Forecasts, Trial, forecast_of, kept_of
+from spark_jobs.recommend.weigh.forecast import (
+    Forecast,
+    Forecasts,
+    ReplayedLoop,
+    Trial,
+    forecast_of,
+    kept_of,
+    waiting_evidence,
+)
 from spark_jobs.recommend.weigh.outlook import SeenDay
 from spark_jobs.recommend.weigh.proposal import (
     NOT_ENOUGH_DATA,

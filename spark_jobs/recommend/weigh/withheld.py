@@ -18,9 +18,8 @@ from dataclasses import replace
 
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.recommend.weigh.closed_loop import Waiting, harm_text
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ValueKey
-from spark_jobs.recommend.weigh.forecast import Kept
+from spark_jobs.recommend.weigh.forecast import Kept, Waiting, harm_text
 from spark_jobs.recommend.weigh.observation import Observation
 from spark_jobs.recommend.weigh.proposal import (
     KEEP,

@@ -8,7 +8,7 @@ import pyarrow.dataset as ds
 
 from spark_jobs.recommend.recommendations import observed, recommend
 from spark_jobs.recommend.rolling_origin import EarlierDay
-from spark_jobs.recommend.weigh.closed_loop import ClosedLoop
+from spark_jobs.recommend.weigh.forecast import ClosedLoop
 from spark_jobs.recommend.weigh.outlook import seen_day
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.recommend.closed_loop_forecast import closed_loop_forecast
-from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.weigh.forecast import throttle_time_of
+from spark_jobs.recommend.weigh.forecast import (
+    ClosedLoopForecasts,
+    ClosedLoopRequest,
+    throttle_time_of,
+)
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.spark_jobs.recommend.day import fetches, produces, steady

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.recommend.weigh.closed_loop import (
+from spark_jobs.recommend.weigh.forecast import (
+    BrokerForecast,
     ClosedLoop,
     ClosedLoopForecasts,
     ClosedLoopRequest,
 )
-from spark_jobs.recommend.weigh.forecast import BrokerForecast
 from tests.builders.tables_builder import Row
 from tests.spark_jobs.recommend.day import produces, steady
 from tests.spark_jobs.recommend.recommended_days import recommended_days, value

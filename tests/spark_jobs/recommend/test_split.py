@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.read_traffic import amounts_by_client, parts_of
-from spark_jobs.recommend.weigh.closed_loop import ClosedLoopForecasts, ClosedLoopRequest
-from spark_jobs.recommend.weigh.forecast import BrokerForecast
+from spark_jobs.recommend.weigh.forecast import (
+    BrokerForecast,
+    ClosedLoopForecasts,
+    ClosedLoopRequest,
+)
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from tests.builders.tables_builder import NOON_MS, Row, row, table_of

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from spark_jobs.recommend.closed_loop_forecast import sharing_clients
 from spark_jobs.recommend.recommendations import observed, recommend
-from spark_jobs.recommend.weigh.closed_loop import (
+from spark_jobs.recommend.weigh.forecast import (
+    BrokerForecast,
     ClosedLoop,
     ClosedLoopForecasts,
     ClosedLoopRequest,
+    Forecasts,
+    Harm,
     Waiting,
 )
-from spark_jobs.recommend.weigh.forecast import BrokerForecast, Forecasts, Harm
 from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.settings import RecommendSettings
 from tests.builders.tables_builder import Row, row, table_of
