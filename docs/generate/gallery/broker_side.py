@@ -11,16 +11,17 @@ from docs.generate.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, bound_l
 from docs.generate.gallery.page import Page, number
 from docs.generate.gallery.traffic import T, produce
 from spark_jobs.whatif.clients.replay import replay_as_logged
-from spark_jobs.whatif.policies.broker_side.broker_side_v1 import BrokerSideV1, MeterName
+from spark_jobs.whatif.policies.broker_side.broker_side_v1 import (
+    M1_ALPHA,
+    TICK_INTERVAL_MS,
+    BrokerSideV1,
+    MeterName,
+    OneMinuteRate,
+    Ticks,
+)
 from spark_jobs.whatif.policies.broker_side.bytes_in_thresholds import (
     TOPIC_THRESHOLD,
     TOTAL_THRESHOLD,
-)
-from spark_jobs.whatif.policies.broker_side.one_minute_rate import (
-    M1_ALPHA,
-    TICK_INTERVAL_MS,
-    OneMinuteRate,
-    Ticks,
 )
 from spark_jobs.whatif.policies.change import Change, ConfigChanged, TopicAdded
 from spark_jobs.whatif.policies.config_error import PolicyConfigError

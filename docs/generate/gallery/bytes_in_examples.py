@@ -11,8 +11,7 @@ from docs.generate.gallery.broker_side import (
 )
 from docs.generate.gallery.example import Example
 from docs.generate.gallery.traffic import T, produce
-from spark_jobs.whatif.policies.broker_side.broker_side_v1 import BrokerSideV1
-from spark_jobs.whatif.policies.broker_side.one_minute_rate import M1_ALPHA
+from spark_jobs.whatif.policies.broker_side.broker_side_v1 import M1_ALPHA, BrokerSideV1
 from spark_jobs.whatif.policies.change import TopicAdded
 
 POLICY, DOCUMENT = "broker_side_v1", "Broker side quota (V1)"

@@ -17,9 +17,9 @@ from docs.generate.gallery.traffic import T, create_topics
 from spark_jobs.quota.java_math import LONG_MAX
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.decision import Decision
-from spark_jobs.whatif.policies.kip599.partition_mutation_bucket import PartitionMutationBucket
-from spark_jobs.whatif.policies.kip599.partition_mutation_quota import BURST as EARLY_BURST
-from spark_jobs.whatif.policies.kip599.partition_mutation_quota import RATE as EARLY_RATE
+from spark_jobs.whatif.policies.kip599.kip599_early import BURST as EARLY_BURST
+from spark_jobs.whatif.policies.kip599.kip599_early import RATE as EARLY_RATE
+from spark_jobs.whatif.policies.kip599.kip599_early import PartitionMutationBucket
 from spark_jobs.whatif.policies.policy import Policy
 from spark_jobs.whatif.policies.request import TopicPart
 

@@ -24,7 +24,7 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.grid_rate import GridRate
-from spark_jobs.whatif.policies.kip599.kip599_rate_burst_spread import spread_burst
+from spark_jobs.whatif.policies.kip599.kip599_rate import spread_burst
 from spark_jobs.whatif.policies.policy import Policy
 
 Q, SAMPLES, WINDOW_MS = 5, 100, 1000

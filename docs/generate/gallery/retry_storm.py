@@ -11,8 +11,7 @@ from docs.generate.gallery.drawing import BLUE, GREEN, INK, PURPLE, RED, legend,
 from docs.generate.gallery.page import Page
 from docs.generate.gallery.traffic import MB, T, produce
 from spark_jobs.whatif.policies.catalogue import policy_class
-from spark_jobs.whatif.policies.kip13.kip13_delay_then_error import Kip13DelayThenError
-from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13Refusing
+from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13DelayThenError, Kip13Refusing
 
 QUOTA_MB, OFFERED_MB, REQUEST_MB = 5, 10, 5
 SENDS_S, SHOWN_S = 10, 16

@@ -1,4 +1,4 @@
-"""What the quotas on partitions created and deleted share: sensors, topics in order, old versions.
+"""What quotas on partitions created and deleted share: sensors, topics in order, old versions.
 
 Source: KIP-599, late revision; Kafka's ``ControllerMutationQuotaManager`` for what brokers do.
 """
@@ -6,13 +6,17 @@ Source: KIP-599, late revision; Kafka's ``ControllerMutationQuotaManager`` for w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Generic, Self, TypeVar
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import SAMPLES
+from spark_jobs.quota.controller_mutation import ControllerMutationQuota, mutation_throttle_time_ms
 from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, is_strict
+from spark_jobs.quota.throttle_time import bound_in_force
+from spark_jobs.quota.token_bucket import TokenBucket
 from spark_jobs.whatif.policies.change import (
     BrokerStarted,
     Change,
@@ -20,24 +24,117 @@ from spark_jobs.whatif.policies.change import (
     ControllerFailedOver,
     QuotaChanged,
 )
-from spark_jobs.whatif.policies.client_quotas import BoundSensor, ClientQuotas, configured_quotas
-from spark_jobs.whatif.policies.decision import Decision, TopicDecision
+from spark_jobs.whatif.policies.client_quotas import (
+    BoundSensor,
+    ClientQuotas,
+    SensorKey,
+    Sensors,
+    configured_quotas,
+)
+from spark_jobs.whatif.policies.decision import Decision, Held, Refusal, TopicDecision
 from spark_jobs.whatif.policies.kafka_config import (
     KafkaConfig,
     refuse_while_running,
 )
-from spark_jobs.whatif.policies.mutation_answer import (
-    PARTITIONS_UNKNOWN,
-    STATE_UNKNOWN,
-    TopicVerdict,
-    answered,
-    decided,
-    failed,
-)
 from spark_jobs.whatif.policies.policy import Policy, StateScope
-from spark_jobs.whatif.policies.request import PolicyRequest
-from spark_jobs.whatif.policies.sensors import SensorKey, Sensors
+from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
+from spark_jobs.whatif.policies.throttle_time_versions import tells_throttle_time
 from spark_jobs.whatif.policies.windowed_rate_quota import BROKER_KEYS, level_rule
+
+PARTITIONS_UNKNOWN = "partitions_unknown"
+"""How many partitions a topic of the request has is not in the log."""
+STATE_UNKNOWN = "state_unknown"
+"""An earlier mutation of unknown size leaves open what was decided here."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicVerdict:
+    """What the rule says of one topic's mutation."""
+
+    is_admitted: bool
+    # Of the refusal or, where it was admitted, of the connection; 0: none.
+    throttle_time_ms: int
+    # Tokens or rate before the mutation: what was compared.
+    measured: float
+    is_state_known: bool = True
+
+
+def failed(part: TopicPart) -> TopicDecision:
+    """Return the decision on a topic that fails for a reason of its own: it spends nothing."""
+    return TopicDecision(part.topic, 0.0)
+
+
+def decided(part: TopicPart, verdict: TopicVerdict, error: str, rule: str) -> TopicDecision:
+    """Return the decision on a topic; a refusal's reason is the error's message."""
+    refusal = None
+    if not verdict.is_admitted:
+        reason = f"The {rule} has been exceeded; try again in {verdict.throttle_time_ms} ms."
+        refusal = Refusal(error, reason)
+    return TopicDecision(part.topic, part.amount, refusal, verdict.measured)
+
+
+def refusal_of_all(request: PolicyRequest, topics: Iterable[TopicDecision]) -> Refusal | None:
+    """Return the first topic's refusal where the quota refused every topic that it was asked of."""
+    asked = [
+        decision
+        for part, decision in zip(request.topics, topics, strict=True)
+        if not part.other_error_code
+    ]
+    is_all = bool(asked) and all(decision.refusal is not None for decision in asked)
+    return asked[0].refusal if is_all else None
+
+
+def answered(
+    request: PolicyRequest,
+    topics: tuple[TopicDecision, ...],
+    delay_ms: int,
+    measured: float,
+    bound: float,
+    held: Held = Held.NEXT_REQUEST,
+    findings: tuple[str, ...] = (),
+) -> Decision:
+    """Return the decision on the whole request. Answered at once unless ``held`` says otherwise."""
+    tells = tells_throttle_time(request.api_name, request.api_version)
+    return Decision(
+        delay_ms=delay_ms,
+        held=held if delay_ms else Held.NOTHING,
+        is_told=delay_ms > 0 and tells and held is not Held.EXECUTION,
+        refusal=refusal_of_all(request, topics),
+        topics=topics,
+        measured=measured,
+        bound=bound,
+        findings=findings,
+    )
+
+
+def copied(bucket: TokenBucket) -> TokenBucket:
+    """Return a bucket of its own in the same state."""
+    return TokenBucket(bucket.samples, bucket.window_ms, bucket.tokens, bucket.last_update_ms)
+
+
+def tokens_at(quota: ControllerMutationQuota, bound: float, now_ms: int) -> float:
+    """Return the tokens at ``now_ms``, NaN where unknown; nothing changes.
+
+    >>> tokens_at(ControllerMutationQuota(TokenBucket(samples=10)), 5.0, 1_700_000_000_000)
+    50.0
+    """
+    if math.isnan(quota.tokens):
+        return math.nan
+    return copied(quota.most).measure(bound_in_force(bound), now_ms)
+
+
+def debt_throttle_time_ms(tokens: float, bound: float) -> int:
+    """Return -K / R in ms, 0 without a debt; capped where it does not fit an int32.
+
+    Document: KIP-599, late revision, whose example divides where its formula multiplies.
+
+    >>> debt_throttle_time_ms(-60.0, 5.0), debt_throttle_time_ms(20.0, 5.0)
+    (12000, 0)
+    """
+    if tokens >= 0:
+        return 0
+    return min(mutation_throttle_time_ms(tokens, bound_in_force(bound)), INT_MAX)
+
 
 WINDOW_NUM = "controller.quota.window.num"
 WINDOW_SIZE_SECONDS = "controller.quota.window.size.seconds"

@@ -20,6 +20,8 @@ from spark_jobs.whatif.policies.client_quotas import (
     QUOTAS,
     BoundSensor,
     ClientQuotas,
+    SensorKey,
+    Sensors,
     configured_quotas,
 )
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
@@ -30,7 +32,6 @@ from spark_jobs.whatif.policies.kafka_config import (
 )
 from spark_jobs.whatif.policies.policy import Policy, StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest
-from spark_jobs.whatif.policies.sensors import SensorKey, Sensors
 
 BROKER_VERSION = "broker.version"
 USES_ZOOKEEPER = "uses.zookeeper"

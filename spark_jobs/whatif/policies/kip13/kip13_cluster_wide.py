@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 
 from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.grid_rate import GridRate
+from spark_jobs.whatif.policies.kip13.kip13 import Kip13Family, excess_of, request_bytes
 from spark_jobs.whatif.policies.kip13.kip13_config import COMMON_KEYS, ConfigKeys
-from spark_jobs.whatif.policies.kip13.kip13_family import Kip13Family, excess_of, request_bytes
 from spark_jobs.whatif.policies.policy import StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest
 

@@ -16,14 +16,15 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 from spark_jobs.whatif.policies.change import Change
 from spark_jobs.whatif.policies.decision import Decision, Held
-from spark_jobs.whatif.policies.kip13.kip13_config import COMMON_KEYS, ConfigKeys
-from spark_jobs.whatif.policies.kip13.kip13_family import (
+from spark_jobs.whatif.policies.kip13.kip13 import (
     Excess,
     Kip13Family,
     excess_of,
@@ -31,6 +32,7 @@ from spark_jobs.whatif.policies.kip13.kip13_family import (
     quota_violated,
     request_bytes,
 )
+from spark_jobs.whatif.policies.kip13.kip13_config import COMMON_KEYS, ConfigKeys
 from spark_jobs.whatif.policies.request import PolicyRequest
 
 
@@ -168,3 +170,57 @@ class Kip13Refusing(Kip13Family):
                 self._refuse(client, request, at_ms, retries_left)
             else:
                 client.cost.admitted_late_requests += 1
+
+
+class Kip13ImmediateError(Kip13Refusing):
+    """A client above its quota gets an error at once, and may try again.
+
+    Source: KIP-13, Rejected Alternatives, Quota Actions, A.
+
+    "A badly behaved client can simply retry in a loop": ``retry.backoff.ms`` is at least 1 ms here,
+    the round trip that even such a client needs; 100 ms, the producer's default, if not set. The
+    error says nothing of how long to wait.
+    """
+
+    name = "kip13_immediate_error"
+    title = "KIP-13 Quotas, rejected: an error at once"
+    backoff_default_ms = 100
+    backoff_min_ms = 1
+
+
+class Kip13DelayThenError(Kip13Refusing):
+    """A client above its quota waits for n ms, and gets an error then.
+
+    Source: KIP-13, Rejected Alternatives, Quota Actions, B. Decided where the document is silent,
+    beside the list above:
+
+    - ``quota.delay.ms`` is its n (1 s if not set), at most ``request.timeout.ms`` (30 s). A parked
+      request gets its error after n even if the quota has recovered meanwhile: "After the request
+      expires, the broker can return an error".
+    - Clients "can retry immediately": ``retry.backoff.ms`` is 0 if not set.
+    - acks=0: the connection is held up all the same, and nobody hears of the error.
+    - Parked bytes are those of produces, from their arrival until their error.
+    """
+
+    name = "kip13_delay_then_error"
+    title = "KIP-13 Quotas, rejected: a delay and then an error"
+    keys = Kip13Refusing.keys | {"quota.delay.ms", "request.timeout.ms"}
+    backoff_default_ms = 0
+    backoff_min_ms = 0
+
+    def parked_bytes(self, broker_id: int) -> list[tuple[int, float]]:
+        """Return the moments, in order, from which a broker's memory held so many parked bytes."""
+        changes: defaultdict[int, float] = defaultdict(float)
+        for at_ms, amount in zip(*self.parked.get(broker_id, ((), ())), strict=True):
+            changes[at_ms] += amount
+        times = sorted(changes)
+        return list(zip(times, accumulate(changes[at] for at in times), strict=True))
+
+    def _read(self, keys: ConfigKeys) -> None:
+        timeout_ms = keys.whole("request.timeout.ms", default=30_000, minimum=1)
+        parked_ms = keys.whole("quota.delay.ms", default=min(1_000, timeout_ms), minimum=1)
+        if parked_ms > timeout_ms:
+            rule = f"a request is parked for at most its request.timeout.ms, {timeout_ms}."
+            raise keys.refused("quota.delay.ms", rule)
+        super()._read(keys)
+        self.parked_ms = parked_ms

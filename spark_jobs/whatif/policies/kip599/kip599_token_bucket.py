@@ -20,16 +20,59 @@ Decided where the document is silent or contradicts itself:
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.token_bucket import TokenBucket
 from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.grid_rate import GridRate
-from spark_jobs.whatif.policies.kip599.throttle_times import ThrottleTimes
-from spark_jobs.whatif.policies.mutation_answer import TopicVerdict
-from spark_jobs.whatif.policies.mutation_quota import MutationQuota
-from spark_jobs.whatif.policies.token_debt import debt_throttle_time_ms, tokens_at
+from spark_jobs.whatif.policies.mutation_quota import (
+    MutationQuota,
+    TopicVerdict,
+    debt_throttle_time_ms,
+    tokens_at,
+)
+
+
+class ThrottleTimes:
+    """The largest and the average throttle time of the requests of the last ``window_ms``.
+
+    Both are 0 where nothing was throttled. The average is over all requests, those not throttled
+    with 0. The document leaves the window open; it holds requests later than now - window.
+
+    Document: KIP-13, "Client Status Code".
+
+    >>> times = ThrottleTimes(window_ms=30_000)
+    >>> times.record(0, at_ms=0)
+    >>> times.record(2_000, at_ms=1_000)
+    >>> times.max_ms(now_ms=1_000), times.average_ms(now_ms=1_000), times.max_ms(now_ms=31_000)
+    (2000, 1000.0, 0)
+    """
+
+    def __init__(self, window_ms: int = 30_000) -> None:
+        assert window_ms >= 1, window_ms
+        self.window_ms = window_ms
+        self._times: deque[tuple[int, int]] = deque()
+
+    def record(self, throttle_time_ms: int, at_ms: int) -> None:
+        """Add a request's throttle time: 0 of one that was not throttled, or not told."""
+        self._within(at_ms)
+        self._times.append((at_ms, throttle_time_ms))
+
+    def max_ms(self, now_ms: int) -> int:
+        """Return the largest throttle time of the window."""
+        return max((time_ms for _, time_ms in self._within(now_ms)), default=0)
+
+    def average_ms(self, now_ms: int) -> float:
+        """Return the average throttle time of the window's requests."""
+        times = self._within(now_ms)
+        return sum(time_ms for _, time_ms in times) / len(times) if times else 0.0
+
+    def _within(self, now_ms: int) -> deque[tuple[int, int]]:
+        while self._times and self._times[0][0] <= now_ms - self.window_ms:
+            self._times.popleft()
+        return self._times
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,14 @@ from spark_jobs.quota.partition_inventory import is_strict
 from spark_jobs.quota.throttle_time import bound_in_force
 from spark_jobs.quota.token_bucket import TokenBucket
 from spark_jobs.whatif.policies.decision import Decision, Held, Refusal
-from spark_jobs.whatif.policies.mutation_quota import THROTTLING_QUOTA_EXCEEDED, MutationQuota
+from spark_jobs.whatif.policies.mutation_quota import (
+    THROTTLING_QUOTA_EXCEEDED,
+    MutationQuota,
+    copied,
+    debt_throttle_time_ms,
+)
 from spark_jobs.whatif.policies.request import PolicyRequest
 from spark_jobs.whatif.policies.throttle_time_versions import tells_throttle_time
-from spark_jobs.whatif.policies.token_debt import copied, debt_throttle_time_ms
 
 CONTROLLER_USAGE_RATE = "controller_usage_rate"
 US_PER_MS = 1000

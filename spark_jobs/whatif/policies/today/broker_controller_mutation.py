@@ -18,13 +18,16 @@ from __future__ import annotations
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.token_bucket import TokenBucket
 from spark_jobs.whatif.policies.change import BrokerStarted, Change
-from spark_jobs.whatif.policies.client_quotas import BoundSensor
-from spark_jobs.whatif.policies.mutation_answer import TopicVerdict
-from spark_jobs.whatif.policies.mutation_quota import WINDOW_NUM, WINDOW_SIZE_SECONDS, MutationQuota
+from spark_jobs.whatif.policies.client_quotas import BoundSensor, SensorKey
+from spark_jobs.whatif.policies.mutation_quota import (
+    WINDOW_NUM,
+    WINDOW_SIZE_SECONDS,
+    MutationQuota,
+    TopicVerdict,
+    tokens_at,
+)
 from spark_jobs.whatif.policies.policy import StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest
-from spark_jobs.whatif.policies.sensors import SensorKey
-from spark_jobs.whatif.policies.token_debt import tokens_at
 from spark_jobs.whatif.policies.windowed_rate_quota import BROKER_VERSION, USES_ZOOKEEPER
 
 

@@ -15,9 +15,11 @@ from spark_jobs.quota.states import SensorStates
 from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.kip599.kip599_token_bucket import Kip599TokenBucket
 from spark_jobs.whatif.policies.mutation_quota import MutationQuota
-from spark_jobs.whatif.policies.today.broker_bandwidth import BrokerBandwidth
+from spark_jobs.whatif.policies.today.broker_client_quotas import (
+    BrokerBandwidth,
+    BrokerRequestPercentage,
+)
 from spark_jobs.whatif.policies.today.broker_controller_mutation import BrokerControllerMutation
-from spark_jobs.whatif.policies.today.broker_request_percentage import BrokerRequestPercentage
 from tests.spark_jobs.quota.amounts import (
     AMOUNTS,
     EPOCH_MS,

@@ -12,13 +12,13 @@ from spark_jobs.whatif.policies.broker_side.broker_side_v1 import (
     BrokerSideV1,
     DroppedRequest,
     MeterName,
+    Ticks,
     dropped_requests,
 )
 from spark_jobs.whatif.policies.broker_side.bytes_in_thresholds import (
     TOPIC_THRESHOLD,
     TOTAL_THRESHOLD,
 )
-from spark_jobs.whatif.policies.broker_side.one_minute_rate import Ticks
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import (
     BrokerStarted,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.whatif.policies.broker_side.one_minute_rate import (
+from spark_jobs.whatif.policies.broker_side.broker_side_v1 import (
     M1_ALPHA,
     TICK_INTERVAL_MS,
     OneMinuteRate,

@@ -14,8 +14,8 @@ from spark_jobs.whatif.policies.change import BrokerStarted, ControllerFailedOve
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held
 from spark_jobs.whatif.policies.kip13 import kip13
 from spark_jobs.whatif.policies.kip13.kip13 import Kip13
-from spark_jobs.whatif.policies.kip599 import throttle_times
-from spark_jobs.whatif.policies.kip599.throttle_times import ThrottleTimes
+from spark_jobs.whatif.policies.kip599 import kip599_token_bucket
+from spark_jobs.whatif.policies.kip599.kip599_token_bucket import ThrottleTimes
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 from tests.spark_jobs.whatif.policies.kip13_requests import (
     MB,
@@ -34,7 +34,7 @@ def kip13_of(bound: int, **more: object) -> Kip13:
 
 
 def test_the_doctests_hold() -> None:
-    for module in (kip13, throttle_times):
+    for module in (kip13, kip599_token_bucket):
         found = doctest.testmod(module)
         assert found.attempted > 0
         assert found.failed == 0

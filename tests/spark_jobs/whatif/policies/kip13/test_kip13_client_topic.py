@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held, TopicDecision
-from spark_jobs.whatif.policies.kip13.kip13_client_topic import Kip13ClientTopic
+from spark_jobs.whatif.policies.kip13.kip13_topic import Kip13ClientTopic
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 from tests.spark_jobs.whatif.policies.kip13_requests import T, decisions, fetch, produce, traffic
 

@@ -4,10 +4,9 @@ import pytest
 
 from spark_jobs.whatif.policies.change import ConfigChanged
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
-from spark_jobs.whatif.policies.kip13.kip13 import Kip13
+from spark_jobs.whatif.policies.kip13.kip13 import Kip13, Kip13Family
 from spark_jobs.whatif.policies.kip13.kip13_config import ByteBounds
-from spark_jobs.whatif.policies.kip13.kip13_delay_then_error import Kip13DelayThenError
-from spark_jobs.whatif.policies.kip13.kip13_family import Kip13Family
+from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13DelayThenError
 from tests.spark_jobs.whatif.policies.kip13_requests import T, produce
 
 PRINTED = {

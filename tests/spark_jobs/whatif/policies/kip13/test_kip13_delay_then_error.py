@@ -6,9 +6,8 @@ from hypothesis import given
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Held
-from spark_jobs.whatif.policies.kip13.kip13_delay_then_error import Kip13DelayThenError
-from spark_jobs.whatif.policies.kip13.kip13_family import QUOTA_VIOLATED
-from spark_jobs.whatif.policies.kip13.kip13_refusing import RefusalCost
+from spark_jobs.whatif.policies.kip13.kip13 import QUOTA_VIOLATED
+from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13DelayThenError, RefusalCost
 from spark_jobs.whatif.policies.request import PolicyRequest
 from tests.spark_jobs.whatif.policies.kip13_requests import T, decisions, fetch, produce, traffic
 

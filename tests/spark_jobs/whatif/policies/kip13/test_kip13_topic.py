@@ -6,7 +6,7 @@ from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import BrokerStarted, TopicRemoved
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
-from spark_jobs.whatif.policies.kip13.kip13_family import QUOTA_VIOLATED
+from spark_jobs.whatif.policies.kip13.kip13 import QUOTA_VIOLATED
 from spark_jobs.whatif.policies.kip13.kip13_topic import OTHER_TOPICS, Kip13Topic
 from spark_jobs.whatif.policies.request import TopicPart
 from tests.spark_jobs.whatif.policies.kip13_requests import T, fetch, produce

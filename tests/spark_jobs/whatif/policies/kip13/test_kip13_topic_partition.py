@@ -8,8 +8,8 @@ from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import BrokerStarted, ConfigChanged, TopicAdded, TopicRemoved
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED
-from spark_jobs.whatif.policies.kip13 import kip13_topic_partition
-from spark_jobs.whatif.policies.kip13.kip13_topic_partition import Kip13TopicPartition, broker_share
+from spark_jobs.whatif.policies.kip13 import kip13_topic
+from spark_jobs.whatif.policies.kip13.kip13_topic import Kip13TopicPartition, broker_share
 from tests.spark_jobs.whatif.policies.kip13_requests import MB, T, produce
 
 
@@ -19,7 +19,7 @@ def shares_of(bound: object, **more: object) -> Kip13TopicPartition:
 
 def test_the_catalogue_knows_it() -> None:
     assert policy_class("kip13_topic_partition") is Kip13TopicPartition
-    assert doctest.testmod(kip13_topic_partition).failed == 0
+    assert doctest.testmod(kip13_topic).failed == 0
 
 
 def test_must_eight_mb_over_eight_partitions_give_a_broker_with_three_leaders_three_mb() -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Decision, Held
-from spark_jobs.whatif.policies.kip599.kip599_early import Kip599Early
-from spark_jobs.whatif.policies.kip599.kip599_no_error import Kip599NoError
+from spark_jobs.whatif.policies.kip599.kip599_early import Kip599Early, Kip599NoError
 from tests.spark_jobs.whatif.policies.mutation_requests import admitted, create
 
 CONFIG = {"quota.partition.mutations.rate": 5, "quota.partition.mutations.burst": 100}

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.grid_rate import GridRate
-from spark_jobs.whatif.policies.kip599.kip599_rate import Kip599Rate
-from spark_jobs.whatif.policies.kip599.kip599_rate_burst_spread import (
+from spark_jobs.whatif.policies.kip599.kip599_rate import (
     BurstSpread,
+    Kip599Rate,
     Kip599RateBurstSpread,
     spread_burst,
 )

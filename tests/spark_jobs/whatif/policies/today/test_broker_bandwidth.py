@@ -9,7 +9,7 @@ import pytest
 from spark_jobs.whatif.policies.change import BrokerStarted, ConfigChanged
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
-from spark_jobs.whatif.policies.today.broker_bandwidth import BrokerBandwidth
+from spark_jobs.whatif.policies.today.broker_client_quotas import BrokerBandwidth
 from tests.spark_jobs.whatif.policies.broker_requests import T, fetch, produce, quota, request
 
 ALICE = {"user": "alice", "producer_byte_rate": 1000, "consumer_byte_rate": 500}

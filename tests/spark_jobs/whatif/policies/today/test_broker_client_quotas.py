@@ -9,9 +9,11 @@ import pytest
 from spark_jobs.whatif.policies.change import BrokerStarted
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED
-from spark_jobs.whatif.policies.today.broker_bandwidth import BrokerBandwidth
-from spark_jobs.whatif.policies.today.broker_client_quotas import BrokerClientQuotas
-from spark_jobs.whatif.policies.today.broker_request_percentage import BrokerRequestPercentage
+from spark_jobs.whatif.policies.today.broker_client_quotas import (
+    BrokerBandwidth,
+    BrokerClientQuotas,
+    BrokerRequestPercentage,
+)
 from tests.spark_jobs.whatif.policies.broker_requests import T, fetch, produce, quota, request
 
 ALICE = {

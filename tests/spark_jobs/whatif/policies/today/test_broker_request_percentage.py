@@ -7,7 +7,7 @@ import pytest
 from spark_jobs.ingest.messages.api_keys import API_KEYS
 from spark_jobs.replay.rates.recorded_amounts import EXEMPT_APIS
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
-from spark_jobs.whatif.policies.today.broker_request_percentage import BrokerRequestPercentage
+from spark_jobs.whatif.policies.today.broker_client_quotas import BrokerRequestPercentage
 from tests.spark_jobs.whatif.policies.broker_requests import T, fetch, produce, request
 
 CONFIG = {"quotas": [{"user": "alice", "request_percentage": 5}]}
