@@ -28,9 +28,8 @@ from spark_jobs.publish.publish_report import publish_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.whatif.clients.mode import Mode
 from spark_jobs.whatif.clients.outcomes import MUTATION
-from spark_jobs.whatif.clients.scenario import ScenarioPolicy, chosen_policies, read_scenario
+from spark_jobs.whatif.clients.scenario import Mode, ScenarioPolicy, chosen_policies, read_scenario
 from spark_jobs.whatif.policies.catalogue import POLICIES, policy_class
 from spark_jobs.whatif.whatif import whatif
 

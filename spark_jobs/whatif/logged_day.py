@@ -18,8 +18,13 @@ from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.read import read_frame, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.clients.client_log import FETCHES
-from spark_jobs.whatif.clients.logged_brokers import broker_config, config_of_all
-from spark_jobs.whatif.clients.logged_changes import broker_starts, changes_until, quota_changes
+from spark_jobs.whatif.clients.logged_changes import (
+    broker_config,
+    broker_starts,
+    changes_until,
+    config_of_all,
+    quota_changes,
+)
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.policies.change import Change, QuotaChanged, TopicAdded
 from spark_jobs.whatif.policies.client_quotas import QUOTAS

@@ -1,9 +1,9 @@
-"""What the audit's tables tell policies of: quotas, starts of brokers, topics, failovers."""
+"""What the audit's tables tell policies of: quotas, starts, failovers, brokers' configuration."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_jobs.whatif.policies.change import (
@@ -70,3 +70,54 @@ def _concerns(change: Change, broker_id: int) -> bool:
 
 def _entity(row: Row) -> tuple[str, str | None, str | None, int | None]:
     return row["quota_type"], row["quota_user"], row["quota_client_id"], row["broker_id"]
+
+
+def with_values(
+    changes: Sequence[Change], values: Mapping[tuple[str, str | None, str | None], float | None]
+) -> list[Change]:
+    """Return the changes had each of ``values`` been set before all of them; None is no value.
+
+    ``changes`` are in time order, and whatever they say of these entities is left out. A value is
+    one of a quota type, a user and a client-id as ``tables.QUOTA_CHANGES`` spells them.
+    """
+    first_ms = changes[0].at_ms if changes else 0
+    others = [
+        c
+        for c in changes
+        if not (isinstance(c, QuotaChanged) and (c.quota_type, c.user, c.client_id) in values)
+    ]
+    set_first = [
+        QuotaChanged(first_ms, *entity, bound)
+        for entity, bound in values.items()
+        if bound is not None
+    ]
+    return [*set_first, *others]
+
+
+def broker_config(row: Row) -> dict[str, object]:
+    """Return the configuration in a row of ``tables.BROKERS``, by a policy's keys.
+
+    >>> broker_config({"broker_id": 1, "version": "3.7.2", "uses_zookeeper": False,
+    ...     "samples": 11, "window_ms": 2000, "controller_samples": 11,
+    ...     "controller_window_ms": 1000})["quota.window.size.seconds"]
+    2
+    """
+    found: dict[str, object] = {
+        "uses.zookeeper": row["uses_zookeeper"],
+        "quota.window.num": row["samples"],
+        "quota.window.size.seconds": row["window_ms"] // 1000,
+        "controller.quota.window.num": row["controller_samples"],
+        "controller.quota.window.size.seconds": row["controller_window_ms"] // 1000,
+    }
+    if row["version"] is not None:
+        found["broker.version"] = row["version"]
+    return found
+
+
+def config_of_all(rows: Sequence[Row]) -> dict[str, object]:
+    """Return the keys and values on which all brokers' configurations agree."""
+    configs = [broker_config(row) for row in rows]
+    if not configs:
+        return {}
+    first = configs[0].items()
+    return {key: found for key, found in first if all(c.get(key) == found for c in configs)}

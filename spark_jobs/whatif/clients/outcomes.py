@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
-from spark_jobs.whatif.clients.mode import Mode
+from spark_jobs.whatif.clients.scenario import Mode
 from spark_jobs.whatif.clients.shared_states import SharedStates
 from spark_jobs.whatif.policies.decision import Decision, Held
 from spark_jobs.whatif.policies.request import PolicyRequest

@@ -12,6 +12,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.whatif.clients.client_settings import (
@@ -22,6 +23,16 @@ from spark_jobs.whatif.clients.client_settings import (
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import TopicAdded
 from spark_jobs.whatif.policies.policy import Policy
+
+
+class Mode(StrEnum):
+    """What a row of ``tables.WHATIF`` says of its requests' arrivals."""
+
+    AS_LOGGED = "as_logged"
+    """Every request arrives when the log says, whatever it would have been answered."""
+    CLOSED_LOOP = "closed_loop"
+    """Each client waits and retries as its answers tell it."""
+
 
 _POLICY_KEYS = ("name", "label", "config", "topics", "clients")
 _TOPIC_KEYS: Mapping[str, type] = {

@@ -24,10 +24,9 @@ from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF
-from spark_jobs.whatif.clients.mode import Mode
 from spark_jobs.whatif.clients.normalized_requests import normalized_requests
 from spark_jobs.whatif.clients.replay import outcome_rows
-from spark_jobs.whatif.clients.scenario import ScenarioPolicy, read_scenario
+from spark_jobs.whatif.clients.scenario import Mode, ScenarioPolicy, read_scenario
 from spark_jobs.whatif.policies.catalogue import POLICIES
 from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.whatif import whatif

@@ -20,9 +20,9 @@ from spark_jobs.whatif.policies.decision import (
     Refusal,
     TopicDecision,
 )
-from spark_jobs.whatif.policies.kip13.kip13_immediate_error import Kip13ImmediateError
+from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13ImmediateError
 from spark_jobs.whatif.policies.request import TopicPart
-from spark_jobs.whatif.policies.today.broker_bandwidth import BrokerBandwidth
+from spark_jobs.whatif.policies.today.broker_client_quotas import BrokerBandwidth
 from tests.spark_jobs.whatif.clients.client_requests import (
     PURE,
     REFUSED,

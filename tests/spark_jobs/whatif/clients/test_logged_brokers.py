@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.whatif.clients.logged_brokers import broker_config, config_of_all
+from spark_jobs.whatif.clients.logged_changes import broker_config, config_of_all
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from tests.builders.tables_builder import row
 

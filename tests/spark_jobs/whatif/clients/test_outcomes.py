@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.warehouse.tables import WHATIF
-from spark_jobs.whatif.clients.mode import Mode
 from spark_jobs.whatif.clients.outcomes import Outcomes
+from spark_jobs.whatif.clients.scenario import Mode
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held, Refusal, TopicDecision
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 

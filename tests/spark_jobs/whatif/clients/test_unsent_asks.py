@@ -7,9 +7,9 @@ import math
 import pytest
 
 from spark_jobs.whatif.clients.client_log import ConnectionLog, LoggedRequest, connection_log
+from spark_jobs.whatif.clients.client_pace import UNSENT_MAX, with_unsent
 from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.clients.closed_loop import replay_closed_loop
-from spark_jobs.whatif.clients.unsent_asks import UNSENT_MAX, with_unsent
 from tests.spark_jobs.whatif.clients.client_requests import Says, fetched, logged
 
 STEADY = [logged(100 * i, 1_000) for i in range(31)]
