@@ -106,18 +106,6 @@ class IntervalStates(NamedTuple):
         self.sample_count[sensor] = len(held["samples"])
         self.sample_index[sensor] = held["sample_index"]
 
-    def copy_sensor(self, sensor: int, source: IntervalStates, source_sensor: int) -> None:
-        """Take over the state of a sensor of ``source`` that has the same settings."""
-        assert self.samples[sensor] == source.samples[source_sensor]
-        assert self.window_ms[sensor] == source.window_ms[source_sensor]
-        assert self.keeps_overlapping[sensor] == source.keeps_overlapping[source_sensor]
-        slots = self.times.shape[1], source.times.shape[1]
-        kept = slice(0, min(slots))
-        for name in ("times", "values"):
-            getattr(self, name)[sensor, kept] = getattr(source, name)[source_sensor, kept]
-        for name in ("open_times", "open_values", "sample_count", "sample_index"):
-            getattr(self, name)[sensor] = getattr(source, name)[source_sensor]
-
 
 def _told(times_ms: Int64s) -> list[int | None]:
     return [None if ms == NEVER else ms for ms in times_ms.tolist()]

@@ -203,13 +203,6 @@ class SensorStates:
         pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
         return SensorStates(*(np.concatenate(pair) for pair in pairs))
 
-    def copy_sensor(self, sensor: int, source: SensorStates, source_sensor: int) -> None:
-        """Take over the state of a sensor of ``source`` that has the same settings."""
-        assert self.samples[sensor] == source.samples[source_sensor]
-        assert self.window_ms[sensor] == source.window_ms[source_sensor]
-        assert self.keeps_overlapping[sensor] == source.keeps_overlapping[source_sensor]
-        self.restore(sensor, *source.export(source_sensor))
-
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)

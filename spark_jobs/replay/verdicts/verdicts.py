@@ -110,13 +110,6 @@ class Verdicts:
     reason: np.ndarray
 
 
-def judge_rates(rows: RateRows, tolerances: Tolerances) -> Verdicts:
-    """Return the verdicts of windowed-rate decisions: :func:`rate_verdicts` as text."""
-    code = rate_verdicts(rows, tolerances)
-    names = np.array(RATE_VERDICTS, object)
-    return Verdicts(names[code, 0], names[code, 1])
-
-
 def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     """Return the verdicts of windowed-rate decisions (producer, consumer, request time).
 

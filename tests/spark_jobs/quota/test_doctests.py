@@ -13,7 +13,7 @@ from spark_jobs import quota
 MODULES = [module.name for module in pkgutil.iter_modules(quota.__path__, "spark_jobs.quota.")]
 WITHOUT_EXAMPLES = {
     f"spark_jobs.quota.{name}"
-    for name in ("bucket_kernel", "codes", "compiled_rules", "constants", "kernels", "rate_kernel")
+    for name in ("bucket_kernel", "compiled_rules", "constants", "kernels", "rate_kernel")
 }
 
 

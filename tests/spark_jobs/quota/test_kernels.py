@@ -64,7 +64,7 @@ def handed_on(states: SensorStates, settings: Settings) -> SensorStates:
         backwards.restore(SENSORS - 1 - sensor, *states.export(sensor))
     restored = settings.states()
     for sensor in range(SENSORS):
-        restored.copy_sensor(sensor, backwards, SENSORS - 1 - sensor)
+        restored.restore(sensor, *backwards.export(SENSORS - 1 - sensor))
     return restored
 
 

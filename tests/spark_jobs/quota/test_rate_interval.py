@@ -118,7 +118,7 @@ def test_two_calls_with_the_states_handed_on_are_one(
         request[:cut], states=states,
     )  # fmt: skip
     handed_on = IntervalStates.of(sensor(profile))
-    handed_on.copy_sensor(0, states, 0)
+    handed_on.restore(0, states.export(0))
     second = intervals(
         profile, at_ms[cut:], at_ms[cut:], amount[cut:], amount[cut:] * 2, behaviour[cut:],
         request[cut:], states=handed_on,

@@ -63,13 +63,6 @@ def test_tokens_that_are_not_known_are_handed_on_as_what_they_may_be() -> None:
 HELD = (1, [(1, 2, 3.0), (4, 5, 6.0)], BucketState(-9.0, 7.0, 8, 40.0, 10.0))
 
 
-def test_a_copied_sensor_is_the_same() -> None:
-    states, copy = one_sensor(), one_sensor()
-    states.restore(0, *HELD)
-    copy.copy_sensor(0, states, 0)
-    assert copy.export(0) == HELD
-
-
 def test_a_forgotten_sensor_is_a_new_one() -> None:
     states = one_sensor()
     states.restore(0, *HELD)

@@ -12,7 +12,7 @@ from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.sensors.sensor_states import REPLAYED
 from spark_jobs.replay.sensors.shared_throttles import SHARED, fix_shared_throttles
 from spark_jobs.replay.verdicts.fetch_attempt import Attempt
-from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, Verdicts, judge_rates
+from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS, RateRows, Tolerances, rate_verdicts
 from tests.spark_jobs.replay.sensors.shared_rows import (
     OPEN,
     RULES,
@@ -153,10 +153,8 @@ def shared_rows(draw: st.DrawFn) -> Row:
 
     def of_replay(has_request_bound: bool) -> tuple[str, str | None]:
         columns = state | {"has_request_bound": has_request_bound}
-        found: Verdicts = judge_rates(
-            RateRows(**{name: np.array([value]) for name, value in columns.items()}), TOLERANCES
-        )
-        return found.verdict[0], found.reason[0]
+        rows = RateRows(**{name: np.array([value]) for name, value in columns.items()})
+        return RATE_VERDICTS[rate_verdicts(rows, TOLERANCES)[0]]
 
     least, most = sorted((draw(MS), draw(MS)))
     is_known = draw(st.sampled_from([True, True, False]))

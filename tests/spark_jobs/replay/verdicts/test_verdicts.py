@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from spark_jobs.quota.codes import VERDICTS
 from spark_jobs.replay.verdicts.fetch_attempt import Attempt
 from spark_jobs.replay.verdicts.verdicts import (
+    RATE_VERDICTS,
     MutationRows,
     RateRows,
     Tolerances,
     judge_mutations,
-    judge_rates,
+    rate_verdicts,
 )
 
 TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
@@ -44,8 +45,7 @@ def rate_row(**overrides: object) -> RateRows:
 
 
 def verdict_of(**overrides: object) -> tuple[str, str | None]:
-    found = judge_rates(rate_row(**overrides), TOLERANCES)
-    return found.verdict[0], found.reason[0]
+    return RATE_VERDICTS[rate_verdicts(rate_row(**overrides), TOLERANCES)[0]]
 
 
 @pytest.mark.parametrize(
@@ -206,5 +206,5 @@ def test_every_rate_decision_has_a_verdict_and_every_indeterminate_one_a_reason(
 def test_an_accusation_needs_more_than_the_tolerances() -> None:
     lenient = replace(TOLERANCES, throttle_ms=10_000)
     row = rate_row(logged_ms=0, replayed_ms=9_000)
-    assert judge_rates(row, TOLERANCES).verdict[0] == "under_throttled"
-    assert judge_rates(row, lenient).verdict[0] == "indeterminate"
+    assert RATE_VERDICTS[rate_verdicts(row, TOLERANCES)[0]] == ("under_throttled", None)
+    assert RATE_VERDICTS[rate_verdicts(row, lenient)[0]][0] == "indeterminate"
