@@ -26,7 +26,7 @@ from spark_jobs.quota.codes import (
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
+from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
@@ -55,11 +55,12 @@ def sensor_decisions(
     """
     at_ms = decisions["recorded_at_ms"].to_numpy()
     request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, ClientIndex.of(decisions), at_ms)
-    _, lost_amount_max = lost.of_amounts(
-        QuotaType(decisions["quota_type"][0].as_py()),
-        decisions["broker_id"],
-        decisions["quota_user"],
-        decisions["quota_client_id"],
+    key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
+    _, lost_amount_max = lost.of_sensors(
+        QuotaType(key.quota_type),
+        key.broker_id,
+        [key.tags],
+        np.zeros(len(at_ms), int),
         at_ms,
         at_ms,
     )

@@ -58,35 +58,6 @@ class LostRequests:
         lookups = {str(t): _lookup(t, places, index, resolutions) for t in _SIZES}
         return cls(window_ms, lookups)
 
-    def of_amounts(
-        self,
-        quota_type: QuotaType,
-        broker_id: pa.Array,
-        quota_user: pa.Array,
-        quota_client_id: pa.Array,
-        recorded_earliest_ms: np.ndarray,
-        recorded_latest_ms: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the number and total size of requests that may be missing before each amount.
-
-        Only those count that can be in a window of the amount's rate; sizes are upper bounds in the
-        sensor's unit.
-        """
-        lookup = self.lookups.get(str(quota_type))
-        if lookup is None:
-            nothing = np.zeros(len(broker_id))
-            return nothing.astype(np.int64), nothing
-        names = _sensor_names(broker_id, quota_user, quota_client_id).dictionary_encode()
-        codes = [
-            lookup.sensors.get(name, len(lookup.sensors)) for name in names.dictionary.to_pylist()
-        ]
-        sensor = np.array(codes, np.int64)[names.indices.to_numpy()]
-        brokers, row_broker = np.unique(broker_id.to_numpy(), return_inverse=True)
-        default_ms = WINDOWS_BACK * WINDOW_MS
-        back_ms = np.array([self.window_ms.get(b, default_ms) for b in brokers.tolist()], np.int64)
-        from_ms = recorded_earliest_ms - back_ms[row_broker]
-        return missing_within(sensor, from_ms, recorded_latest_ms, lookup.gaps)
-
     def of_sensors(
         self,
         quota_type: QuotaType,
