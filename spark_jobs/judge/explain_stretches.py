@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.judge.causes.hypotheses import explain_stretch
-from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
-from spark_jobs.judge.causes.stretches import find_stretches
-from spark_jobs.judge.counterfactual import (
-    HISTORY_COLUMNS,
-    lost_states,
-    other_profiles,
-    other_quotas,
-    rows_of,
-    sensor_decisions,
-    sensors_in,
+from spark_jobs.judge.causes.hypotheses import (
+    OtherQuota,
+    OtherReplay,
+    explain_stretch,
 )
-from spark_jobs.quota.codes import BANDWIDTH_TYPES
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
+from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
+from spark_jobs.judge.causes.stretches import Stretch, find_stretches, losses_before
+from spark_jobs.quota.codes import (
+    BANDWIDTH_TYPES,
+    OTHER_LEVEL,
+    OTHER_RATE_PROFILE,
+    PREVIOUS_QUOTA,
+    STATE_LOST,
+    QuotaType,
+)
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
+from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
+from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.replay.read_lost_requests import read_lost_requests
+from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
-from spark_jobs.replay.sensors.resolution_table import ResolutionTable
+from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.resolve.resolve_quotas import read_timeline
+from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
+from spark_jobs.resolve.timeline.resolution import QuotaInterval
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.read import open_table, read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
@@ -146,3 +159,182 @@ def _decisions(scope: RunScope, sensors: Sequence[SensorKey]) -> pa.Table:
     return open_table(scope, "decisions").to_table(
         columns=list(HISTORY_COLUMNS), filter=sensor_filter(sensors)
     )
+
+
+HISTORY_COLUMNS = (
+    *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
+    "client_id", "quota_level", "amount", "is_unrecorded", "bound", "rate", "window_size_ms",
+    "logged_throttle_time_ms",
+)  # fmt: skip
+
+
+def sensor_decisions(
+    decisions: pa.RecordBatch,
+    resolutions: ResolutionTable,
+    lost: LostRequests,
+    warm_up_ms: int,
+) -> SensorDecisions:
+    """Return the history of one sensor's ``decisions`` (HISTORY_COLUMNS, in recording order).
+
+    For ``warm_up_ms`` after the sensor's first amount, or after the quota that sent its clients to
+    it, the state is not known: the rate is NaN, and such decisions are no evidence.
+    """
+    at_ms = decisions["recorded_at_ms"].to_numpy()
+    request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, ClientIndex.of(decisions), at_ms)
+    key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
+    _, lost_amount_max = lost.of_sensors(
+        QuotaType(key.quota_type),
+        key.broker_id,
+        [key.tags],
+        np.zeros(len(at_ms), int),
+        at_ms,
+        at_ms,
+    )
+    window_size_ms = pc.fill_null(decisions["window_size_ms"], 0).to_numpy()
+    rate = floats(decisions["rate"])
+    is_known = _known_for_ms(decisions, resolutions) >= warm_up_ms
+    return history_of(
+        sensor_epoch=decisions["sensor_epoch"].to_numpy(),
+        recorded_at_ms=at_ms,
+        connection=decisions["connection"].dictionary_encode().indices.to_numpy(),
+        amount=floats(decisions["amount"]),
+        is_unrecorded=bools(decisions["is_unrecorded"]),
+        bound=floats(decisions["bound"]),
+        rate=np.where((window_size_ms > 0) & is_known, rate, np.nan),
+        window_size_ms=np.maximum(window_size_ms, 1),
+        logged_ms=decisions["logged_throttle_time_ms"].to_numpy(),
+        has_request_bound=~np.isnan(request.bound) & request.is_enabled,
+        lost_amount_max=lost_amount_max,
+    ).with_attempts()
+
+
+def _known_for_ms(decisions: pa.RecordBatch, resolutions: ResolutionTable) -> np.ndarray:
+    at_ms, life = decisions["recorded_at_ms"].to_numpy(), decisions["sensor_epoch"].to_numpy()
+    own = resolutions.resolve(
+        QuotaType(decisions["quota_type"][0].as_py()), ClientIndex.of(decisions), at_ms
+    )
+    starts = np.searchsorted(life, life)
+    is_begun = decisions["sensor_seq"].to_numpy()[starts] == 0
+    known_from_ms = np.maximum(np.where(is_begun, at_ms[starts], 0), own.known_from_ms)
+    return np.asarray(at_ms - known_from_ms)
+
+
+def other_quotas(
+    changes: Iterable[Mapping[str, Any]],
+    decisions: pa.RecordBatch,
+    from_ms: int,
+    until_ms: int,
+) -> list[OtherQuota]:
+    """Return the values that may have been in force for ``decisions`` instead of the resolved one.
+
+    ``changes`` are rows of ``quota_changes``; ``decisions`` those of a stretch, which lasted from
+    ``from_ms`` to ``until_ms``. Earlier values of the entity whose quota was in force are previous
+    ones, and where none was in force, those of every entity that matches; of the others, what
+    held then.
+    """
+    first = decisions.slice(0, 1).to_pylist()[0]
+    clients = {(c["user"], c["client_id"] or "") for c in _distinct_clients(decisions)}
+    matching = {entity for client in clients for entity in candidate_entities(*client)}
+    found: dict[tuple[str, float], OtherQuota] = {}
+    for row in changes:
+        entity = (row["quota_user"], row["quota_client_id"])
+        interval = QuotaInterval.of_row(row)
+        if row["quota_type"] != first["quota_type"] or entity not in matching:
+            continue
+        if not interval.applies_to(first["broker_id"]) or interval.valid_from_ms > from_ms:
+            continue
+        level = quota_level(entity)
+        is_own = first["quota_level"] in (None, level)
+        # A change may lie some ms beside the first decision that it bound.
+        is_over = interval.valid_until_ms <= until_ms
+        if is_own and is_over and interval.bound != first["bound"]:
+            hypothesis = PREVIOUS_QUOTA
+        elif not is_own and not is_over:
+            hypothesis = OTHER_LEVEL
+        else:
+            continue
+        quota = OtherQuota(
+            hypothesis, interval.bound, level, interval.valid_from_ms, row["valid_until_ms"]
+        )
+        found[hypothesis, interval.bound] = quota
+    return list(found.values())
+
+
+def _distinct_clients(decisions: pa.RecordBatch) -> list[dict[str, Any]]:
+    table = pa.Table.from_batches([decisions.select(["user", "client_id"])])
+    clients: list[dict[str, Any]] = table.group_by(["user", "client_id"]).aggregate([]).to_pylist()
+    return clients
+
+
+def other_profiles(history: SensorDecisions, rules: BrokerRules) -> list[OtherReplay]:
+    """Return the history under each rate profile that its broker is not known to follow.
+
+    Newest first: where two of them do not differ, the newer one is the likelier.
+    """
+    return [
+        _replayed(history, OTHER_RATE_PROFILE, profile, rules, slice(0, len(history)))
+        for profile in reversed(RateProfile)
+        if profile is not rules.profile
+    ]
+
+
+def lost_states(
+    history: SensorDecisions, stretch: Stretch, rules: BrokerRules, tolerance_ms: int
+) -> list[OtherReplay]:
+    """Return the history as if the sensor had begun anew just before ``stretch``."""
+    memory_ms = (rules.samples + 2) * rules.window_ms
+    return [
+        _replayed(history, STATE_LOST, rules.profile, rules, slice(first, stretch.end))
+        for first in losses_before(history, stretch, tolerance_ms, memory_ms)
+    ]
+
+
+def _replayed(
+    history: SensorDecisions, hypothesis: str, profile: RateProfile, rules: BrokerRules, rows: slice
+) -> OtherReplay:
+    """Return the replay of ``rows`` by ``profile``, each epoch of the sensor from nothing."""
+    _, life = np.unique(history.sensor_epoch[rows], return_inverse=True)
+    lives = int(life.max(initial=-1)) + 1
+    states = SensorStates.allocate(
+        profiles=[profile] * lives,
+        samples=[rules.samples] * lives,
+        window_ms=[rules.window_ms] * lives,
+    )
+    is_unrecorded = history.is_unrecorded[rows]
+    amount = np.where(np.isnan(history.amount[rows]), 0.0, history.amount[rows])
+    result = replay_rate(
+        life,
+        history.recorded_at_ms[rows],
+        amount,
+        history.bound[rows],
+        np.where(is_unrecorded, RECORD_AND_UNRECORD, RECORD),
+        history.logged_ms[rows],
+        np.full(len(life), NO_THROTTLE_MAX),
+        *states.rate_arrays(),
+    )
+    rate = np.full(len(history), np.nan)
+    window_size_ms = np.ones(len(history), np.int64)
+    rate[rows] = np.where(np.isnan(history.rate[rows]), np.nan, result.rate)
+    window_size_ms[rows] = np.maximum(result.window_size_ms, 1)
+    return OtherReplay(hypothesis, str(profile), rate, window_size_ms)
+
+
+def rows_of(decisions: pa.RecordBatch, stretch: Stretch) -> pa.RecordBatch:
+    """Return the decisions of a stretch."""
+    return decisions.slice(stretch.first, stretch.end - stretch.first)
+
+
+def sensors_in(decisions: pa.Table) -> Sequence[pa.RecordBatch]:
+    """Return ``decisions`` (HISTORY_COLUMNS) as one batch per sensor, in recording order."""
+    order = [(name, "ascending") for name in (*SENSOR_COLUMNS, "sensor_epoch", "sensor_seq")]
+    (batch,) = decisions.sort_by(order).combine_chunks().to_batches() or [None]
+    if batch is None:
+        return []
+    changed = np.zeros(len(batch) - 1, bool)
+    for name in SENSOR_COLUMNS:
+        column = batch[name]
+        changed |= pc.not_equal(column.slice(1), column.slice(0, len(batch) - 1)).to_numpy(
+            zero_copy_only=False
+        )
+    edges = [0, *(np.flatnonzero(changed) + 1).tolist(), len(batch)]
+    return [batch.slice(a, b - a) for a, b in pairwise(edges)]

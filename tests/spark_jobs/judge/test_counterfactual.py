@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.judge.causes.hypotheses import explain_stretch
 from spark_jobs.judge.causes.stretches import find_stretches
-from spark_jobs.judge.counterfactual import (
+from spark_jobs.judge.explain_stretches import (
     HISTORY_COLUMNS,
     lost_states,
     other_profiles,
