@@ -28,7 +28,7 @@ from fastapi import FastAPI
 from quota_pages.addresses import Addresses
 from quota_pages.explain_page import answer
 from quota_pages.router import page_router
-from spark_jobs.judge.roll_up_rates import write_rollups
+from spark_jobs.judge.judge_decisions import write_rollups
 from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from spark_jobs.judge.roll_up_rates import roll_up_rates
+from spark_jobs.judge.judge_decisions import roll_up_rates
 from spark_jobs.publish.facts.quality import CheckedTable, Rule, StageQuality
 from spark_jobs.publish.publish_report import publish_run, publish_whatif
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES

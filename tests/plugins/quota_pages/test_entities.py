@@ -8,7 +8,7 @@ import pytest
 from quota_pages.addresses import Addresses, entity_id
 from quota_pages.entities_page import ROWS_MAX, EntitiesQuery, entities_of, entities_page
 from quota_pages.page import Place
-from spark_jobs.judge.roll_up_rates import roll_up_rates
+from spark_jobs.judge.judge_decisions import roll_up_rates
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, row, write_rows
 

@@ -16,7 +16,7 @@ from quota_pages.entity_page import (
 )
 from quota_pages.history import DAY_MS
 from quota_pages.page import Place
-from spark_jobs.judge.roll_up_rates import roll_up_rates
+from spark_jobs.judge.judge_decisions import roll_up_rates
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, NOON_MS, row, scope_in, write_rows
 

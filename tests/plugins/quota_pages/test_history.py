@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quota_pages.history import DAY_MS, POINTS_MAX, Wanted, read_history
-from spark_jobs.judge.roll_up_rates import roll_up_rates
+from spark_jobs.judge.judge_decisions import roll_up_rates
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, NOON_MS, row, write_rows
 

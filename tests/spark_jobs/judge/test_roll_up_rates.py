@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.judge import roll_up_rates as module
-from spark_jobs.judge.roll_up_rates import roll_up_rates
+from spark_jobs.judge.judge_decisions import roll_up_rates
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
