@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from spark_jobs.judge.metrics.comparison import Comparison, Period, Tolerances, compare
-from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement
+from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement, likely_cause
 from spark_jobs.judge.metrics.expected import Expectation
-from spark_jobs.judge.metrics.likely_cause import likely_cause
 from spark_jobs.judge.metrics.metric_export import MetricSeries
 from spark_jobs.judge.metrics.sensor_amounts import SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import REASONS, BrokerLog, unknown_periods
