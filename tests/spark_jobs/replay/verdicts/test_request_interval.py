@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.replay.verdicts.request_interval import (
+from spark_jobs.replay.verdicts.request_verdicts import (
     RequestQuotaRows,
     RequestShare,
     judge_request_quota,
