@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.quota.partition_inventory import MUTATION_APIS
+from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInventory
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.broker_stream import RowGroup, groups_since, read_group, row_groups
 from spark_jobs.replay.day_edges import groups_ahead, interval_of, is_read_again
@@ -23,9 +23,43 @@ from spark_jobs.replay.sensors.mutation_interval import (
 from spark_jobs.replay.sensors.mutations import mutation_lines
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.survey_requests import MUTATIONS, Survey
-from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.tables import TOPIC_INVENTORY
+from spark_jobs.warehouse.write import write_table
+
+_AT_THE_END, _HANDED_ON = "partitions", "partitions_handed_on"
+
+
+def read_inventory(scope: RunScope) -> PartitionInventory:
+    """Return the partitions per topic as known at the end of a day."""
+    return _read(scope, _AT_THE_END)
+
+
+def handed_on_inventory(scope: RunScope) -> PartitionInventory:
+    """Return the partitions per topic before the first line that the next replay reads again."""
+    return _read(scope, _HANDED_ON)
+
+
+def _read(scope: RunScope, column: str) -> PartitionInventory:
+    rows = read_table(scope, "topic_inventory", ["topic", column]).to_pylist()
+    return PartitionInventory({r["topic"]: r[column] for r in rows if r[column] is not None})
+
+
+def write_inventory(
+    scope: RunScope, at_the_end: PartitionInventory, handed_on: PartitionInventory
+) -> None:
+    """Write the table of a day."""
+    rows = [
+        {
+            "topic": topic,
+            _AT_THE_END: at_the_end.partitions.get(topic),
+            _HANDED_ON: handed_on.partitions.get(topic),
+        }
+        for topic in sorted(at_the_end.partitions | handed_on.partitions)
+    ]
+    write_table(pa.Table.from_pylist(rows, schema=TOPIC_INVENTORY), "topic_inventory", scope)
+
 
 _LOOKED_AT = ("api_name", "recorded_estimate_us")
 

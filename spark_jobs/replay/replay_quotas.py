@@ -18,7 +18,7 @@ from spark_jobs.replay.broker_rules import profiled_brokers
 from spark_jobs.replay.broker_stream import RowGroup, row_groups
 from spark_jobs.replay.day_edges import around_day, handed_on, interval_of, known_from_ms
 from spark_jobs.replay.locate_changes import locate_changes
-from spark_jobs.replay.mutations_of_day import replay_mutations
+from spark_jobs.replay.mutations_of_day import replay_mutations, write_inventory
 from spark_jobs.replay.profile_scores import profile_scores
 from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.replay_broker import ReplayTask, broker_shares, replay_broker
@@ -28,7 +28,6 @@ from spark_jobs.replay.sensors.sensor_states import DECISION, STATE, CarriedStat
 from spark_jobs.replay.shared_throttles import put_shared_throttles, read_times_us
 from spark_jobs.replay.state_digest import state_digest
 from spark_jobs.replay.survey_requests import Survey, survey_requests
-from spark_jobs.replay.topic_inventory import write_inventory
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import read_broker_log
 from spark_jobs.resolve.resolve_quotas import read_timeline

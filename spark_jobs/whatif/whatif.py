@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
+from spark_jobs.replay.mutations_of_day import read_inventory
 from spark_jobs.replay.sensors.mutation_lines import decided_lines
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS
-from spark_jobs.replay.topic_inventory import read_inventory
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF
 from spark_jobs.warehouse.write import write_table

@@ -24,8 +24,8 @@ from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.publish.read_facts import gather
 from spark_jobs.replay.day_edges import handed_on
+from spark_jobs.replay.mutations_of_day import handed_on_inventory, read_inventory
 from spark_jobs.replay.replay_quotas import replay_quotas
-from spark_jobs.replay.topic_inventory import handed_on_inventory, read_inventory
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.warehouse.read import older_tables, read_table
