@@ -19,7 +19,7 @@ from spark_jobs.ingest.file_report import counted_once
 from spark_jobs.ingest.ingested_files import audited_days, file_rows
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file, with_changes
-from spark_jobs.replay.state_digest import state_digest
+from spark_jobs.replay.replay_quotas import state_digest
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FILES
 from spark_jobs.warehouse.write import put_carried, write_table
