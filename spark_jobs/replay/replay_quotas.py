@@ -32,8 +32,8 @@ from spark_jobs.replay.mutations_of_day import open_mutations, replay_mutations,
 from spark_jobs.replay.profile_scores import profile_scores
 from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.replay_broker import ReplayTask, broker_shares, replay_broker
+from spark_jobs.replay.sensors.replayed_mutations import seconds_of_decisions
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
-from spark_jobs.replay.sensors.sensor_seconds import seconds_of_decisions
 from spark_jobs.replay.sensors.sensor_states import DECISION, STATE, CarriedState
 from spark_jobs.replay.shared_throttles import put_shared_throttles, read_times_us
 from spark_jobs.replay.survey_requests import Survey, survey_requests

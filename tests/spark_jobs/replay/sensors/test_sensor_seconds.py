@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.replay.sensors.sensor_seconds import seconds_of_decisions
+from spark_jobs.replay.sensors.replayed_mutations import seconds_of_decisions
 from spark_jobs.warehouse.tables import DECISIONS
 
 # Added from the left 0.1 + 0.2 + 0.3 is another float than 0.3 + 0.2 + 0.1.
