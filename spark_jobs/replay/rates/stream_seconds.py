@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.replay.rates.coded_columns import coded, constant, finite, named_sensors, table_of
 from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.stream_tables import coded, constant, finite, named_sensors, table_of
 from spark_jobs.warehouse.tables import RATES
 
 HELD_BACK_MS = 2_000

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.replay.rates.coded_columns import coded
+from spark_jobs.replay.rates.stream_tables import coded
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.worker_files import SEARCHED_BY, TableFiles, layout
 from tests.builders.tables_builder import row
