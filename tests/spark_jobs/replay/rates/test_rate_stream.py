@@ -14,8 +14,8 @@ from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.rates.fixed_times import ROWS_MAX, AsEstimated, Fixing
-from spark_jobs.replay.rates.handover import Handover
 from spark_jobs.replay.rates.rate_stream import RateStream
+from spark_jobs.replay.rates.stream_interval import Handover
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_tables import states
 from spark_jobs.replay.sensors.sensor_states import CarriedState
