@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.resolve.timeline.narrowed_time import NOT_MATCHED, matched_records
+from spark_jobs.resolve.broker_log import NOT_MATCHED, matched_records
 
 Row = tuple[int, int, int]
 """earliest_ms, latest_ms, throttle_time_ms; the estimate is the interval's middle."""
