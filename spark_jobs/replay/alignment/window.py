@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
+from spark_jobs.replay.alignment.events import EXACT, Bools, Events, Floats, Int64s, Samples, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, NOT_ASKED
 from spark_jobs.replay.alignment.placement import Placed, place
 from spark_jobs.replay.alignment.search import search
@@ -83,3 +83,99 @@ def _fixed(placed: Placed, events: Events, window: Window) -> int:
     # More requests than fit into a window before the evidence for the first of them: fix half.
     cuts = np.flatnonzero(is_cut[: n // 2 + 1])
     return int(cuts[-1]) + 1 if len(cuts) else n
+
+
+NEIGHBOURS = 4
+# A throttle that is replayed to the millisecond or two proves the state.
+PROVES_MS = 2
+# A line that was written late may stand after one whose request was recorded later.
+OUT_OF_TURN_MS = 60
+
+
+def proven(
+    placed: Placed, events: Events, replayed_ms: Int64s, window_ms: int, reach_ms: int
+) -> Bools:
+    """Return True for each request whose nearest throttles on both sides are mostly replayed.
+
+    ``replayed_ms`` and the result are in recording order. Up to NEIGHBOURS throttles on each side
+    count, those within ``reach_ms``; the request itself does not. Where a neighbour is off by as
+    much as the request itself, a sample began at another time, and where it is off the other way by
+    what stands between, or is what the throttle lacks, the two may have been recorded in the other
+    order: then nothing is proven.
+    """
+    logged_ms = events.logged_throttle_time_ms[placed.order]
+    is_own = events.evidence[placed.order] == EXACT
+    tells = is_own & ((logged_ms > 0) | (replayed_ms > 0)) & ~np.isnan(events.bound[placed.order])
+    off_ms = logged_ms - replayed_ms
+    at = np.flatnonzero(tells)
+    good = np.abs(off_ms[at]) <= PROVES_MS
+    times = placed.recorded_at_ms[at]
+    share_ms = events.amount[placed.order] * 1000.0 / events.bound[placed.order]
+    rows = np.arange(len(tells))
+    on_sides = []
+    for place, step in ((np.searchsorted(at, rows) - 1, -1), (np.searchsorted(at, rows + 1), 1)):
+        near = place[:, None] + step * np.arange(NEIGHBOURS)[None, :]
+        is_there = (near >= 0) & (near < len(at))
+        near = np.clip(near, 0, max(len(at) - 1, 0))
+        if len(at):
+            distance_ms = np.abs(times[near] - placed.recorded_at_ms[:, None])
+            is_there &= distance_ms <= reach_ms
+            shared_ms = (off_ms[at][near] - off_ms[:, None]) % window_ms
+            is_alike = (np.minimum(shared_ms, window_ms - shared_ms) <= PROVES_MS) & ~good[near]
+            # Nothing is thrown below nothing: throttles of 0 do not tell how far off they are.
+            is_alike &= (logged_ms[at][near] > 0) & (logged_ms[:, None] > 0)
+            is_swapped = _in_other_order(at[near], distance_ms, off_ms, share_ms) & ~good[near]
+            is_excused = is_there & (is_alike | is_swapped)
+            on_sides.append((is_there, is_there & good[near], is_excused))
+    if not on_sides:
+        return np.zeros(len(tells), bool)
+    is_wrong = np.abs(off_ms) > PROVES_MS
+    enough = sum(side_good.sum(1) for _, side_good, _ in on_sides) >= 2
+    mostly = np.ones(len(tells), bool)
+    alike = np.zeros(len(tells), bool)
+    for is_there, side_good, side_alike in on_sides:
+        mostly &= 2 * side_good.sum(1) >= is_there.sum(1)
+        alike |= side_alike.any(1)
+    alike |= _lacks_a_follower(placed, events, off_ms)
+    return np.asarray(enough & mostly & ~(alike & is_wrong))
+
+
+def _in_other_order(
+    neighbours: Int64s, distance_ms: Int64s, off_ms: Int64s, share_ms: Floats
+) -> Bools:
+    """Return True where request [n] and neighbour [n, k] may have been recorded in the other order.
+
+    A request recorded ahead of others lacks their amounts, and they have its amount too much. A
+    neighbour off by more than all amounts between is wrong for another reason, and excuses nobody.
+    """
+    own_off_ms, own_share_ms = off_ms[:, None], share_ms[:, None]
+    up_to_ms = np.cumsum(np.nan_to_num(share_ms))
+    between_ms = np.abs(up_to_ms[:, None] - up_to_ms[neighbours])
+    is_later = neighbours > np.arange(len(off_ms))[:, None]
+    # What stands between, with the request and without its neighbour, and the other way round.
+    passed_ms = between_ms + np.where(is_later, own_share_ms - share_ms[neighbours], 0.0)
+    overtaken_ms = passed_ms + share_ms[neighbours] - own_share_ms
+    about_ms = PROVES_MS + distance_ms
+    is_its_amount = np.abs(np.abs(own_off_ms) - share_ms[neighbours]) <= about_ms
+    is_all_amounts = np.abs(np.abs(own_off_ms) - overtaken_ms) <= about_ms
+    return np.asarray(
+        (distance_ms <= OUT_OF_TURN_MS)
+        & (off_ms[neighbours] * own_off_ms < 0)
+        & (np.abs(off_ms[neighbours]) <= passed_ms + about_ms)
+        & (is_its_amount | is_all_amounts)
+    )
+
+
+def _lacks_a_follower(placed: Placed, events: Events, off_ms: Int64s) -> Bools:
+    """Return True where one of the next requests, counted earlier, explains a longer throttle."""
+    n = len(off_ms)
+    amount, bound = events.amount[placed.order], events.bound[placed.order]
+    found = np.zeros(n, bool)
+    for step in range(1, NEIGHBOURS + 1):
+        follower = np.minimum(np.arange(n) + step, n - 1)
+        later_ms = placed.recorded_at_ms[follower] - placed.recorded_at_ms
+        share_ms = amount[follower] * 1000.0 / bound
+        with np.errstate(invalid="ignore"):
+            is_its = np.abs(off_ms - share_ms) <= PROVES_MS + later_ms
+        found |= (follower > np.arange(n)) & (later_ms <= OUT_OF_TURN_MS) & is_its & (off_ms > 0)
+    return found
