@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
+from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.replay.broker_stream import RowGroup, request_chunks
+from spark_jobs.replay.rates.fixed_times import AsEstimated
+from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_states import StreamStates
+from spark_jobs.replay.replay_broker import DECIDE_ROWS
+from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
+from spark_jobs.replay.survey_requests import Survey
+from spark_jobs.replay.verdicts.verdicts import Tolerances
+from spark_jobs.resolve.broker_log import BrokerLog, read_broker_log
+from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import BROKERS
@@ -97,3 +113,88 @@ def _record(scope: RunScope, assumed: Mapping[int, RateProfile], detected: set[i
             row["rate_profile"] = str(assumed[row["broker_id"]])
             row["version_source"] = "detected" if row["broker_id"] in detected else "unknown"
     write_table(pa.Table.from_pylist(rows, schema=BROKERS), "brokers", scope)
+
+
+_NO_TOLERANCE = Tolerances(throttle_ms=0, warm_up_ms=0, change_ms=0)
+_PRODUCES = QuotaType.PRODUCER_BYTE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class _ScoreTask:
+    rules: Mapping[int, BrokerRules]
+    resolutions: ResolutionTable
+    controller_listeners: frozenset[str]
+    broker_log: BrokerLog
+
+
+def profile_scores(
+    spark: SparkSession,
+    scope: RunScope,
+    brokers: Mapping[int, Sequence[RowGroup]],
+    survey: Survey,
+    resolutions: ResolutionTable,
+) -> list[ProfileScore]:
+    """Return the scores of all profiles for every broker that throttled, or should have.
+
+    Requests whose client has a request quota as well tell nothing.
+    """
+    if not brokers:
+        return []
+    task = _ScoreTask(
+        rules_of(scope, dict.fromkeys(brokers, RateProfile.RATE_3_8)),
+        resolutions,
+        survey.controller_listeners,
+        read_broker_log(scope),
+    )
+    folder = scope.partition_dir("requests")
+    scores = on_workers(spark, list(brokers.items()), partial(_scores, task=task), read=folder)
+    return [score for of_broker in scores for score in of_broker]
+
+
+def _scores(broker: tuple[int, Sequence[RowGroup]], task: _ScoreTask) -> list[ProfileScore]:
+    broker_id, groups = broker
+    codes = SensorCodes()
+    streams = {
+        profile: _plain_stream(broker_id, codes, task.rules[broker_id], profile)
+        for profile in RateProfile
+    }
+    scores = {profile: ProfileScore(broker_id, profile, 0, 0, 0, 0) for profile in RateProfile}
+    expand = RecordedAmounts(
+        broker_id,
+        task.resolutions,
+        {_PRODUCES: codes},
+        task.controller_listeners,
+        task.broker_log,
+        None,
+    )
+    for requests, order, until_ms in request_chunks(groups, broker_id):
+        rows = expand.rows(requests, order)[_PRODUCES]
+        alone = rows.take(np.flatnonzero(~rows.has_request_bound))
+        for profile, stream in streams.items():
+            stream.take(alone)
+            if until_ms is None or stream.is_due(DECIDE_ROWS):
+                decided = stream.decide(until_ms)
+                if decided is not None:
+                    scores[profile] = _added(scores[profile], decided)
+    return [score for score in scores.values() if score.decisions]
+
+
+def _plain_stream(
+    broker_id: int, codes: SensorCodes, rules: BrokerRules, profile: RateProfile
+) -> RateStream:
+    states = StreamStates(replace(rules, profile=profile), _PRODUCES)
+    return RateStream(broker_id, codes, states, AsEstimated(), _NO_TOLERANCE, {}, unrecords=False)
+
+
+def _added(score: ProfileScore, decided: Decided) -> ProfileScore:
+    is_bound = ~np.isnan(decided.rows.bound)
+    logged_ms, replayed_ms = decided.rows.logged_ms[is_bound], decided.throttle_ms[is_bound]
+    throttled = (logged_ms > 0) | (replayed_ms > 0)
+    return replace(
+        score,
+        decisions=score.decisions + int(is_bound.sum()),
+        agreeing=score.agreeing + int(((logged_ms > 0) == (replayed_ms > 0)).sum()),
+        throttled=score.throttled + int(throttled.sum()),
+        within_1ms=score.within_1ms
+        + int((throttled & (np.abs(logged_ms - replayed_ms) <= 1)).sum()),
+    )

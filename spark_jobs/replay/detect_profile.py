@@ -7,9 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.replay.broker_rules import best_profiles
+from spark_jobs.replay.broker_rules import best_profiles, profile_scores
 from spark_jobs.replay.broker_stream import row_groups
-from spark_jobs.replay.profile_scores import profile_scores
 from spark_jobs.replay.replay_quotas import resolutions_of
 from spark_jobs.replay.survey_requests import survey_requests
 from spark_jobs.warehouse.scope import RunScope

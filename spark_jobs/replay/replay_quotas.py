@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.replay.broker_rules import profiled_brokers
+from spark_jobs.replay.broker_rules import profile_scores, profiled_brokers
 from spark_jobs.replay.broker_stream import RowGroup, row_groups
 from spark_jobs.replay.day_edges import (
     around_day,
@@ -29,7 +29,6 @@ from spark_jobs.replay.day_edges import (
 )
 from spark_jobs.replay.locate_changes import locate_changes
 from spark_jobs.replay.mutations_of_day import open_mutations, replay_mutations, write_inventory
-from spark_jobs.replay.profile_scores import profile_scores
 from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.replay_broker import ReplayTask, broker_shares, replay_broker
 from spark_jobs.replay.sensors.replayed_mutations import seconds_of_decisions
