@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.replay.alignment.changes import NO_SENSOR, ClientRequests, locate_changes
-from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window
+from spark_jobs.replay.alignment.events import (
+    EXACT,
+    NOTHING,
+    UP_TO,
+    Events,
+    Int64s,
+    Samples,
+    Window,
+)
+from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
+from spark_jobs.replay.alignment.search import search
 from spark_jobs.replay.sensors.amounts import floats
 from spark_jobs.replay.sensors.likely_time import likely_from_ms
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
@@ -109,3 +119,205 @@ def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray) -> Events:
         logged_throttle_time_ms=pc.cast(rows["throttle_time_ms"], I64).to_numpy(),
         evidence=np.where(has_request_bound, UP_TO, EXACT).astype(np.int8),
     )
+
+
+NO_SENSOR = -1
+
+# A change was never seen later than some hundred milliseconds; earlier only by the clock's cut.
+EARLIER_MS, LATER_MS = 20, 500
+# Between two moments that explain equally much the likelier one is the sooner.
+_COST_PER_MS = 0.002
+# Long before the first throttle, or beside a lie, few hypotheses may be too few to keep the true
+# one. Where the best moment leaves several throttles unexplained, all are tried again with more.
+_WIDTHS = (128, 512)
+_DOUBTFUL_COST = 3 * UNEXPLAINED_COST
+_ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
+_SENSORS_MAX = 6
+# Everything explained: no other moment can be better.
+_PERFECT_COST = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequests:
+    """One client's requests on one broker, by time, and what each change makes of them."""
+
+    events: Events  # the bound is that of ``bounds``
+    estimate_ms: Int64s
+    sensors: Sequence[int]  # after no change, after the first, ...; NO_SENSOR: none is kept
+    bounds: Sequence[float]  # NaN: none in force
+
+    def moves(self, change: int) -> bool:
+        """Return True if a change sends the requests to another sensor."""
+        return self.sensors[change] != self.sensors[change + 1]
+
+    def is_concerned(self, change: int) -> bool:
+        """Return True if a change makes a difference to the requests."""
+        before, after = self.bounds[change], self.bounds[change + 1]
+        is_same = before == after or (np.isnan(before) and np.isnan(after))
+        return self.moves(change) or not is_same
+
+
+def locate_changes(clients: Sequence[ClientRequests], nominal_ms: Int64s, window: Window) -> Int64s:
+    """Return the time (ms) from which each change was in force, in order.
+
+    ``nominal_ms`` are the moments of the controller's answers, in order. A change that nothing
+    tells of keeps its own.
+    """
+    at_ms = np.array(nominal_ms, np.int64)
+    for is_second_round in (False, True):
+        for change in range(len(at_ms)):
+            sensors, moves_sensors = _concerned(clients, change)
+            if sensors:
+                trial = _Trial(clients, sensors, nominal_ms, at_ms, change, window, moves_sensors)
+                at_ms = trial.best(may_push=not is_second_round)
+    return at_ms
+
+
+def _concerned(clients: Sequence[ClientRequests], change: int) -> tuple[list[int], bool]:
+    """Return the sensors that a change concerns, and whether requests move between them."""
+    concerned = [client for client in clients if client.is_concerned(change)]
+    sensors = {sensor for c in concerned for sensor in (c.sensors[change], c.sensors[change + 1])}
+    return sorted(sensors - {NO_SENSOR}), any(client.moves(change) for client in concerned)
+
+
+class _Trial:
+    """One change, tried at every moment it may have happened."""
+
+    def __init__(
+        self,
+        clients: Sequence[ClientRequests],
+        sensors: Sequence[int],
+        nominal_ms: Int64s,
+        at_ms: Int64s,
+        change: int,
+        window: Window,
+        moves_sensors: bool,
+    ) -> None:
+        self._clients = clients
+        self._nominal_ms = int(nominal_ms[change])
+        self._at_ms = at_ms
+        self._change = change
+        self._window = window
+        self._lag_ms = lag_ms = window.expire_age_ms + 2 * window.window_ms
+        self._from_ms = self._nominal_ms - 2 * lag_ms
+        self._warm_ms = self._nominal_ms - lag_ms
+        self._until_ms = self._nominal_ms + (2 * lag_ms if moves_sensors else 3 * window.window_ms)
+        self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
+        self._sensors = self._telling(sensors)
+
+    def best(self, *, may_push: bool) -> Int64s:
+        """Return the times (ms) of all changes, with this one at its best.
+
+        Later changes never come before this one: they are moved along with it, or they limit it.
+        """
+        if not self._sensors:
+            return self._pushed(max(int(self._at_ms[self._change]), self._lowest()))
+        moments = sorted(self._moments(may_push=may_push), key=lambda m: abs(m - self._nominal_ms))
+        best, best_cost = moments[0], np.inf
+        for width in _WIDTHS:
+            for moment in moments:
+                cost = self._cost(moment, width, best_cost)
+                if cost < best_cost:
+                    best, best_cost = moment, cost
+                if cost < _PERFECT_COST:
+                    return self._pushed(best)
+            if best_cost < _DOUBTFUL_COST:
+                break
+        return self._pushed(best)
+
+    def _lowest(self) -> int:
+        return int(self._at_ms[self._change - 1]) if self._change else self._nominal_ms - EARLIER_MS
+
+    def _moments(self, *, may_push: bool) -> Iterator[int]:
+        """Yield the milliseconds between two requests of clients that the change concerns."""
+        lowest = max(self._lowest(), self._nominal_ms - EARLIER_MS)
+        highest = max(self._nominal_ms + LATER_MS, lowest)
+        if not may_push and self._change + 1 < len(self._at_ms):
+            highest = min(highest, int(self._at_ms[self._change + 1]))
+        seen = {lowest, min(max(self._nominal_ms, lowest), highest)}
+        for client in self._clients:
+            if client.is_concerned(self._change):
+                first, last = np.searchsorted(client.estimate_ms, [lowest, highest])
+                seen.update((client.estimate_ms[first:last] + 1).tolist())
+        yield from (moment for moment in seen if lowest <= moment <= highest)
+
+    def _pushed(self, moment: int) -> Int64s:
+        at_ms = self._at_ms.copy()
+        at_ms[self._change] = moment
+        return np.maximum.accumulate(at_ms)
+
+    def _telling(self, sensors: Sequence[int]) -> list[int]:
+        """Return the sensors with the most throttles around the change; none without any."""
+        throttled = {}
+        for sensor in sensors:
+            rows = self._rows(sensor, self._at_ms)
+            throttled[sensor] = 0 if rows is None else int(np.sum(rows.logged_throttle_time_ms > 0))
+        ranked = sorted(sensors, key=lambda s: -throttled[s])[:_SENSORS_MAX]
+        return [sensor for sensor in ranked if throttled[sensor]]
+
+    def _cost(self, moment: int, width: int, cost_max: float) -> float:
+        """Return the cost of what all sensors leave unexplained with the change at ``moment``.
+
+        A cost above ``cost_max`` is infinite.
+        """
+        at_ms = self._pushed(moment)
+        cost = _COST_PER_MS * abs(moment - self._nominal_ms)
+        for sensor in self._sensors:
+            rows = self._rows(sensor, at_ms)
+            if rows is None:
+                continue
+            cost += self._cost_of(sensor, rows, width, cost_max - cost)
+            if cost > cost_max:
+                return np.inf
+        return cost
+
+    def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
+        # Between two requests of one sensor every moment is the same to it.
+        same = (sensor, width, rows.latest_ms.tobytes(), rows.bound.tobytes())
+        least, is_whole = self._known_costs.get(same, (0.0, False))
+        if not is_whole and least <= cost_max:
+            empty = Samples.empty(self._window.slots)
+            least = search(rows, empty, self._window, width, cost_max).cost
+            self._known_costs[same] = least, least <= cost_max
+        return least
+
+    def _rows(self, sensor: int, at_ms: Int64s) -> Events | None:
+        """Return a sensor's requests around the change, were the changes in force then."""
+        parts = []
+        begins = True
+        for client in self._clients:
+            if sensor not in client.sensors:
+                continue
+            first, last = np.searchsorted(client.estimate_ms, [self._from_ms, self._until_ms])
+            changes = np.searchsorted(at_ms, client.estimate_ms[first:last], side="right")
+            is_of = np.asarray(client.sensors)[changes] == sensor
+            earlier = np.searchsorted(at_ms, client.estimate_ms[:first], side="right")
+            begins &= not (np.asarray(client.sensors)[earlier] == sensor).any()
+            picked = np.arange(first, last)[is_of]
+            if len(picked):
+                bounds = np.asarray(client.bounds)[changes[is_of]]
+                parts.append((client, picked, bounds))
+        if not parts:
+            return None
+        return self._joined(parts, begins=begins)
+
+    def _joined(
+        self, parts: Sequence[tuple[ClientRequests, Int64s, np.ndarray]], *, begins: bool
+    ) -> Events:
+        estimate_ms = np.concatenate([client.estimate_ms[rows] for client, rows, _ in parts])
+        turn = np.argsort(estimate_ms, kind="stable")
+        before = int(np.searchsorted(estimate_ms[turn], self._nominal_ms))
+        first = max(0, min(before - _ROWS_BEFORE_MAX, len(turn) - _ROWS_MAX))
+        turn = turn[first : first + _ROWS_MAX]
+        columns = {
+            name: np.concatenate([getattr(client.events, name)[rows] for client, rows, _ in parts])
+            for name in Events._fields
+        }
+        columns["bound"] = np.concatenate([bounds for _, _, bounds in parts])
+        events = Events(**{name: column[turn] for name, column in columns.items()})
+        if begins and first == 0:
+            return events
+        # What the sensor held before is not known: no throttle tells anything yet.
+        known_ms = self._warm_ms if first == 0 else int(estimate_ms[turn[0]]) + self._lag_ms
+        evidence = np.where(estimate_ms[turn] < known_ms, NOTHING, events.evidence)
+        return events._replace(evidence=evidence.astype(np.int8))

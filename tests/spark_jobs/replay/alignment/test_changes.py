@@ -7,8 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from spark_jobs.replay.alignment.changes import LATER_MS, NO_SENSOR, ClientRequests, locate_changes
 from spark_jobs.replay.alignment.events import Events, Int64s, Window
+from spark_jobs.replay.sensors.located_changes import (
+    LATER_MS,
+    NO_SENSOR,
+    ClientRequests,
+    locate_changes,
+)
 from tests.builders.synthetic_broker import (
     EPOCH_MS,
     PROFILES,
