@@ -8,7 +8,7 @@ from operator import add
 
 import pytest
 
-from spark_jobs.replay.rates.stream_seconds import StreamSeconds
+from spark_jobs.replay.rates.stream_tables import StreamSeconds
 from tests.spark_jobs.replay.rates.request_logs import opened, request
 from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 
