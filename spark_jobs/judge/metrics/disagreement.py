@@ -1,4 +1,4 @@
-"""A disagreement of a broker's metric and its log as a row of ``findings``."""
+"""Why a broker's metric and its log disagree, by what would make them agree, as a finding."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 The evidence for the start of a sample comes while it is the oldest one, a whole rate window later.
 So of what was searched, all but the last part is fixed; that part is searched again together
 with what follows. Where the best of few hypotheses leaves a run of throttles unexplained, the
-same requests are searched again with more.
+same requests are searched again with more. The throttles before and after a request then say
+whether the sensor's state is proven there.
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ def proven(
     share_ms = events.amount[placed.order] * 1000.0 / events.bound[placed.order]
     rows = np.arange(len(tells))
     on_sides = []
-    for place, step in ((np.searchsorted(at, rows) - 1, -1), (np.searchsorted(at, rows + 1), 1)):
-        near = place[:, None] + step * np.arange(NEIGHBOURS)[None, :]
+    for nearest, step in ((np.searchsorted(at, rows) - 1, -1), (np.searchsorted(at, rows + 1), 1)):
+        near = nearest[:, None] + step * np.arange(NEIGHBOURS)[None, :]
         is_there = (near >= 0) & (near < len(at))
         near = np.clip(near, 0, max(len(at) - 1, 0))
         if len(at):

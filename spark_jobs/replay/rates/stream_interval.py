@@ -19,7 +19,12 @@ _ALL_ARE_OPEN, _NONE_IS_OPEN = -1, np.iinfo(np.int64).max
 
 
 class Handover:
-    """A stream's sensors at a moment; the stream itself may go on."""
+    """A stream's sensors at a moment, where the next replay resumes; the stream itself may go on.
+
+    What was fixed near the end of an interval might be fixed otherwise with the lines that follow.
+    So a sensor is handed on as it was some time before the end, with the first amount that this
+    state lacks; the next replay reads the log from there again.
+    """
 
     def __init__(self, stream: RateStream) -> None:
         """Take the states as they are now, with what waits as the first amounts they lack."""

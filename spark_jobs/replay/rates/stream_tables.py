@@ -1,4 +1,7 @@
-"""A stream's decisions and states as the columns of their tables, names still dictionaries."""
+"""What a stream decided → rows of its tables: decisions, states, agreement, rates.
+
+Names are dictionaries, so that no row carries text of its own.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ import pyarrow as pa
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.rates.rate_stream import Decided, RateStream
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS
-from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_interval import Handover
 from spark_jobs.replay.rates.stream_states import NEVER_MS
+from spark_jobs.replay.sensors.amounts import finite, table_of
 from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
 from spark_jobs.warehouse.tables import AGREEMENT, DECISIONS, QUOTA_STATE, RATES, STR
@@ -23,51 +26,44 @@ from spark_jobs.warehouse.tables import AGREEMENT, DECISIONS, QUOTA_STATE, RATES
 def decisions(decided: Decided, stream: RateStream, *, shared: bool) -> pa.Table:
     """Return rows of DECISIONS; of REPLAYED where ``shared``, for the request quota's part."""
     rows, n = decided.rows, len(decided)
-    users, client_ids = named_sensors(stream.codes, rows.sensor)
     verdicts, reasons = zip(*RATE_VERDICTS, strict=True)
     lines = rows.own_lines()
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {
-        name: lines[name] for name in lines.column_names
-    }
+    columns: dict[str, object] = {name: lines[name] for name in lines.column_names}
     columns |= {
-        "broker_id": pa.array(np.full(n, stream.broker_id, np.int32)),
-        "quota_type": constant(stream.states.quota_type, n),
-        "quota_user": users,
-        "quota_client_id": client_ids,
-        "quota_level": named(stream.codes.levels, rows.level),
-        "sensor_epoch": pa.array(decided.epoch, pa.int32()),
-        "sensor_seq": pa.array(decided.seq),
-        "recorded_at_ms": pa.array(decided.recorded_at_ms),
+        "quota_level": _named(stream.codes.levels, rows.level),
+        "sensor_epoch": decided.epoch,
+        "sensor_seq": decided.seq,
+        "recorded_at_ms": decided.recorded_at_ms,
         "amount": finite(rows.amount),
-        "is_unrecorded": pa.array(decided.is_unrecorded),
+        "is_unrecorded": decided.is_unrecorded,
         "bound": finite(rows.bound),
         "rate": finite(decided.rate),
         "window_size_ms": pa.array(decided.window_size_ms, mask=decided.window_size_ms < 0),
-        "logged_throttle_time_ms": pa.array(rows.logged_ms, pa.int32()),
+        "logged_throttle_time_ms": rows.logged_ms,
         "replayed_throttle_time_ms": pa.array(
             decided.throttle_ms.astype(np.int32), mask=np.isnan(rows.bound)
         ),
-        "logged_admitted": pa.array(np.ones(n, bool)),
-        "replayed_admitted": pa.array(np.ones(n, bool)),
-        "verdict": named(verdicts, decided.verdict),
-        "reason": named(reasons, decided.verdict),
-        "is_proven": pa.array(decided.is_proven),
+        "logged_admitted": np.ones(n, bool),
+        "replayed_admitted": np.ones(n, bool),
+        "verdict": _named(verdicts, decided.verdict),
+        "reason": _named(reasons, decided.verdict),
+        "is_proven": decided.is_proven,
     }
     if not shared:
-        return table_of(columns, coded(DECISIONS), n)
+        return _table(columns, coded(DECISIONS), stream, rows.sensor)
     columns |= {
-        "row_kind": constant(DECISION, n),
-        "has_request_bound": pa.array(rows.has_request_bound),
+        "row_kind": _named([DECISION], np.zeros(n, np.int32)),
+        "has_request_bound": rows.has_request_bound,
         "throttle_time_min_ms": pa.array(
             decided.throttle_min_ms, mask=decided.throttle_min_ms == UNKNOWN_MS
         ),
         "throttle_time_max_ms": pa.array(
             decided.throttle_max_ms, mask=decided.throttle_max_ms == UNKNOWN_MS
         ),
-        "verdict_alone": named(verdicts, decided.verdict_alone),
-        "reason_alone": named(reasons, decided.verdict_alone),
+        "verdict_alone": _named(verdicts, decided.verdict_alone),
+        "reason_alone": _named(reasons, decided.verdict_alone),
     }
-    return table_of(columns, coded(REPLAYED), n)
+    return _table(columns, coded(REPLAYED), stream, rows.sensor)
 
 
 def states(stream: RateStream, handover: Handover | None) -> pa.Table:
@@ -77,28 +73,30 @@ def states(stream: RateStream, handover: Handover | None) -> pa.Table:
     """
     held = stream.states
     sensor = np.flatnonzero(held.at_ms != NEVER_MS)
-    n = len(sensor)
-    users, client_ids = named_sensors(stream.codes, sensor)
-    columns = {
-        "broker_id": pa.array(np.full(n, stream.broker_id, np.int32)),
-        "quota_type": constant(held.quota_type, n),
-        "quota_user": users,
-        "quota_client_id": client_ids,
-        "sensor_epoch": pa.array(held.epoch[sensor], pa.int32()),
-        "sensor_seq": pa.array(held.seq[sensor]),
-        "sample_index": pa.array(held.states.index[sensor], pa.int32()),
+    columns: dict[str, object] = {
+        "sensor_epoch": held.epoch[sensor],
+        "sensor_seq": held.seq[sensor],
+        "sample_index": held.states.index[sensor],
         "samples": _samples(held.states.take(sensor)),
-        "resumes_from": (
-            pa.nulls(n, QUOTA_STATE.field("resumes_from").type)
-            if handover is None
-            else handover.rows(sensor)
-        ),
-        "intervals": pa.array(
-            [stream.intervals and stream.intervals.held(s) for s in sensor.tolist()],
-            QUOTA_STATE.field("intervals").type,
-        ),
+        "intervals": [stream.intervals and stream.intervals.held(s) for s in sensor.tolist()],
     }
-    return table_of(columns, QUOTA_STATE, n)
+    if handover is not None:
+        columns["resumes_from"] = handover.rows(sensor)
+    return _table(columns, QUOTA_STATE, stream, sensor)
+
+
+def _table(
+    columns: Mapping[str, object], schema: pa.Schema, stream: RateStream, sensor: np.ndarray
+) -> pa.Table:
+    """Return rows of ``schema`` on these sensors; columns that are not given are null."""
+    names, n = stream.codes.names, len(sensor)
+    key = {
+        "broker_id": np.full(n, stream.broker_id, np.int32),
+        "quota_type": _named([stream.states.quota_type], np.zeros(n, np.int32)),
+        "quota_user": _named([user for user, _ in names], sensor),
+        "quota_client_id": _named([client_id for _, client_id in names], sensor),
+    }
+    return table_of(key | columns, schema, n)
 
 
 def _samples(states: SensorStates) -> pa.ListArray:
@@ -109,6 +107,26 @@ def _samples(states: SensorStates) -> pa.ListArray:
     ends = pa.array(np.append(0, np.cumsum(states.count)), pa.int32())
     samples = pa.StructArray.from_arrays(values, fields=list(kind.value_type))
     return pa.ListArray.from_arrays(ends, samples, type=kind)
+
+
+_CODED = pa.dictionary(pa.int32(), STR)
+
+
+def coded(schema: pa.Schema) -> pa.Schema:
+    """Return ``schema`` with its columns of text as dictionaries: the same in a Parquet file."""
+    return pa.schema([f.with_type(_CODED) if f.type == STR else f for f in schema])
+
+
+def _named(names: Sequence[str | None], code: np.ndarray) -> pa.DictionaryArray:
+    """Return the name of each ``code``: a null for a negative code and for a name of None."""
+    distinct = list(dict.fromkeys(name for name in names if name is not None))
+    place: dict[str | None, int] = {name: i for i, name in enumerate(distinct)}
+    # The last one is what a negative code looks up.
+    of_code = np.array([*(place.get(name, -1) for name in names), -1], np.int32)
+    index = of_code[code]
+    has_nulls = len(distinct) < len(names) or len(index) == 0 or index.min() < 0
+    indices = pa.array(index, mask=index < 0) if has_nulls else pa.array(index)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(distinct, STR))
 
 
 _COUNTS = ("decisions", "same_decision", "throttles", "within_1ms", "within_5ms", "proven")
@@ -175,53 +193,6 @@ def _median(counts: Counter[int]) -> float:
     return float(np.median(values))
 
 
-_CODED = pa.dictionary(pa.int32(), STR)
-
-
-def coded(schema: pa.Schema) -> pa.Schema:
-    """Return ``schema`` with its columns of text as dictionaries: the same in a Parquet file."""
-    return pa.schema([f.with_type(_CODED) if f.type == STR else f for f in schema])
-
-
-def table_of(
-    columns: Mapping[str, pa.Array | pa.ChunkedArray], schema: pa.Schema, n: int
-) -> pa.Table:
-    """Return ``n`` rows of ``schema``; columns that are not given are null."""
-    arrays = [columns[f.name] if f.name in columns else pa.nulls(n, f.type) for f in schema]
-    cast = [a if a.type == f.type else a.cast(f.type) for a, f in zip(arrays, schema, strict=True)]
-    return pa.Table.from_arrays(cast, schema=schema)
-
-
-def named_sensors(codes: SensorCodes, sensor: np.ndarray) -> tuple[pa.Array, pa.Array]:
-    """Return quota_user and quota_client_id of sensors."""
-    return (
-        named([user for user, _ in codes.names], sensor),
-        named([client_id for _, client_id in codes.names], sensor),
-    )
-
-
-def named(names: Sequence[str | None], code: np.ndarray) -> pa.DictionaryArray:
-    """Return the name of each ``code``: a null for a negative code and for a name of None."""
-    distinct = list(dict.fromkeys(name for name in names if name is not None))
-    place: dict[str | None, int] = {name: i for i, name in enumerate(distinct)}
-    # The last one is what a negative code looks up.
-    of_code = np.array([*(place.get(name, -1) for name in names), -1], np.int32)
-    index = of_code[code]
-    has_nulls = len(distinct) < len(names) or len(index) == 0 or index.min() < 0
-    indices = pa.array(index, mask=index < 0) if has_nulls else pa.array(index)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(distinct, STR))
-
-
-def constant(name: str, n: int) -> pa.DictionaryArray:
-    """Return ``name``, n times."""
-    return named([name], np.zeros(n, np.int32))
-
-
-def finite(values: np.ndarray) -> pa.Array:
-    """Return ``values`` with a null for each NaN or infinity."""
-    return pa.array(values, mask=~np.isfinite(values))
-
-
 HELD_BACK_MS = 2_000
 """A row that is fixed later was recorded so long before a sensor's last one at most."""
 
@@ -271,21 +242,11 @@ def rate_rows(seconds: Columns, stream: RateStream) -> pa.Table:
     """Return rows of RATES, in the order of the sensors' names and of time."""
     order = _order(stream.codes.ranks()[seconds["sensor"]], seconds["second_ms"])
     ordered = {name: column[order] for name, column in seconds.items()}
-    n = len(order)
-    users, client_ids = named_sensors(stream.codes, ordered["sensor"])
     columns = {
-        "broker_id": pa.array(np.full(n, stream.broker_id, np.int32)),
-        "quota_type": constant(stream.states.quota_type, n),
-        "quota_user": users,
-        "quota_client_id": client_ids,
-        "second_ms": pa.array(ordered["second_ms"]),
-        "amount": pa.array(ordered["amount"]),
-        "rate": finite(ordered["rate"]),
-        "bound": finite(ordered["bound"]),
-        "throttled_requests": pa.array(ordered["throttled_requests"]),
-        "throttle_time_ms": pa.array(ordered["throttle_time_ms"]),
+        **{name: ordered[name] for name in ("second_ms", "amount", *_SUMS)},
+        **{name: finite(ordered[name]) for name in _LASTS},
     }
-    return table_of(columns, coded(RATES), n)
+    return _table(columns, coded(RATES), stream, ordered["sensor"])
 
 
 def _seconds(decided: Decided) -> Columns:

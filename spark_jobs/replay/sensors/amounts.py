@@ -1,6 +1,8 @@
-"""The amounts of mutations as a table, and columns of Arrow as arrays."""
+"""The amounts of mutations as a table, and arrays as columns of Arrow and back."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -51,9 +53,25 @@ LINE_ORDER = ("order_us", "source_file", "source_line")
 RECORD_ORDER = (*LINE_ORDER, "resource_index")
 
 
-def as_column(values: object, kind: pa.DataType) -> pa.Array:
+def table_of(columns: Mapping[str, object], schema: pa.Schema, n: int) -> pa.Table:
+    """Return ``n`` rows of ``schema``; columns that are not given are null."""
+    arrays = [
+        as_column(columns[f.name], f.type) if f.name in columns else pa.nulls(n, f.type)
+        for f in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def as_column(values: object, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """Return ``values`` (an Arrow array or anything ``pa.array`` takes) as an array of ``kind``."""
-    return values.cast(kind) if isinstance(values, pa.Array) else pa.array(values, kind)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values if values.type == kind else values.cast(kind)
+    return pa.array(values, kind)
+
+
+def finite(values: np.ndarray) -> pa.Array:
+    """Return ``values`` with a null for each NaN or infinity."""
+    return pa.array(values, mask=~np.isfinite(values))
 
 
 def bools(column: pa.Array) -> np.ndarray:

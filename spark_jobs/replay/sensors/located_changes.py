@@ -1,4 +1,11 @@
-"""Requests of one broker around quota changes → when the broker learned of each change."""
+"""Requests of one broker around quota changes → the moments that explain its throttles best.
+
+A change is in force on a broker when it has replayed the metadata record, some milliseconds after
+the controller answered, or some hundred under load. From then on a client is held to another
+bound, and its bytes may go to another sensor; one request in the wrong sensor is wrong in every
+throttle of the next rate window. So the moments are searched for, each between two requests of the
+clients that it concerns, in the order in which the controller made the changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations at their record times → decisions, and each sensor's state after its last one."""
+"""Mutations at their record times → decisions, states after the last one, rates by second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_jobs.quota.mutation_times import UNEXPLAINED_DEBT_MS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import UNTOUCHED, SensorStates
 from spark_jobs.replay.sensors.aligned_mutations import request_numbers, sensor_runs
-from spark_jobs.replay.sensors.amounts import as_column, bools, floats
+from spark_jobs.replay.sensors.amounts import bools, finite, floats, table_of
 from spark_jobs.replay.sensors.sensor_states import (
     DECISION,
     REPLAYED,
@@ -53,7 +53,7 @@ def replay_mutations(
         return REPLAYED.empty_table()
     sensors = _Sensors.of(amounts, rules, carried)
     decided = _decisions(amounts, sensors, tolerances)
-    return pa.Table.from_batches([decided, sensors.states_at_the_end()])
+    return pa.concat_tables([decided, sensors.states_at_the_end()])
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class _Sensors:
         next_seq = next_seq + np.bincount(sensor, minlength=len(keys))
         return cls(keys, sensor, seq, epochs, next_seq, states)
 
-    def states_at_the_end(self) -> pa.RecordBatch:
+    def states_at_the_end(self) -> pa.Table:
         """Return the sensors' state rows, to be written as ``quota_state``."""
         rows = []
         for i, key in enumerate(self.keys):
@@ -126,7 +126,7 @@ class _Sensors:
                     "bucket": bucket._asdict(),
                 }
             )
-        return pa.RecordBatch.from_pylist(rows, schema=REPLAYED)
+        return pa.Table.from_pylist(rows, schema=REPLAYED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,7 @@ class _Replayed:
     verdicts: Verdicts
 
 
-def _decisions(
-    amounts: pa.RecordBatch, sensors: _Sensors, tolerances: Tolerances
-) -> pa.RecordBatch:
+def _decisions(amounts: pa.RecordBatch, sensors: _Sensors, tolerances: Tolerances) -> pa.Table:
     replayed, n = _replayed(amounts, sensors.sensor, sensors.states, tolerances), len(amounts)
     bound = amounts["bound"].to_numpy()
     own: dict[str, object] = {
@@ -149,9 +147,9 @@ def _decisions(
         "sensor_epoch": sensors.epochs[sensors.sensor],
         "sensor_seq": sensors.seq,
         "is_unrecorded": np.zeros(n, bool),
-        "amount": _nullable(floats(amounts["amount"])),
-        "bound": _nullable(bound),
-        "tokens": _nullable(replayed.tokens),
+        "amount": finite(floats(amounts["amount"])),
+        "bound": finite(bound),
+        "tokens": finite(replayed.tokens),
         "replayed_throttle_time_ms": pa.array(replayed.throttle_time_ms, mask=np.isnan(bound)),
         "replayed_admitted": replayed.admitted,
         "is_proven": np.zeros(n, bool),
@@ -160,19 +158,7 @@ def _decisions(
         "verdict_alone": replayed.verdicts.verdict,
         "reason_alone": replayed.verdicts.reason,
     }
-    columns = []
-    for field in REPLAYED:
-        if field.name in own:
-            columns.append(as_column(own[field.name], field.type))
-        elif field.name in amounts.schema.names:
-            columns.append(amounts[field.name].cast(field.type))
-        else:
-            columns.append(pa.nulls(n, field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=REPLAYED)
-
-
-def _nullable(values: np.ndarray) -> pa.Array:
-    return pa.array(values, mask=~np.isfinite(values))
+    return table_of({name: amounts[name] for name in amounts.schema.names} | own, REPLAYED, n)
 
 
 def _replayed(

@@ -1,7 +1,8 @@
 """Verdicts of requests that two quotas throttle, once both are known.
 
 The replay of a bandwidth quota and that of the request quota do not see each other; a request's
-one logged throttle is the larger of both. Here they meet.
+one logged throttle is the larger of both (``KafkaApis.handleProduceRequest``). Here they meet. What
+the request quota asked for is known as an interval (:mod:`spark_jobs.quota.request_time`).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.judge import roll_up_rates as module
+from spark_jobs.judge import judge_decisions as module
 from spark_jobs.judge.judge_decisions import roll_up_rates
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
