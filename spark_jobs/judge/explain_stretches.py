@@ -1,6 +1,6 @@
 """What explains the stretches of a day that the configured quotas do not.
 
-Tried are the values that a broker may have held instead, and other ways in which it may have counted.
+Tried are values that a broker may have held instead, and other ways in which it may have counted.
 """
 
 from __future__ import annotations

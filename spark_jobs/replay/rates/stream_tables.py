@@ -96,7 +96,7 @@ def _table(
         "quota_user": _named([user for user, _ in names], sensor),
         "quota_client_id": _named([client_id for _, client_id in names], sensor),
     }
-    return table_of(key | columns, schema, n)
+    return table_of({**key, **columns}, schema, n)
 
 
 def _samples(states: SensorStates) -> pa.ListArray:

@@ -246,29 +246,20 @@ def seconds_of_decisions(decisions: pa.Table) -> pa.Table:
     counted = pc.if_else(rows["is_unrecorded"], 0.0, pc.fill_null(rows["amount"], 0.0))
     seconds = pa.table(
         {
-            **{name: rows[name] for name in SENSOR_COLUMNS},
+            **{name: rows[name] for name in (*SENSOR_COLUMNS, *_LASTS)},
             "second_ms": at_ms // 1000 * 1000,
             "amount": counted,
-            **{name: rows[name] for name in ("rate", "tokens", "bound")},
             "throttled_requests": is_throttled.cast(pa.int64()),
             "throttle_time_ms": rows["logged_throttle_time_ms"].cast(pa.int64()),
         }
     )
-    found = seconds.group_by([*SENSOR_COLUMNS, "second_ms"], use_threads=False).aggregate(
-        [(name, "sum") for name in ("amount", "throttled_requests", "throttle_time_ms")]
-        + [(name, "last", _AS_IT_IS) for name in ("rate", "tokens", "bound")]
+    keys = [*SENSOR_COLUMNS, "second_ms"]
+    as_it_is = pc.ScalarAggregateOptions(skip_nulls=False)
+    found = seconds.group_by(keys, use_threads=False).aggregate(
+        [(name, "sum") for name in _SUMS] + [(name, "last", as_it_is) for name in _LASTS]
     )
-    renamed = found.rename_columns([_COLUMN_OF.get(n, n) for n in found.column_names])
-    in_order = [(name, "ascending") for name in (*SENSOR_COLUMNS, "second_ms")]
-    return renamed.select(RATES.names).cast(RATES).sort_by(in_order)
+    renamed = found.rename_columns([*keys, *_SUMS, *_LASTS])
+    return renamed.select(RATES.names).cast(RATES).sort_by([(key, "ascending") for key in keys])
 
 
-_AS_IT_IS = pc.ScalarAggregateOptions(skip_nulls=False)
-_COLUMN_OF = {
-    f"{name}_{how}": name
-    for how, names in (
-        ("sum", ("amount", "throttled_requests", "throttle_time_ms")),
-        ("last", ("rate", "tokens", "bound")),
-    )
-    for name in names
-}
+_SUMS, _LASTS = ("amount", "throttled_requests", "throttle_time_ms"), ("rate", "tokens", "bound")

@@ -32,74 +32,6 @@ class RequestShare(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestQuotaRows:
-    """Requests with a request quota in force, as arrays of one length; milliseconds."""
-
-    logged_ms: npt.NDArray[np.int64]
-    throttle_min_ms: npt.NDArray[np.int64]  # of the request quota
-    throttle_max_ms: npt.NDArray[np.int64]
-    # What the other quota of the request asked for by the replay; -1: it has none.
-    other_ms: npt.NDArray[np.int64]
-
-
-def judge_request_share(
-    rows: RequestQuotaRows, tolerance_ms: int, window_ms: npt.ArrayLike = 1000
-) -> npt.NDArray[np.int8]:
-    """Return a :class:`RequestShare` per row, for the decision on the *other* quota of a request.
-
-    ``OTHER_DECIDES`` hands back to the bandwidth quota's own rules, with nothing left to blame on
-    the request quota. A row without another quota is judged to the end here.
-    """
-    logged, has_other = rows.logged_ms, rows.other_ms >= 0
-    under = logged < rows.throttle_min_ms - tolerance_ms
-    above = logged > rows.throttle_max_ms + tolerance_ms
-    by_other = has_other & (np.abs(logged - rows.other_ms) <= tolerance_ms)
-    by_other &= (rows.other_ms > 0) == (logged > 0)
-    is_exact = rows.throttle_max_ms - rows.throttle_min_ms <= tolerance_ms
-    # The cap is met to the millisecond by no chance.
-    by_cap = (logged == np.asarray(window_ms)) & (rows.throttle_max_ms >= logged)
-    asks_nothing = rows.throttle_max_ms == 0
-    too_little_for_other = has_other & (logged < rows.other_ms - tolerance_ms)
-    return np.select(
-        [
-            under,
-            by_other,
-            has_other & (above | asks_nothing | too_little_for_other),
-            above,
-            is_exact | by_cap,
-        ],
-        [
-            RequestShare.UNDER_THROTTLED,
-            RequestShare.AGREE,
-            RequestShare.OTHER_DECIDES,
-            RequestShare.OVER_THROTTLED,
-            RequestShare.AGREE,
-        ],
-        RequestShare.INDETERMINATE,
-    ).astype(np.int8)
-
-
-def judge_request_quota(
-    rows: RequestQuotaRows, tolerance_ms: int, window_ms: npt.ArrayLike = 1000
-) -> npt.NDArray[np.int8]:
-    """Return a :class:`RequestShare` per row, for the decision on the *request* quota itself.
-
-    A throttle longer than the request quota asked for is no fault of it where the request has
-    another quota: the broker takes the larger. Never ``OTHER_DECIDES``.
-    """
-    logged, has_other = rows.logged_ms, rows.other_ms >= 0
-    under = logged < rows.throttle_min_ms - tolerance_ms
-    above = logged > rows.throttle_max_ms + tolerance_ms
-    is_exact = rows.throttle_max_ms - rows.throttle_min_ms <= tolerance_ms
-    by_cap = (logged == np.asarray(window_ms)) & (rows.throttle_max_ms >= logged)
-    return np.select(
-        [under, above & ~has_other, above | is_exact | by_cap],
-        [RequestShare.UNDER_THROTTLED, RequestShare.OVER_THROTTLED, RequestShare.AGREE],
-        RequestShare.INDETERMINATE,
-    ).astype(np.int8)
-
-
-@dataclass(frozen=True, slots=True)
 class SharedRows:
     """Decisions on requests that have a request quota, as arrays of one length; milliseconds."""
 
@@ -111,8 +43,55 @@ class SharedRows:
     throttle_min_ms: np.ndarray
     throttle_max_ms: np.ndarray
     is_interval_known: np.ndarray  # bool
-    other_ms: np.ndarray  # on the request quota: the bandwidth quota's throttle, -1: it has none
+    # Of decisions on the request quota: the bandwidth quota's throttle, -1: it has none.
+    other_ms: np.ndarray
     window_ms: np.ndarray
+
+
+def judge_request_share(rows: SharedRows, tolerance_ms: int) -> npt.NDArray[np.int8]:
+    """Return a :class:`RequestShare` per row, for the decision on the *other* quota of a request.
+
+    ``OTHER_DECIDES`` hands back to the bandwidth quota's own rules, with nothing left to blame on
+    the request quota. Never ``OVER_THROTTLED``.
+    """
+    logged, other = rows.logged_ms, rows.replayed_ms
+    under, above, is_told = _by_interval(rows, tolerance_ms)
+    by_other = (np.abs(logged - other) <= tolerance_ms) & ((other > 0) == (logged > 0))
+    asks_nothing = rows.throttle_max_ms == 0
+    too_little_for_other = logged < other - tolerance_ms
+    return np.select(
+        [under, by_other, above | asks_nothing | too_little_for_other, is_told],
+        [
+            RequestShare.UNDER_THROTTLED,
+            RequestShare.AGREE,
+            RequestShare.OTHER_DECIDES,
+            RequestShare.AGREE,
+        ],
+        RequestShare.INDETERMINATE,
+    ).astype(np.int8)
+
+
+def judge_request_quota(rows: SharedRows, tolerance_ms: int) -> npt.NDArray[np.int8]:
+    """Return a :class:`RequestShare` per row, for the decision on the *request* quota itself.
+
+    A throttle longer than the request quota asked for is no fault of it where the request has
+    another quota: the broker takes the larger. Never ``OTHER_DECIDES``.
+    """
+    under, above, is_told = _by_interval(rows, tolerance_ms)
+    return np.select(
+        [under, above & (rows.other_ms < 0), above | is_told],
+        [RequestShare.UNDER_THROTTLED, RequestShare.OVER_THROTTLED, RequestShare.AGREE],
+        RequestShare.INDETERMINATE,
+    ).astype(np.int8)
+
+
+def _by_interval(rows: SharedRows, tolerance_ms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return three masks: the log is below the interval, above it, or tells where inside it is."""
+    logged, least, most = rows.logged_ms, rows.throttle_min_ms, rows.throttle_max_ms
+    # The cap is met to the millisecond by no chance.
+    by_cap = (logged == rows.window_ms) & (most >= logged)
+    is_exact = most - least <= tolerance_ms
+    return logged < least - tolerance_ms, logged > most + tolerance_ms, is_exact | by_cap
 
 
 def fix_shared(
@@ -124,14 +103,8 @@ def fix_shared(
     those where it asked for nothing. What a throttled fetch tried to read is given back by its
     throttle only where the request quota surely asked for less.
     """
-    quotas = RequestQuotaRows(
-        logged_ms=rows.logged_ms,
-        throttle_min_ms=rows.throttle_min_ms,
-        throttle_max_ms=rows.throttle_max_ms,
-        other_ms=np.where(rows.is_request_quota, rows.other_ms, rows.replayed_ms),
-    )
-    own = judge_request_quota(quotas, tolerance_ms, rows.window_ms)
-    share = judge_request_share(quotas, tolerance_ms, rows.window_ms)
+    own = judge_request_quota(rows, tolerance_ms)
+    share = judge_request_share(rows, tolerance_ms)
     is_known = rows.is_interval_known
     no_quota = verdicts.verdict == "no_quota"
     asks_less = rows.throttle_max_ms + tolerance_ms < rows.logged_ms
