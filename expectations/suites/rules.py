@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import great_expectations as gx
 import great_expectations.expectations as gxe
@@ -16,7 +16,6 @@ from spark_jobs.warehouse.tables import TABLES
 LARGEST_DOUBLE = 1.7e308
 
 Rule = gxe.Expectation
-Suite = gx.ExpectationSuite
 
 COLUMNS_RULE = "columns_of_the_contract"
 EVENT_SOURCES = ("log", "server_log", "snapshot", "static", "journal")
@@ -39,7 +38,14 @@ def rule(
     )
 
 
-def suite_of(table: str, *rules: gxe.Expectation) -> gx.ExpectationSuite:
+class TableSuite(NamedTuple):
+    """The columns that name a row of a table, and its rules."""
+
+    key: tuple[str, ...]
+    rules: gx.ExpectationSuite
+
+
+def suite_of(table: str, key: tuple[str, ...], *rules: gxe.Expectation) -> TableSuite:
     """Return the suite of ``table``: the contract's columns, then ``rules``.
 
     A Great Expectations context must exist before a suite is built.
@@ -62,7 +68,7 @@ def suite_of(table: str, *rules: gxe.Expectation) -> gx.ExpectationSuite:
         for field in schema
         if not field.nullable
     ]
-    return gx.ExpectationSuite(name=table, expectations=[columns, *required, *rules])
+    return TableSuite(key, gx.ExpectationSuite(table, [columns, *required, *rules]))
 
 
 def known_quota_type() -> gxe.Expectation:

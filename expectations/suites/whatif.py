@@ -1,4 +1,4 @@
-"""Rules of ``whatif``: what one client would have got under one policy, a row."""
+"""The suite of the stage ``whatif``: clients under other policies."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from great_expectations.expectations.row_conditions import Column
 from expectations.suites import rules
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
 
-KEY = ("label", "mode", "broker_id", "user", "client_id", "kind")
-
+_KEY = ("label", "mode", "broker_id", "user", "client_id", "kind")
 _PARTS_OF_REQUESTS = (
     "unsized_requests",
     "delayed_requests",
@@ -19,11 +18,12 @@ _PARTS_OF_REQUESTS = (
 _PARTS_OF_ASKED = ("admitted", "delayed", "refused", "taken_back")
 
 
-def suite() -> rules.Suite:
-    """Return the expectations of ``whatif``."""
+def whatif() -> rules.TableSuite:
+    """Return the suite of ``whatif``: what one client would have got under one policy, a row."""
     return rules.suite_of(
         "whatif",
-        rules.once("one_row_per_client_and_policy", "A client has one row of a kind.", *KEY),
+        _KEY,
+        rules.once("one_row_per_client_and_policy", "A client has one row of a kind.", *_KEY),
         rules.not_empty("policy"),
         rules.not_empty("label"),
         rules.known_values("known_mode", "mode", WHATIF_MODES),

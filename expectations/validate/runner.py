@@ -7,7 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Any
 
 import great_expectations as gx
@@ -16,6 +15,7 @@ from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import ProgressBarsConfig
 from pyspark.sql import DataFrame, SparkSession
 
+from expectations.suites.rules import TableSuite
 from expectations.validate import data_docs
 from expectations.validate.first_look import Held, held_by_every_row, put_back, without
 from expectations.validate.frames import (
@@ -40,9 +40,9 @@ from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
 
-SUITES: dict[str, ModuleType] = {
-    table: import_module(f"expectations.suites.{table}")
-    for tables in STAGES.values()
+SUITES: dict[str, Callable[[], TableSuite]] = {
+    table: getattr(import_module(f"expectations.suites.{stage}"), table)
+    for stage, tables in STAGES.items()
     for table in tables
 }
 REQUIRED = frozenset({"requests", "files", "brokers"})
@@ -127,12 +127,12 @@ class _Checks:
             frame = spark_frame(spark, self._scope, stored)
         asset = source.add_dataframe_asset(stored.table)
         batch = asset.add_batch_definition_whole_dataframe("partition")
-        suite = SUITES[stored.table].suite()
+        key, suite = SUITES[stored.table]()
         given = {"dataframe": frame}
         held: Held = {}
         if isinstance(frame, DataFrame):
             held = held_by_every_row(stored, batch.get_batch(given), suite, self._parameters)
-        result = self._checkpoint(stored, batch, without(suite, held)).run(
+        result = self._checkpoint(stored, batch, key, without(suite, held)).run(
             batch_parameters=given,
             expectation_parameters=self._parameters,
             run_id=self._run_id(),
@@ -141,23 +141,21 @@ class _Checks:
         if held:
             put_back(held, validation, suite)
         data_docs.draft_pages(self._context, result)
-        return table_result(stored, source.name, SUITES[stored.table].KEY, validation)
+        return table_result(stored, source.name, key, validation)
 
     def _checkpoint(
-        self, stored: StoredTable, batch: Any, rules: gx.ExpectationSuite
+        self, stored: StoredTable, batch: Any, key: tuple[str, ...], rules: gx.ExpectationSuite
     ) -> gx.Checkpoint:
-        module = SUITES[stored.table]
         suite = self._context.suites.add(rules)
         definition = self._context.validation_definitions.add(
             gx.ValidationDefinition(name=stored.table, data=batch, suite=suite)
         )
-        key = [name for name in module.KEY if name in stored.columns]
         checkpoint = gx.Checkpoint(
             name=stored.table,
             validation_definitions=[definition],
             result_format={
                 "result_format": "SUMMARY",
-                "unexpected_index_column_names": key,
+                "unexpected_index_column_names": [n for n in key if n in stored.columns],
                 "partial_unexpected_count": ROWS_IN_SAMPLE_MAX,
                 "return_unexpected_index_query": False,
             },

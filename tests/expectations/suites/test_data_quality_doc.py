@@ -30,7 +30,7 @@ def test_the_page_has_every_rule_with_its_severity_and_sentence(table: str) -> N
     gx.get_context(mode="ephemeral")
     rules = {
         one.meta["rule"]: (one.severity.value, one.description)
-        for one in SUITES[table].suite().expectations
+        for one in SUITES[table]().rules.expectations
     }
     severity, sentence = rules.pop(COLUMNS_RULE)
     assert f"`{COLUMNS_RULE}` ({severity}): {sentence}" in PAGE.read_text("utf-8")

@@ -73,8 +73,8 @@ def _notation(value: Any) -> str:
 
 def suite_rules() -> Iterator[tuple[str, str]]:
     gx.get_context(mode="ephemeral")
-    for table, module in SUITES.items():
-        yield from ((table, one.meta["rule"]) for one in module.suite().expectations)
+    for table, suite in SUITES.items():
+        yield from ((table, one.meta["rule"]) for one in suite().rules.expectations)
 
 
 def test_every_rule_of_every_suite_has_rows_that_break_it() -> None:
@@ -145,5 +145,5 @@ def expect_own_rows(broken_rows: BrokenRows, found: dict[str, Any], table: str, 
     assert not found["success"]
     assert found["failed_rows"] == len(own)
     columns = [name for name in found["sample"][0] if not name.startswith("request_recorded_")]
-    assert set(SUITES[table].KEY) <= set(columns)
+    assert set(SUITES[table]().key) <= set(columns)
     assert comparable(found["sample"], columns) == comparable(own, columns)

@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from expectations.suites import requests
 from expectations.validate import results
-from expectations.validate.runner import validate_tables
+from expectations.validate.runner import SUITES, validate_tables
 from spark_jobs.cli import app as cli
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings
@@ -114,7 +113,7 @@ def test_an_exception_in_a_check_is_a_broken_check(
     def broken_suite() -> None:
         raise ZeroDivisionError("no such luck")
 
-    monkeypatch.setattr(requests, "suite", broken_suite)
+    monkeypatch.setitem(SUITES, "requests", broken_suite)
     with pytest.raises(CheckBrokenError, match=r"requests are broken.*ZeroDivisionError: no such"):
         validate_tables(scope, "ingested")
 

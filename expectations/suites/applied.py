@@ -1,4 +1,4 @@
-"""Rules of ``applied_changes``: one change of a cluster, made or meant to be made, a row."""
+"""The suite of the stage ``applied``: what was changed in a cluster."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from expectations.suites import rules
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.tables import CHANGE_ACTIONS, CHANGE_OUTCOMES
 
-KEY = ("application_id", *ENTITY_COLUMNS)
-
 _IS_APPLIED = Column("outcome") == "applied"
 
 
-def suite() -> rules.Suite:
-    """Return the expectations of ``applied_changes``."""
+def applied_changes() -> rules.TableSuite:
+    """Return the suite of ``applied_changes``: one change, made or meant to be made, a row."""
     return rules.suite_of(
         "applied_changes",
+        ("application_id", *ENTITY_COLUMNS),
         rules.known_quota_type(),
         rules.entity_has_a_part(),
-        rules.once("one_row_per_value", "An application changes a value once.", *KEY),
+        rules.once(
+            "one_row_per_value",
+            "An application changes a value once.",
+            "application_id",
+            *ENTITY_COLUMNS,
+        ),
         rules.once(
             "one_row_per_position", "Changes are in one order.", "application_id", "position"
         ),

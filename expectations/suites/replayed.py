@@ -1,4 +1,4 @@
-"""Rules of ``decisions``: one amount recorded on a sensor, or refused, a row.
+"""Suites of the stage ``replayed``: which quotas held, and what brokers must have decided.
 
 That a broker decided wrongly is a finding, not bad data: no rule here looks at how many decisions
 agree. What is checked is that a row says one consistent thing about one logged request.
@@ -11,24 +11,79 @@ from great_expectations.expectations.row_conditions import Column
 
 from expectations.suites import rules
 from expectations.suites.custom_expectations import (
+    ExpectColumnValuesToBeMultipleOf,
     ExpectMiddleColumnToLieBetween,
     ExpectRowNotToStartBeforePrevious,
 )
 from spark_jobs.quota.codes import QUOTA_LEVELS, VERDICTS, WRONG_VERDICTS
 from spark_jobs.quota.constants import LATE_LINE_MS
-from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
-
-KEY = ("source_file", "source_line", *SENSOR_COLUMNS, "resource")
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS
 
 _IS_MUTATION = Column("quota_type") == "controller_mutation_rate"
 _IS_RATE = rules.is_other_than("quota_type", "controller_mutation_rate")
 _HAS_LINE = Column("source_file").is_not_null() & Column("source_line").is_not_null()
 
 
-def suite() -> rules.Suite:
-    """Return the expectations of ``decisions``, with the interval of the request joined to it."""
+def quota_changes() -> rules.TableSuite:
+    """Return the suite of ``quota_changes``: one interval a row in which one quota value held."""
     return rules.suite_of(
-        "decisions", *_identity(), *_times(), *_numbers(), *_verdicts(), *_verdict_against_log()
+        "quota_changes",
+        (*ENTITY_COLUMNS, "broker_id", "valid_from_ms"),
+        rules.known_quota_type(),
+        rules.entity_has_a_part(),
+        rules.known_values("known_source", "source", rules.EVENT_SOURCES),
+        rules.not_negative(
+            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
+        ),
+        rules.not_after(
+            "interval_not_empty",
+            "valid_from_ms",
+            "valid_until_ms",
+            "An interval ends after it begins: valid_from_ms < valid_until_ms.",
+            strictly=True,
+        ),
+        rules.rule(
+            ExpectRowNotToStartBeforePrevious,
+            "intervals_do_not_overlap",
+            "An entity has one value of a quota type at a time on a broker: its intervals do not "
+            "overlap.",
+            column_list=[
+                "quota_type",
+                "quota_user",
+                "quota_client_id",
+                "broker_id",
+                "valid_from_ms",
+                "valid_until_ms",
+            ],
+            order_by="valid_from_ms",
+            starts="valid_from_ms",
+            previous_ends="valid_until_ms",
+        ),
+    )
+
+
+def located_changes() -> rules.TableSuite:
+    """Return the suite of ``located_changes``: when a broker went by a changed quota."""
+    return rules.suite_of(
+        "located_changes",
+        ("broker_id", "answered_ms"),
+        rules.once(
+            "one_moment_per_broker", "A change reaches a broker once.", "broker_id", "answered_ms"
+        ),
+        rules.within_the_day("answered_ms"),
+    )
+
+
+def decisions() -> rules.TableSuite:
+    """Return the suite of ``decisions``: one amount, with times of its request, a row."""
+    return rules.suite_of(
+        "decisions",
+        ("source_file", "source_line", *SENSOR_COLUMNS, "resource"),
+        *_identity(),
+        *_times(),
+        *_numbers(),
+        *_verdicts(),
+        *_verdict_against_log(),
     )
 
 
@@ -224,3 +279,103 @@ def _verdict_against_log() -> list[rules.Rule]:
             for verdict, more, less, word in throttled
         ),
     ]
+
+
+def agreement() -> rules.TableSuite:
+    """Return the suite of ``agreement``: one sensor's throttles, log against replay."""
+    return rules.suite_of(
+        "agreement",
+        SENSOR_COLUMNS,
+        rules.known_quota_type(),
+        rules.once("one_row_per_sensor", "A sensor has one row.", *SENSOR_COLUMNS),
+        rules.not_negative("throttles_not_negative", "throttles", "A count is not negative."),
+        rules.not_negative(
+            "residual_not_negative", "residual_max_ms", "A distance is not negative."
+        ),
+        rules.not_after(
+            "same_decisions_are_decisions", "same_decision", "decisions", "A part of the decisions."
+        ),
+        rules.not_after(
+            "throttles_are_decisions", "throttles", "decisions", "A part of the decisions."
+        ),
+        rules.not_after(
+            "nearest_are_near", "within_1ms", "within_5ms", "What is within 1 ms is within 5 ms."
+        ),
+        rules.not_after(
+            "near_are_throttles", "within_5ms", "throttles", "A part of the throttles."
+        ),
+        rules.not_after("proven_are_decisions", "proven", "decisions", "A part of the decisions."),
+    )
+
+
+def rates() -> rules.TableSuite:
+    """Return the suite of ``rates``: one sensor in one second a row."""
+    return rules.suite_of(
+        "rates",
+        (*SENSOR_COLUMNS, "second_ms"),
+        rules.known_quota_type(),
+        rules.once(
+            "one_row_per_second", "A sensor has one row per second.", *SENSOR_COLUMNS, "second_ms"
+        ),
+        rules.rule(
+            ExpectColumnValuesToBeMultipleOf,
+            "second_is_whole",
+            "second_ms is the begin of a second: a multiple of 1000.",
+            column="second_ms",
+            divisor=1000,
+        ),
+        rules.not_negative("amount_not_negative", "amount", "A second's amount is not below 0."),
+        rules.rate_not_negative(),
+        rules.not_negative(
+            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
+        ),
+        *rules.throttling_not_negative(),
+    )
+
+
+def quota_state() -> rules.TableSuite:
+    """Return the suite of ``quota_state``: one sensor a row; ``samples`` is seen as its length."""
+    return rules.suite_of(
+        "quota_state",
+        SENSOR_COLUMNS,
+        rules.known_quota_type(),
+        rules.once("one_row_per_sensor", "A sensor has one state.", *SENSOR_COLUMNS),
+        rules.at_least(
+            "sensor_epoch_not_negative", "sensor_epoch", 0, "Sensor epochs count from 0."
+        ),
+        rules.at_least(
+            "sensor_seq_not_negative", "sensor_seq", 0, "Places in a sensor count from 0."
+        ),
+        rules.at_least("sample_index_not_negative", "sample_index", 0, "Samples count from 0."),
+        rules.has_value(
+            "bucket_has_tokens",
+            "tokens",
+            "A token bucket that is carried over says how many tokens it holds.",
+            row_condition=_IS_MUTATION,
+        ),
+        rules.has_value(
+            "bucket_has_last_update",
+            "last_update_ms",
+            "A token bucket that is carried over says when it was filled last.",
+            row_condition=_IS_MUTATION,
+        ),
+    )
+
+
+def topic_inventory() -> rules.TableSuite:
+    """Return the suite of ``topic_inventory``: a topic's partitions at the day's end a row."""
+    return rules.suite_of(
+        "topic_inventory",
+        ("topic",),
+        rules.once("one_row_per_topic", "A topic is there once.", "topic"),
+        rules.not_empty("topic"),
+        rules.at_least(
+            "partitions_positive", "partitions", 1, "A topic has at least one partition."
+        ),
+        rules.at_least(
+            "partitions_handed_on_positive",
+            "partitions_handed_on",
+            1,
+            "A topic that is handed on has at least one partition.",
+        ),
+    )
