@@ -82,10 +82,7 @@ def applied_changes() -> rules.TableSuite:
             "A change that failed says why.",
             row_condition=Column("outcome") == "failed",
         ),
-        *(
-            rules.at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
-            for column in ("throttle_time_ms_before", "throttle_time_ms_after")
-        ),
+        *rules.integers_not_negative("throttle_time_ms_before", "throttle_time_ms_after"),
     )
 
 
@@ -94,14 +91,11 @@ def _reads_as_meant() -> list[rules.Rule]:
     sides = (("less", "value_read_back", "value_after"), ("more", "value_after", "value_read_back"))
     return [
         *(
-            rules.rule(
-                gxe.ExpectColumnPairValuesAToBeGreaterThanB,
+            rules.not_after(
                 f"made_change_reads_no_{word}",
+                smaller,
+                larger,
                 f"The value read back of a change that was made is no {word} than the one meant.",
-                column_A=larger,
-                column_B=smaller,
-                or_equal=True,
-                ignore_row_if="either_value_is_missing",
                 row_condition=_IS_APPLIED,
             )
             for word, larger, smaller in sides

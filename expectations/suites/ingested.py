@@ -11,6 +11,7 @@ from expectations.suites.custom_expectations import (
     ExpectMiddleColumnToLieBetween,
     ExpectShareOfSumsToBeAtMost,
 )
+from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 
 _PHASES = (
     "total_time_us",
@@ -30,12 +31,6 @@ SOURCES = ("server_log", "inferred")
 
 def requests() -> rules.TableSuite:
     """Return the suite of ``requests``: one logged request a row."""
-    phases = [
-        rules.at_least(
-            f"{name}_not_negative", name, 0, f"{name} is not negative: phases take time."
-        )
-        for name in _PHASES
-    ]
     return rules.suite_of(
         "requests",
         ("source_file", "source_line", "broker_id"),
@@ -83,10 +78,8 @@ def requests() -> rules.TableSuite:
         rules.not_empty("connection"),
         rules.not_empty("principal"),
         rules.not_empty("source_file"),
-        rules.at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
-        rules.at_least(
-            "api_version_not_negative", "api_version", 0, "api_version is not negative."
-        ),
+        rules.source_line_from_1(),
+        *rules.integers_not_negative("api_version"),
         rules.at_least(
             "throttle_not_negative", "throttle_time_ms", 0, "throttle_time_ms is not negative."
         ),
@@ -102,7 +95,7 @@ def requests() -> rules.TableSuite:
             "Where request_bytes_known is true, request_bytes has a value.",
             row_condition=Column("request_bytes_known") == True,  # noqa: E712
         ),
-        *phases,
+        *rules.integers_not_negative(*_PHASES, because="is not negative: phases take time."),
         rules.always(
             "most_sizes_known",
             "request_bytes_known",
@@ -135,23 +128,19 @@ def quarantine() -> rules.TableSuite:
         rules.within_the_day("log_time_ms"),
         rules.not_empty("source_file"),
         rules.not_empty("reason"),
-        rules.at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
+        rules.source_line_from_1(),
     )
 
 
 def files() -> rules.TableSuite:
     """Return the suite of ``files``: one file read a row; here lines are conserved."""
-    counts = [
-        rules.at_least(f"{name}_not_negative", name, 0, f"{name} counts, so it is not negative.")
-        for name in _COUNTS
-    ]
     return rules.suite_of(
         "files",
         ("source_file",),
         rules.has_rows("has_files", "At least one file was read."),
         rules.once("one_row_per_file", "A file is read once.", "source_file"),
         rules.not_empty("source_file"),
-        *counts,
+        *rules.integers_not_negative(*_COUNTS, because="counts, so it is not negative."),
         rules.rule(
             ExpectFirstColumnToBeSumOfTheRest,
             "lines_are_conserved",
@@ -179,12 +168,6 @@ def files() -> rules.TableSuite:
 
 def brokers() -> rules.TableSuite:
     """Return the suite of ``brokers``: the configuration a broker's requests are replayed with."""
-    sizes = [
-        rules.at_least(
-            f"{name}_positive", name, 1, f"{name} is at least 1, as in the broker's settings."
-        )
-        for name in _SIZES
-    ]
     return rules.suite_of(
         "brokers",
         ("broker_id",),
@@ -192,7 +175,12 @@ def brokers() -> rules.TableSuite:
         rules.once("one_row_per_broker", "A broker has one configuration.", "broker_id"),
         rules.known_values("known_version_source", "version_source", _VERSION_SOURCES),
         rules.known_values("known_rate_profile", "rate_profile", rules.RATE_PROFILES),
-        *sizes,
+        *(
+            rules.at_least(
+                f"{name}_positive", name, 1, f"{name} is at least 1, as in the broker's settings."
+            )
+            for name in _SIZES
+        ),
         rules.has_value(
             "version_is_known",
             "version",
@@ -206,21 +194,11 @@ def quota_events() -> rules.TableSuite:
     """Return the suite of ``quota_events``: one quota value set or removed a row."""
     return rules.suite_of(
         "quota_events",
-        (
-            "quota_type",
-            "quota_user",
-            "quota_client_id",
-            "broker_id",
-            "earliest_ms",
-            "source_file",
-            "source_line",
-        ),
+        (*ENTITY_COLUMNS, "broker_id", "earliest_ms", "source_file", "source_line"),
         rules.known_quota_type(),
         rules.entity_has_a_part(),
         rules.known_values("known_source", "source", rules.EVENT_SOURCES),
-        rules.not_negative(
-            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
-        ),
+        rules.bound_not_negative(),
         rules.not_after(
             "effect_interval_in_order",
             "earliest_ms",
@@ -275,7 +253,7 @@ def broker_starts() -> rules.TableSuite:
         rules.within_the_day("started_ms"),
         rules.known_values("known_source", "source", SOURCES),
         rules.not_empty("evidence"),
-        rules.at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
+        rules.source_line_from_1(),
     )
 
 
@@ -291,5 +269,5 @@ def throttle_records() -> rules.TableSuite:
         rules.known_quota_type(),
         rules.at_least("throttle_not_negative", "throttle_time_ms", 0, "A delay is not negative."),
         rules.not_empty("source_file"),
-        rules.at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1."),
+        rules.source_line_from_1(),
     )

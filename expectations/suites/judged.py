@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
@@ -16,13 +18,6 @@ from spark_jobs.warehouse.tables import (
     ROLLUP_SPANS_MS,
 )
 
-_COUNTS = (
-    "unknown_amounts",
-    "throttled_requests",
-    "logged_throttle_time_ms",
-    "muted_ms",
-)
-_RATES = ("rate_p50", "demand", "near_bound_share", "largest_amount")
 _SMALLEST_BOUND = 1e-9
 
 
@@ -37,12 +32,7 @@ def findings() -> rules.TableSuite:
         rules.known_values("known_kind", "kind", FINDING_KINDS),
         rules.known_values("known_severity", "severity", SEVERITIES),
         rules.not_empty("explanation"),
-        rules.rule(
-            gxe.ExpectColumnValuesToBeJsonParseable,
-            "evidence_is_json",
-            "The numbers behind a finding are JSON.",
-            column="evidence",
-        ),
+        rules.evidence_is_json("a finding"),
         rules.not_after(
             "interval_in_order",
             "from_ms",
@@ -56,11 +46,10 @@ def findings() -> rules.TableSuite:
         rules.known_values("known_runner_up", "runner_up", HYPOTHESES),
         _share("hypothesis_share"),
         _share("runner_up_share"),
-        rules.rule(
-            gxe.ExpectColumnValuesToBeBetween,
+        rules.between(
             "estimated_bound_above_zero",
+            "estimated_bound",
             "A broker cannot have gone by no bound, or by a negative one.",
-            column="estimated_bound",
             min_value=0.0,
             strict_min=True,
         ),
@@ -68,11 +57,10 @@ def findings() -> rules.TableSuite:
 
 
 def _share(column: str) -> rules.Rule:
-    return rules.rule(
-        gxe.ExpectColumnValuesToBeBetween,
+    return rules.between(
         f"{column}_is_a_share",
+        column,
         f"{column} is a share of the decisions: from 0 to 1.",
-        column=column,
         min_value=0.0,
         max_value=1.0,
     )
@@ -133,21 +121,21 @@ def demand() -> rules.TableSuite:
         rules.at_least(
             "has_seconds", "seconds", 1, "Traffic takes at least a second of the clock."
         ),
-        *(rules.at_least(f"{c}_not_negative", c, 0, f"{c} is not negative.") for c in _COUNTS),
-        *(rules.not_negative(f"{c}_not_negative", c, f"{c} is not negative.") for c in _RATES),
+        *rules.integers_not_negative(
+            "unknown_amounts", "throttled_requests", "logged_throttle_time_ms", "muted_ms"
+        ),
+        *rules.doubles_not_negative("rate_p50", "demand", "near_bound_share", "largest_amount"),
         rules.not_negative("bound_not_negative", "bound", "A bound is at least 0."),
-        rules.not_after(
-            "p50_is_not_above_p95", "rate_p50", "rate_p95", "Percentiles are in order."
+        *(
+            rules.not_after(
+                f"{low}_is_not_above_{high}",
+                f"rate_{low}",
+                f"rate_{high}",
+                "Percentiles are in order.",
+            )
+            for low, high in pairwise(("p50", "p95", "p99", "max"))
         ),
-        rules.not_after(
-            "p95_is_not_above_p99", "rate_p95", "rate_p99", "Percentiles are in order."
-        ),
-        rules.not_after(
-            "p99_is_not_above_max", "rate_p99", "rate_max", "Percentiles are in order."
-        ),
-        rules.not_after(
-            "throttled_are_requests", "throttled_requests", "requests", "A part of the requests."
-        ),
+        rules.part_of("throttled_are_requests", "throttled_requests", "requests"),
         rules.not_after(
             "muted_is_throttled", "muted_ms", "throttle_time_ms", "Overlaps count once, no more."
         ),
@@ -164,16 +152,10 @@ def change_results() -> rules.TableSuite:
         rules.once("one_row_per_value", "One change of a value stands at a time.", *ENTITY_COLUMNS),
         rules.known_values("known_result", "result", CHANGE_RESULT_KINDS),
         *(rules.not_empty(name) for name in ("application_id", "explanation")),
-        *(
-            rules.at_least(f"{name}_not_negative", name, 0, f"{name} is not negative.")
-            for name in (
-                "requests",
-                "throttle_time_ms_before",
-                "throttle_time_ms_predicted",
-                "throttle_time_ms",
-            )
+        *rules.integers_not_negative(
+            "requests", "throttle_time_ms_before", "throttle_time_ms_predicted", "throttle_time_ms"
         ),
-        rules.not_negative("demand_not_negative", "demand", "demand is not negative."),
+        *rules.doubles_not_negative("demand"),
     )
 
 
@@ -236,11 +218,10 @@ def recommendations() -> rules.TableSuite:
             "Where no change is proposed, proposed is empty: nothing can be applied by mistake.",
             row_condition=rules.is_other_than("status", "proposed"),
         ),
-        rules.rule(
-            gxe.ExpectColumnValuesToBeBetween,
+        rules.between(
             "proposed_above_zero",
+            "proposed",
             "A proposed value is above 0: a quota of 0 stops a client for good.",
-            column="proposed",
             min_value=_SMALLEST_BOUND,
             max_value=rules.LARGEST_DOUBLE,
         ),
@@ -249,19 +230,8 @@ def recommendations() -> rules.TableSuite:
             "range_in_order", "lower", "upper", "The plausible range is in order: lower <= upper."
         ),
         rules.not_empty("reason"),
-        rules.rule(
-            gxe.ExpectColumnValuesToBeJsonParseable,
-            "evidence_is_json",
-            "The numbers behind a recommendation are JSON.",
-            column="evidence",
-        ),
-        *(
-            rules.at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
-            for column in (
-                "throttle_time_ms_before",
-                "throttle_time_ms_after",
-                "days_seen",
-                "backtest_kept",
-            )
+        rules.evidence_is_json("a recommendation"),
+        *rules.integers_not_negative(
+            "throttle_time_ms_before", "throttle_time_ms_after", "days_seen", "backtest_kept"
         ),
     )

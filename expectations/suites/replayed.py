@@ -32,9 +32,7 @@ def quota_changes() -> rules.TableSuite:
         rules.known_quota_type(),
         rules.entity_has_a_part(),
         rules.known_values("known_source", "source", rules.EVENT_SOURCES),
-        rules.not_negative(
-            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
-        ),
+        rules.bound_not_negative(),
         rules.not_after(
             "interval_not_empty",
             "valid_from_ms",
@@ -47,14 +45,7 @@ def quota_changes() -> rules.TableSuite:
             "intervals_do_not_overlap",
             "An entity has one value of a quota type at a time on a broker: its intervals do not "
             "overlap.",
-            column_list=[
-                "quota_type",
-                "quota_user",
-                "quota_client_id",
-                "broker_id",
-                "valid_from_ms",
-                "valid_until_ms",
-            ],
+            column_list=[*ENTITY_COLUMNS, "broker_id", "valid_from_ms", "valid_until_ms"],
             order_by="valid_from_ms",
             starts="valid_from_ms",
             previous_ends="valid_until_ms",
@@ -159,9 +150,7 @@ def _times() -> list[rules.Rule]:
 def _numbers() -> list[rules.Rule]:
     return [
         rules.not_negative("amount_not_negative", "amount", "A recorded amount is not below 0."),
-        rules.not_negative(
-            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
-        ),
+        rules.bound_not_negative(),
         rules.at_least("window_positive", "window_size_ms", 1, "A rate's window is at least 1 ms."),
         rules.at_least(
             "logged_throttle_not_negative",
@@ -175,12 +164,7 @@ def _numbers() -> list[rules.Rule]:
             0,
             "The replayed throttle time is not negative.",
         ),
-        rules.at_least(
-            "sensor_epoch_not_negative", "sensor_epoch", 0, "Sensor epochs count from 0."
-        ),
-        rules.at_least(
-            "sensor_seq_not_negative", "sensor_seq", 0, "Places in a sensor count from 0."
-        ),
+        *rules.order_of_sensor_from_0(),
         rules.always(
             "logged_refusals_are_mutations",
             "logged_admitted",
@@ -292,19 +276,13 @@ def agreement() -> rules.TableSuite:
         rules.not_negative(
             "residual_not_negative", "residual_max_ms", "A distance is not negative."
         ),
-        rules.not_after(
-            "same_decisions_are_decisions", "same_decision", "decisions", "A part of the decisions."
-        ),
-        rules.not_after(
-            "throttles_are_decisions", "throttles", "decisions", "A part of the decisions."
-        ),
+        rules.part_of("same_decisions_are_decisions", "same_decision", "decisions"),
+        rules.part_of("throttles_are_decisions", "throttles", "decisions"),
         rules.not_after(
             "nearest_are_near", "within_1ms", "within_5ms", "What is within 1 ms is within 5 ms."
         ),
-        rules.not_after(
-            "near_are_throttles", "within_5ms", "throttles", "A part of the throttles."
-        ),
-        rules.not_after("proven_are_decisions", "proven", "decisions", "A part of the decisions."),
+        rules.part_of("near_are_throttles", "within_5ms", "throttles"),
+        rules.part_of("proven_are_decisions", "proven", "decisions"),
     )
 
 
@@ -326,9 +304,7 @@ def rates() -> rules.TableSuite:
         ),
         rules.not_negative("amount_not_negative", "amount", "A second's amount is not below 0."),
         rules.rate_not_negative(),
-        rules.not_negative(
-            "bound_not_negative", "bound", "A quota's bound is a number of at least 0."
-        ),
+        rules.bound_not_negative(),
         *rules.throttling_not_negative(),
     )
 
@@ -340,12 +316,7 @@ def quota_state() -> rules.TableSuite:
         SENSOR_COLUMNS,
         rules.known_quota_type(),
         rules.once("one_row_per_sensor", "A sensor has one state.", *SENSOR_COLUMNS),
-        rules.at_least(
-            "sensor_epoch_not_negative", "sensor_epoch", 0, "Sensor epochs count from 0."
-        ),
-        rules.at_least(
-            "sensor_seq_not_negative", "sensor_seq", 0, "Places in a sensor count from 0."
-        ),
+        *rules.order_of_sensor_from_0(),
         rules.at_least("sample_index_not_negative", "sample_index", 0, "Samples count from 0."),
         rules.has_value(
             "bucket_has_tokens",

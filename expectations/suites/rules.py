@@ -23,12 +23,12 @@ RATE_PROFILES = ("rate_3_8", "rate_3_3", "rate_0_9")
 
 
 def rule(
-    kind: type[gxe.Expectation],
+    kind: type[Rule],
     name: str,
     sentence: str,
     severity: str = "critical",
     **arguments: Any,
-) -> gxe.Expectation:
+) -> Rule:
     """Return an expectation that carries its ``name``, a sentence for people and a severity.
 
     ``severity`` is critical (nothing is published), warning (shown in the report) or info.
@@ -45,7 +45,7 @@ class TableSuite(NamedTuple):
     rules: gx.ExpectationSuite
 
 
-def suite_of(table: str, key: tuple[str, ...], *rules: gxe.Expectation) -> TableSuite:
+def suite_of(table: str, key: tuple[str, ...], *rules: Rule) -> TableSuite:
     """Return the suite of ``table``: the contract's columns, then ``rules``.
 
     A Great Expectations context must exist before a suite is built.
@@ -59,24 +59,19 @@ def suite_of(table: str, key: tuple[str, ...], *rules: gxe.Expectation) -> Table
         exact_match=False,
     )
     required = [
-        rule(
-            gxe.ExpectColumnValuesToNotBeNull,
-            f"{field.name}_is_there",
-            f"{field.name} has a value in every row.",
-            column=field.name,
-        )
+        has_value(f"{field.name}_is_there", field.name, f"{field.name} has a value in every row.")
         for field in schema
         if not field.nullable
     ]
     return TableSuite(key, gx.ExpectationSuite(table, [columns, *required, *rules]))
 
 
-def known_quota_type() -> gxe.Expectation:
+def known_quota_type() -> Rule:
     """Return the rule that ``quota_type`` is one of Kafka's four."""
     return known_values("known_quota_type", "quota_type", QUOTA_TYPES)
 
 
-def known_values(name: str, column: str, values: tuple[str, ...]) -> gxe.Expectation:
+def known_values(name: str, column: str, values: tuple[str, ...]) -> Rule:
     """Return the rule that ``column``, where it has a value, holds one of ``values``."""
     return rule(
         gxe.ExpectColumnValuesToBeInSet,
@@ -87,25 +82,23 @@ def known_values(name: str, column: str, values: tuple[str, ...]) -> gxe.Expecta
     )
 
 
-def has_value(name: str, column: str, sentence: str, **arguments: Any) -> gxe.Expectation:
+def has_value(name: str, column: str, sentence: str, **arguments: Any) -> Rule:
     """Return the rule that ``column`` has a value."""
     return rule(gxe.ExpectColumnValuesToNotBeNull, name, sentence, column=column, **arguments)
 
 
-def has_no_value(name: str, column: str, sentence: str, **arguments: Any) -> gxe.Expectation:
+def has_no_value(name: str, column: str, sentence: str, **arguments: Any) -> Rule:
     """Return the rule that ``column`` has no value."""
     return rule(gxe.ExpectColumnValuesToBeNull, name, sentence, column=column, **arguments)
 
 
-def always(
-    name: str, column: str, value: object, sentence: str, **arguments: Any
-) -> gxe.Expectation:
+def always(name: str, column: str, value: object, sentence: str, **arguments: Any) -> Rule:
     """Return the rule that ``column``, where it has a value, holds ``value``."""
     kind = gxe.ExpectColumnValuesToBeInSet
     return rule(kind, name, sentence, column=column, value_set=[value], **arguments)
 
 
-def has_rows(name: str, sentence: str, **arguments: Any) -> gxe.Expectation:
+def has_rows(name: str, sentence: str, **arguments: Any) -> Rule:
     """Return the rule that the table has a row."""
     return rule(gxe.ExpectTableRowCountToBeBetween, name, sentence, min_value=1, **arguments)
 
@@ -118,66 +111,97 @@ def is_other_than(column: str, value: str) -> AndCondition:
     return (Column(column) != value) & Column(column).is_not_null()
 
 
-def entity_has_a_part() -> gxe.Expectation:
+def entity_has_a_part() -> Rule:
     """Return the rule that a configured entity names a user, a client-id, or both."""
-    return rule(
-        gxe.ExpectColumnValuesToNotBeNull,
+    return has_value(
         "entity_has_a_part",
+        "quota_client_id",
         "The entity names a user or a client-id (or a default): a quota on nobody binds nobody.",
-        column="quota_client_id",
         row_condition=Column("quota_user").is_null(),
     )
 
 
-def not_negative(name: str, column: str, sentence: str, **arguments: Any) -> gxe.Expectation:
+def between(name: str, column: str, sentence: str, **arguments: Any) -> Rule:
+    """Return the rule that ``column``, where it has a value, lies between what is given.
+
+    ``arguments`` are ``min_value``, ``max_value``, both included, and what every rule may have.
+    """
+    return rule(gxe.ExpectColumnValuesToBeBetween, name, sentence, column=column, **arguments)
+
+
+def at_least(name: str, column: str, minimum: int, sentence: str) -> Rule:
+    """Return the rule that the integer ``column``, where it has a value, is >= ``minimum``."""
+    return between(name, column, sentence, min_value=minimum)
+
+
+def not_negative(name: str, column: str, sentence: str, **arguments: Any) -> Rule:
     """Return the rule that ``column``, where it has a value, is a number of at least 0."""
-    return rule(
-        gxe.ExpectColumnValuesToBeBetween,
-        name,
-        sentence,
-        column=column,
-        min_value=0,
-        max_value=LARGEST_DOUBLE,
-        **arguments,
-    )
+    return between(name, column, sentence, min_value=0, max_value=LARGEST_DOUBLE, **arguments)
 
 
-def rate_not_negative() -> gxe.Expectation:
+def integers_not_negative(*columns: str, because: str = "is not negative.") -> list[Rule]:
+    """Return a rule for each of the integer ``columns``: where it has a value, it is >= 0."""
+    return [at_least(f"{c}_not_negative", c, 0, f"{c} {because}") for c in columns]
+
+
+def doubles_not_negative(*columns: str) -> list[Rule]:
+    """Return a rule for each of ``columns``: where it has a value, it is a number >= 0."""
+    return [not_negative(f"{c}_not_negative", c, f"{c} is not negative.") for c in columns]
+
+
+def bound_not_negative() -> Rule:
+    """Return the rule that ``bound``, where it has a value, is a number of at least 0."""
+    return not_negative("bound_not_negative", "bound", "A quota's bound is a number of at least 0.")
+
+
+def rate_not_negative() -> Rule:
     """Return the rule that ``rate``, where it has a value, is no negative one."""
-    return rule(
-        gxe.ExpectColumnValuesToBeBetween,
+    return between(
         "rate_not_negative",
+        "rate",
         "A rate is not below 0 by more than rounding.",
-        column="rate",
         min_value=-1e-3,
         max_value=LARGEST_DOUBLE,
     )
 
 
-def throttling_not_negative() -> tuple[gxe.Expectation, gxe.Expectation]:
+def throttling_not_negative() -> list[Rule]:
     """Return the rules that throttled requests and their throttle times are counted from 0."""
-    return (
-        at_least(
-            "throttled_requests_not_negative",
-            "throttled_requests",
-            0,
-            "throttled_requests counts, so it is not negative.",
-        ),
+    return [
+        *integers_not_negative("throttled_requests", because="counts, so it is not negative."),
         at_least(
             "throttle_time_not_negative",
             "throttle_time_ms",
             0,
             "The sum of throttle times is not negative.",
         ),
+    ]
+
+
+def order_of_sensor_from_0() -> list[Rule]:
+    """Return the rules that a sensor's epochs, and places in it, count from 0."""
+    return [
+        at_least("sensor_epoch_not_negative", "sensor_epoch", 0, "Sensor epochs count from 0."),
+        at_least("sensor_seq_not_negative", "sensor_seq", 0, "Places in a sensor count from 0."),
+    ]
+
+
+def source_line_from_1() -> Rule:
+    """Return the rule that ``source_line``, where it has a value, is the number of a line."""
+    return at_least("source_line_from_1", "source_line", 1, "Lines are counted from 1.")
+
+
+def evidence_is_json(of_what: str) -> Rule:
+    """Return the rule that ``evidence`` of ``of_what``, as ``a finding``, is JSON."""
+    return rule(
+        gxe.ExpectColumnValuesToBeJsonParseable,
+        "evidence_is_json",
+        f"The numbers behind {of_what} are JSON.",
+        column="evidence",
     )
 
 
-def at_least(name: str, column: str, minimum: int, sentence: str) -> gxe.Expectation:
-    """Return the rule that the integer ``column``, where it has a value, is >= ``minimum``."""
-    return rule(gxe.ExpectColumnValuesToBeBetween, name, sentence, column=column, min_value=minimum)
-
-
-def not_empty(column: str) -> gxe.Expectation:
+def not_empty(column: str) -> Rule:
     """Return the rule that the text of ``column``, where it has a value, is not blank."""
     return rule(
         gxe.ExpectColumnValuesToMatchRegex,
@@ -188,7 +212,7 @@ def not_empty(column: str) -> gxe.Expectation:
     )
 
 
-def once(name: str, sentence: str, *columns: str) -> gxe.Expectation:
+def once(name: str, sentence: str, *columns: str) -> Rule:
     """Return the rule that no two rows agree in ``columns``; missing values are equal."""
     if len(columns) == 1:
         return rule(gxe.ExpectColumnValuesToBeUnique, name, sentence, column=columns[0])
@@ -202,8 +226,14 @@ def once(name: str, sentence: str, *columns: str) -> gxe.Expectation:
 
 
 def not_after(
-    name: str, earlier: str, later: str, sentence: str, *, strictly: bool = False
-) -> gxe.Expectation:
+    name: str,
+    earlier: str,
+    later: str,
+    sentence: str,
+    *,
+    strictly: bool = False,
+    **arguments: Any,
+) -> Rule:
     """Return the rule ``earlier`` <= ``later`` (< if ``strictly``), where both have a value."""
     return rule(
         gxe.ExpectColumnPairValuesAToBeGreaterThanB,
@@ -213,22 +243,27 @@ def not_after(
         column_B=earlier,
         or_equal=not strictly,
         ignore_row_if="either_value_is_missing",
+        **arguments,
     )
 
 
-def within_the_day(column: str) -> gxe.Expectation:
+def part_of(name: str, part: str, whole: str) -> Rule:
+    """Return the rule that the count ``part`` is of things that ``whole`` counts too."""
+    return not_after(name, part, whole, f"A part of the {whole}.")
+
+
+def within_the_day(column: str) -> Rule:
     """Return the rule that ``column`` lies in the partition's UTC day (given when it is run)."""
-    return rule(
-        gxe.ExpectColumnValuesToBeBetween,
+    return between(
         f"{column}_is_in_the_day",
+        column,
         f"{column} lies in the UTC day of the partition.",
-        column=column,
         min_value={"$PARAMETER": "day_first_ms"},
         max_value={"$PARAMETER": "day_last_ms"},
     )
 
 
-def rows_as_counted(parameter: str, sentence: str) -> gxe.Expectation:
+def rows_as_counted(parameter: str, sentence: str) -> Rule:
     """Return the rule that the table has as many rows as ``parameter`` says when it is run."""
     return rule(
         gxe.ExpectTableRowCountToEqual,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import great_expectations.expectations as gxe
 from great_expectations.expectations.row_conditions import Column
 
 from expectations.suites import rules
@@ -28,26 +27,16 @@ def whatif() -> rules.TableSuite:
         rules.not_empty("label"),
         rules.known_values("known_mode", "mode", WHATIF_MODES),
         rules.known_values("known_kind", "kind", WHATIF_KINDS),
-        rules.rule(
-            gxe.ExpectColumnValuesToBeBetween,
+        rules.between(
             "has_requests",
+            "requests",
             "Where arrivals are fixed, a row is about at least one request.",
-            column="requests",
             min_value=1,
             row_condition=Column("mode") == "as_logged",
         ),
-        *(
-            rules.at_least(f"{column}_not_negative", column, 0, f"{column} is not negative.")
-            for column in _PARTS_OF_REQUESTS
-        ),
-        *(
-            rules.not_after(f"{column}_are_requests", column, "requests", "A part of the requests.")
-            for column in _PARTS_OF_REQUESTS
-        ),
-        *(
-            rules.not_negative(f"{column}_not_negative", column, f"{column} is not negative.")
-            for column in ("delayed", "taken_back", "lost", "waiting", "worst_burst")
-        ),
+        *rules.integers_not_negative(*_PARTS_OF_REQUESTS),
+        *(rules.part_of(f"{c}_are_requests", c, "requests") for c in _PARTS_OF_REQUESTS),
+        *rules.doubles_not_negative("delayed", "taken_back", "lost", "waiting", "worst_burst"),
         *(
             rules.not_after(f"{column}_is_asked", column, "asked", "A part of what was asked for.")
             for column in _PARTS_OF_ASKED
@@ -69,19 +58,17 @@ def whatif() -> rules.TableSuite:
         rules.not_after(
             "harm_is_throttle", "harm_time_ms", "throttle_time_ms", "A part of the delays."
         ),
-        rules.rule(
-            gxe.ExpectColumnValuesToBeBetween,
+        rules.between(
             "nothing_waits_as_logged",
+            "waiting",
             "Where arrivals are fixed, nobody knows what waits.",
-            column="waiting",
             max_value=0,
             row_condition=Column("mode") == "as_logged",
         ),
-        rules.rule(
-            gxe.ExpectColumnValuesToBeBetween,
+        rules.between(
             "only_fetches_are_taken_back",
+            "taken_back",
             "Nothing but a fetch can be taken back: what was written is written.",
-            column="taken_back",
             max_value=0,
             row_condition=Column("kind") == "produce",
         ),
