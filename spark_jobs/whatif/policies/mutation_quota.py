@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Self, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import SAMPLES
@@ -162,11 +162,6 @@ class MutationQuota(Policy, Generic[S]):
         self._states: Sensors[S] = Sensors(self._new_state, self.expires)
         for change in configured_quotas(self.name, config, (self.quota_type,)):
             self.observe(change)
-
-    @classmethod
-    def configured(cls, config: Mapping[str, object]) -> Self:
-        """Return the policy in its first state. Raises PolicyConfigError."""
-        return cls(config)
 
     def state_key(self, request: PolicyRequest) -> str:
         """Return the tags of the request's sensor, and where it is kept."""

@@ -37,6 +37,8 @@ class Policy(Protocol):
     # configuration.
     broker_keys: ClassVar[frozenset[str]] = frozenset()
 
+    def __init__(self, config: Mapping[str, object]) -> None: ...
+
     @classmethod
     def configured(cls, config: Mapping[str, object]) -> Self:
         """Return the policy in its first state.
@@ -44,7 +46,7 @@ class Policy(Protocol):
         ``config`` has the document's own keys and value syntax. Raises PolicyConfigError naming
         the key, what was found, and the rule that it breaks.
         """
-        ...
+        return cls(config)
 
     def state_key(self, request: PolicyRequest) -> str:
         """Return the name of the state that decides on a request, unique within its scope."""

@@ -7,7 +7,6 @@ Source: Kafka's ``ClientQuotaManager`` and ``QuotaUtils``; the arithmetic is the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import SAMPLES
@@ -76,11 +75,6 @@ class WindowedRateQuota(Policy):
         self._rates = Sensors(lambda: Rate(self.profile, self.samples, self.window_ms))
         for change in configured_quotas(self.name, config, self.quota_types):
             self.observe(change)
-
-    @classmethod
-    def configured(cls, config: Mapping[str, object]) -> Self:
-        """Return the policy in its first state. Raises PolicyConfigError."""
-        return cls(config)
 
     def state_key(self, request: PolicyRequest) -> str:
         """Return the broker, the quota type and the tags of the request's sensor."""

@@ -35,7 +35,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from spark_jobs.whatif.policies.broker_side.bytes_in_thresholds import (
     TOPIC_THRESHOLD,
@@ -221,11 +220,6 @@ class BrokerSideV1(Policy):
         self.thresholds = BytesInThresholds(self.name, config)
         self._meters: defaultdict[int, dict[tuple[MeterName, str | None], OneMinuteRate]]
         self._meters = defaultdict(dict)
-
-    @classmethod
-    def configured(cls, config: Mapping[str, object]) -> Self:
-        """Return the policy in its first state. Raises PolicyConfigError."""
-        return cls(config)
 
     def state_key(self, request: PolicyRequest) -> str:
         """Return the broker: its total binds all of its topics together."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 from spark_jobs.whatif.policies.change import BrokerStarted, Change, ConfigChanged
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held, Refusal, TopicDecision
@@ -106,11 +106,6 @@ class Kip13Family(Policy):
         self._grids: dict[tuple[int, str, str, str], GridRate] = {}
         self._shape = (0, 0)
         self._configure(config)
-
-    @classmethod
-    def configured(cls, config: Mapping[str, object]) -> Self:
-        """Return the policy in its first state. Raises PolicyConfigError."""
-        return cls(config)
 
     def state_key(self, request: PolicyRequest) -> str:
         """Return broker, API and client: unambiguous, for only the last may have any character."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from spark_jobs.quota.java_math import INT_MAX, LONG_MAX
 from spark_jobs.quota.partition_inventory import (
@@ -127,11 +127,6 @@ class PartitionMutationQuota(Policy):
         self._bucket: PartitionMutationBucket | None = None
         self._is_known = True
         self._configure(config, at_ms=None)
-
-    @classmethod
-    def configured(cls, config: Mapping[str, object]) -> Self:
-        """Return the policy in its first state. Raises PolicyConfigError."""
-        return cls(config)
 
     def state_key(self, request: PolicyRequest) -> str:
         """Return the name of the one bucket."""

@@ -14,7 +14,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Self
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate import Rate
@@ -163,11 +162,6 @@ class BrokerClientQuotas(Policy):
     def __init__(self, config: Mapping[str, object]) -> None:
         self._bandwidth = BrokerBandwidth.configured(config)
         self._request_time = BrokerRequestPercentage.configured(config)
-
-    @classmethod
-    def configured(cls, config: Mapping[str, object]) -> Self:
-        """Return the policy in its first state. Raises PolicyConfigError."""
-        return cls(config)
 
     def state_key(self, request: PolicyRequest) -> str:
         """Return the sensor of the request's bytes, of its time where it has none."""
