@@ -6,40 +6,22 @@ Source: KIP-599, late revision; Kafka's ``ControllerMutationQuotaManager`` for w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import SAMPLES
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota, mutation_throttle_time_ms
 from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.partition_inventory import MUTATION_APIS, is_strict
 from spark_jobs.quota.throttle_time import bound_in_force
 from spark_jobs.quota.token_bucket import TokenBucket
-from spark_jobs.whatif.policies.change import (
-    BrokerStarted,
-    Change,
-    ConfigChanged,
-    ControllerFailedOver,
-    QuotaChanged,
-)
-from spark_jobs.whatif.policies.client_quotas import (
-    BoundSensor,
-    ClientQuotas,
-    SensorKey,
-    Sensors,
-    configured_quotas,
-)
+from spark_jobs.whatif.policies.change import Change, ControllerFailedOver
+from spark_jobs.whatif.policies.client_quota_policy import ClientQuotaPolicy, S
 from spark_jobs.whatif.policies.decision import Decision, Held, Refusal, TopicDecision
-from spark_jobs.whatif.policies.kafka_config import (
-    KafkaConfig,
-    refuse_while_running,
-)
-from spark_jobs.whatif.policies.policy import Policy, StateScope
+from spark_jobs.whatif.policies.policy import StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 from spark_jobs.whatif.policies.throttle_time_versions import tells_throttle_time
-from spark_jobs.whatif.policies.windowed_rate_quota import BROKER_KEYS, level_rule
 
 PARTITIONS_UNKNOWN = "partitions_unknown"
 """How many partitions a topic of the request has is not in the log."""
@@ -64,12 +46,24 @@ def failed(part: TopicPart) -> TopicDecision:
     return TopicDecision(part.topic, 0.0)
 
 
-def decided(part: TopicPart, verdict: TopicVerdict, error: str, rule: str) -> TopicDecision:
+def all_admitted(request: PolicyRequest) -> Decision:
+    """Return the decision on a request that no quota counts, topic by topic."""
+    topics = tuple(
+        failed(part) if part.other_error_code else TopicDecision(part.topic, part.amount)
+        for part in request.topics
+    )
+    return Decision(topics=topics)
+
+
+def _decided(part: TopicPart, verdict: TopicVerdict) -> TopicDecision:
     """Return the decision on a topic; a refusal's reason is the error's message."""
     refusal = None
     if not verdict.is_admitted:
-        reason = f"The {rule} has been exceeded; try again in {verdict.throttle_time_ms} ms."
-        refusal = Refusal(error, reason)
+        refusal = Refusal(
+            THROTTLING_QUOTA_EXCEEDED,
+            "The controller mutation quota has been exceeded; "
+            f"try again in {verdict.throttle_time_ms} ms.",
+        )
     return TopicDecision(part.topic, part.amount, refusal, verdict.measured)
 
 
@@ -140,56 +134,24 @@ WINDOW_NUM = "controller.quota.window.num"
 WINDOW_SIZE_SECONDS = "controller.quota.window.size.seconds"
 THROTTLING_QUOTA_EXCEEDED = "THROTTLING_QUOTA_EXCEEDED"
 
-S = TypeVar("S")
 
-
-class MutationQuota(Policy, Generic[S]):
+class MutationQuota(ClientQuotaPolicy[S]):
     """A state per (user, client-id) at the controller, asked topic by topic; S is its type."""
 
     apis = frozenset(MUTATION_APIS)
     scope = StateScope.CLUSTER
-    quota_type: ClassVar[str] = str(QuotaType.CONTROLLER_MUTATION_RATE)
-    expires: ClassVar[bool] = False
-    keys: ClassVar[frozenset[str]] = frozenset({WINDOW_NUM, WINDOW_SIZE_SECONDS, *BROKER_KEYS})
-
-    def __init__(self, config: Mapping[str, object]) -> None:
-        read = KafkaConfig(self.name, config, self.keys)
-        self.samples = read.whole_number(WINDOW_NUM, default=SAMPLES, at_most=INT_MAX)
-        window_s = read.whole_number(WINDOW_SIZE_SECONDS, default=1, at_most=INT_MAX // 1000)
-        self.window_ms = 1000 * window_s
-        self._read(read)
-        self._quotas = ClientQuotas(self.name, self.quota_type, level_rule(read))
-        self._states: Sensors[S] = Sensors(self._new_state, self.expires)
-        for change in configured_quotas(self.name, config, (self.quota_type,)):
-            self.observe(change)
-
-    def state_key(self, request: PolicyRequest) -> str:
-        """Return the tags of the request's sensor, and where it is kept."""
-        sensor = self._sensor(request)
-        if sensor is None:
-            return str(("", request.user, request.client_id or ""))
-        return str(tuple(self._key(request, sensor)))
-
-    def decide(self, request: PolicyRequest) -> Decision:
-        """Return the decision on each topic, and the time that the client has to wait."""
-        sensor = self._sensor(request)
-        if sensor is None:
-            topics = tuple(
-                failed(part) if part.other_error_code else TopicDecision(part.topic, part.amount)
-                for part in request.topics
-            )
-            return Decision(topics=topics)
-        state = self._states.at(self._key(request, sensor), request.at_ms)
-        return self._decide(request, state, sensor.bound)
+    quota_types: ClassVar[Sequence[str]] = (QuotaType.CONTROLLER_MUTATION_RATE,)
+    window_keys = (WINDOW_NUM, WINDOW_SIZE_SECONDS)
+    expires = False
 
     def observe(self, change: Change) -> None:
         """Take notice of quotas and of a controller that counts from nothing."""
-        if isinstance(change, ConfigChanged):
-            refuse_while_running(self.name, change)
+        super().observe(change)
         if isinstance(change, ControllerFailedOver):
             self._states.forget()
-        if isinstance(change, BrokerStarted | QuotaChanged):
-            self._quotas.observe(change)
+
+    def _unbounded(self, request: PolicyRequest) -> Decision:
+        return all_admitted(request)
 
     def _decide(self, request: PolicyRequest, state: S, bound: float) -> Decision:
         refusable = is_strict(request.api_name, request.api_version)
@@ -205,19 +167,11 @@ class MutationQuota(Policy, Generic[S]):
                 findings[STATE_UNKNOWN] = None
             # Within a request the measure only gets worse: the last topic has the longest throttle.
             delay_ms = verdict.throttle_time_ms
-            topics.append(
-                decided(part, verdict, THROTTLING_QUOTA_EXCEEDED, "controller mutation quota")
-            )
+            topics.append(_decided(part, verdict))
         measured = self._measured(state, bound, request.at_ms)
         told = answered(request, tuple(topics), delay_ms, measured, bound, findings=tuple(findings))
         self._answered(state, told, request.at_ms)
         return told
-
-    def _read(self, config: KafkaConfig) -> None:
-        """Read the policy's own keys."""
-
-    def _new_state(self) -> S:
-        raise NotImplementedError
 
     def _topic(
         self, state: S, amount: float, bound: float, now_ms: int, refusable: bool
@@ -231,9 +185,3 @@ class MutationQuota(Policy, Generic[S]):
 
     def _answered(self, state: S, decision: Decision, now_ms: int) -> None:
         """Take notice of an answer, for metrics."""
-
-    def _sensor(self, request: PolicyRequest) -> BoundSensor | None:
-        return self._quotas.sensor_of(request.broker_id, request.user, request.client_id)
-
-    def _key(self, request: PolicyRequest, sensor: BoundSensor) -> SensorKey:
-        return SensorKey(None, self.quota_type, sensor.user, sensor.client_id)

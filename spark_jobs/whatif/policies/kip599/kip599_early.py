@@ -41,6 +41,7 @@ from spark_jobs.whatif.policies.kafka_config import KafkaConfig
 from spark_jobs.whatif.policies.mutation_quota import (
     PARTITIONS_UNKNOWN,
     STATE_UNKNOWN,
+    all_admitted,
     answered,
     failed,
 )
@@ -135,11 +136,7 @@ class PartitionMutationQuota(Policy):
     def decide(self, request: PolicyRequest) -> Decision:
         """Return the decision on each topic; without a rate everything is admitted."""
         if self._bucket is None:
-            topics = tuple(
-                failed(part) if part.other_error_code else TopicDecision(part.topic, part.amount)
-                for part in request.topics
-            )
-            return Decision(topics=topics)
+            return all_admitted(request)
         return self._decide(request, self._bucket)
 
     def observe(self, change: Change) -> None:

@@ -101,7 +101,7 @@ class Kip599RateBurstSpread(Kip599Rate):
 
     name = "kip599_rate_burst_spread"
     title = "KIP-599, late revision: the rate, bursts spread over earlier samples"
-    keys = Kip599Rate.keys | {BURST_SPREAD}
+    keys = frozenset({BURST_SPREAD})
     spread: BurstSpread
 
     def _read(self, config: KafkaConfig) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from spark_jobs.quota.partition_inventory import is_strict
 from spark_jobs.quota.throttle_time import bound_in_force
@@ -68,7 +67,7 @@ class Kip599UsageBased(MutationQuota[UsageBucket]):
 
     name = "kip599_usage_based"
     title = "KIP-599, rejected: usage based quota"
-    quota_type: ClassVar[str] = CONTROLLER_USAGE_RATE
+    quota_types = (CONTROLLER_USAGE_RATE,)
 
     def _new_state(self) -> UsageBucket:
         return UsageBucket(TokenBucket(self.samples, self.window_ms, tokens=float("inf")))

@@ -19,14 +19,20 @@ from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
 from spark_jobs.whatif.policies.change import Change
+from spark_jobs.whatif.policies.client_quota_policy import (
+    BROKER_VERSION,
+    USES_ZOOKEEPER,
+    ClientQuotaPolicy,
+    profile_of,
+)
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held
+from spark_jobs.whatif.policies.kafka_config import KafkaConfig
 from spark_jobs.whatif.policies.policy import Policy, StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest
 from spark_jobs.whatif.policies.throttle_time_versions import (
     THROTTLE_TIME_SINCE,
     tells_throttle_time,
 )
-from spark_jobs.whatif.policies.windowed_rate_quota import WindowedRateQuota
 
 MS_PER_S = 1000
 _QUOTA_TYPES = MappingProxyType(
@@ -36,6 +42,31 @@ _QUOTA_TYPES = MappingProxyType(
         "SHARE_FETCH": QuotaType.CONSUMER_BYTE_RATE,
     }
 )
+
+
+RATE_PROFILE = "rate.profile"
+WINDOW_NUM = "quota.window.num"
+WINDOW_SIZE_SECONDS = "quota.window.size.seconds"
+
+
+class WindowedRateQuota(ClientQuotaPolicy[Rate]):
+    """A rate per sensor and broker, and the throttle that brings it back to its bound."""
+
+    scope = StateScope.SENSOR
+    broker_keys = frozenset(
+        {BROKER_VERSION, USES_ZOOKEEPER, RATE_PROFILE, WINDOW_NUM, WINDOW_SIZE_SECONDS}
+    )
+    window_keys = (WINDOW_NUM, WINDOW_SIZE_SECONDS)
+    keys = frozenset({RATE_PROFILE})
+
+    def _read(self, config: KafkaConfig) -> None:
+        self.profile = config.choice(RATE_PROFILE, default=profile_of(config))
+
+    def _new_state(self) -> Rate:
+        return Rate(self.profile, self.samples, self.window_ms)
+
+    def _unbounded(self, request: PolicyRequest) -> Decision:
+        return ADMITTED
 
 
 class BrokerBandwidth(WindowedRateQuota):
@@ -70,21 +101,19 @@ class BrokerBandwidth(WindowedRateQuota):
 
         Kafka: ``ClientQuotaManager.getMaxValueInQuotaWindow``, since 2.5.
         """
-        quota_type = self.quota_type_of(request)
-        sensor = None if quota_type is None else self._sensor(quota_type, request)
-        if sensor is None or math.isnan(sensor.bound):
+        sensor = self._sensor(request)
+        if sensor is None or math.isnan(sensor[1]):
             return math.inf
-        return sensor.bound * (self.samples - 1) * (self.window_ms // MS_PER_S)
+        return sensor[1] * (self.samples - 1) * (self.window_ms // MS_PER_S)
 
     def take_back(self, request: PolicyRequest) -> None:
         """Take back a fetch that was just decided on: another quota throttles it.
 
         Kafka: ``ClientQuotaManager.unrecordQuotaSensor``.
         """
-        quota_type = self.quota_type_of(request)
-        sensor = None if quota_type is None else self._sensor(quota_type, request)
-        if quota_type is not None and sensor is not None and not math.isnan(request.amount):
-            rate = self._rates.at(self._key(quota_type, request, sensor), request.at_ms)
+        sensor = self._sensor(request)
+        if sensor is not None and not math.isnan(request.amount):
+            rate = self._states.at(sensor[0], request.at_ms)
             rate.record(-request.amount, request.at_ms)
 
     def _decide(self, request: PolicyRequest, rate: Rate, bound: float) -> Decision:

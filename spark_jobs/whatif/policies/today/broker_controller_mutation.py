@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
 from spark_jobs.quota.token_bucket import TokenBucket
-from spark_jobs.whatif.policies.change import BrokerStarted, Change
-from spark_jobs.whatif.policies.client_quotas import BoundSensor, SensorKey
+from spark_jobs.whatif.policies.client_quota_policy import BROKER_VERSION, USES_ZOOKEEPER
 from spark_jobs.whatif.policies.mutation_quota import (
     WINDOW_NUM,
     WINDOW_SIZE_SECONDS,
@@ -27,8 +26,6 @@ from spark_jobs.whatif.policies.mutation_quota import (
     tokens_at,
 )
 from spark_jobs.whatif.policies.policy import StateScope
-from spark_jobs.whatif.policies.request import PolicyRequest
-from spark_jobs.whatif.policies.windowed_rate_quota import BROKER_VERSION, USES_ZOOKEEPER
 
 
 class BrokerControllerMutation(MutationQuota[ControllerMutationQuota]):
@@ -39,12 +36,6 @@ class BrokerControllerMutation(MutationQuota[ControllerMutationQuota]):
     scope = StateScope.SENSOR
     broker_keys = frozenset({BROKER_VERSION, USES_ZOOKEEPER, WINDOW_NUM, WINDOW_SIZE_SECONDS})
     expires = True
-
-    def observe(self, change: Change) -> None:
-        """Take notice of quotas, starts and failovers."""
-        super().observe(change)
-        if isinstance(change, BrokerStarted):
-            self._states.forget(change.broker_id)
 
     def _new_state(self) -> ControllerMutationQuota:
         return ControllerMutationQuota(TokenBucket(self.samples, self.window_ms))
@@ -67,6 +58,3 @@ class BrokerControllerMutation(MutationQuota[ControllerMutationQuota]):
 
     def _measured(self, state: ControllerMutationQuota, bound: float, now_ms: int) -> float:
         return tokens_at(state, bound, now_ms)
-
-    def _key(self, request: PolicyRequest, sensor: BoundSensor) -> SensorKey:
-        return super()._key(request, sensor)._replace(broker_id=request.broker_id)
