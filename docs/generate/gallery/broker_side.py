@@ -24,7 +24,7 @@ from spark_jobs.whatif.policies.broker_side.bytes_in_thresholds import (
     TOTAL_THRESHOLD,
 )
 from spark_jobs.whatif.policies.change import Change, ConfigChanged, TopicAdded
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 
 TOTAL = 100
 EXPLICIT = {"a": 60, "b": 30}

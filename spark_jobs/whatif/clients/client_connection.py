@@ -218,11 +218,10 @@ class Connection:
     def _can_retry(self, attempt: Attempt, decision: Decision, ready_us: int) -> bool:
         if decision.is_taken_back or attempt.request.api_name in FETCHES:
             return True
-        if attempt.request.api_name == PRODUCE and attempt.request.acks == 0:
-            return False
         waited_us = ready_us - attempt.first_arrived_us
         in_time = waited_us <= self._settings.delivery_timeout_ms * US_PER_MS
-        return in_time and attempt.number < self._settings.retries
+        is_left = attempt.number < self._settings.retries
+        return attempt.request.is_answered and in_time and is_left
 
     def _retry(self) -> Attempt | None:
         if not self._again:

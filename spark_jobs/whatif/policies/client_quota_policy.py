@@ -21,9 +21,12 @@ from spark_jobs.whatif.policies.client_quotas import (
     Sensors,
     configured_quotas,
 )
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Decision
-from spark_jobs.whatif.policies.kafka_config import KafkaConfig, refuse_while_running
+from spark_jobs.whatif.policies.kafka_config import (
+    KafkaConfig,
+    PolicyConfigError,
+    refuse_while_running,
+)
 from spark_jobs.whatif.policies.policy import Policy, StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest
 

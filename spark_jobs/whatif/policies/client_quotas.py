@@ -24,7 +24,7 @@ from spark_jobs.resolve.timeline.default_quota_callback import (
 )
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.whatif.policies.change import BrokerStarted, Change, QuotaChanged
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 
 S = TypeVar("S")
 

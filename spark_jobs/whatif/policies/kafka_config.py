@@ -7,9 +7,20 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
+from spark_jobs.errors import BadInputError
 from spark_jobs.quota.java_math import LONG_MAX
 from spark_jobs.whatif.policies.change import ConfigChanged
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+
+
+class PolicyConfigError(BadInputError):
+    """A key, what was found there, and the rule that it breaks."""
+
+    def __init__(self, policy: str, key: str, found: object, rule: str) -> None:
+        """Say that ``policy`` refuses ``found`` at ``key`` because of ``rule``, a sentence."""
+        super().__init__(f"{policy}: {key} = {found!r}: {rule}")
+        self.key = key
+        self.rule = rule
+
 
 # int() also takes "1_000" and other numerals; Java's Long.parseLong does not.
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)

@@ -38,3 +38,8 @@ class PolicyRequest:
     is_replica: bool = False
     validate_only: bool = False
     topics: tuple[TopicPart, ...] = ()
+
+    @property
+    def is_answered(self) -> bool:
+        """Return True if the request gets a response: all do but a produce with acks=0."""
+        return self.api_name != "PRODUCE" or self.acks != 0

@@ -28,7 +28,7 @@ from spark_jobs.whatif.clients.normalized_requests import normalized_requests
 from spark_jobs.whatif.clients.replay import outcome_rows
 from spark_jobs.whatif.clients.scenario import Mode, ScenarioPolicy, read_scenario
 from spark_jobs.whatif.policies.catalogue import POLICIES
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.whatif import whatif
 
 pytestmark = pytest.mark.spark

@@ -11,8 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from spark_jobs.quota.java_math import LONG_MAX
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
-from spark_jobs.whatif.policies.kafka_config import as_whole_number
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError, as_whole_number
 
 TOTAL_THRESHOLD = "total.bytes.in.per.sec.threshold"
 """Broker config: bytes per second, the same on every broker."""

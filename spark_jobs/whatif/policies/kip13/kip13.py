@@ -69,11 +69,6 @@ def part_bytes(part: TopicPart) -> float:
     return 0.0 if part.other_error_code or math.isnan(part.amount) else part.amount
 
 
-def is_answered(request: PolicyRequest) -> bool:
-    """Return True if the request gets a response: all do but a produce with acks=0."""
-    return request.api_name != "PRODUCE" or request.acks != 0
-
-
 def quota_violated(name: str, excess: Excess) -> Refusal:
     """Return the error that a violated quota is answered with; trying again may succeed."""
     reason = f"{name}: {excess.rate:.1f} bytes per second are above the {excess.bound:.1f} allowed"
@@ -181,7 +176,7 @@ class Kip13Family(Policy):
         """Return the decision to delay: a read before it is done, an answer after it."""
         if excess.delay_ms == 0:
             return Decision(topics=topics, measured=excess.rate, bound=excess.bound)
-        has_answer = is_answered(request)
+        has_answer = request.is_answered
         is_told = has_answer and request.api_version >= VERSION_TOLD_MIN
         held = Held.READ if request.api_name == "FETCH" else Held.RESPONSE
         return Decision(

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_jobs.quota.java_math import LONG_MAX
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 
 PRINTED_DEFAULT = "2M"
 COMMON_KEYS = frozenset(

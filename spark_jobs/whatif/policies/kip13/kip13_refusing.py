@@ -28,7 +28,6 @@ from spark_jobs.whatif.policies.kip13.kip13 import (
     Excess,
     Kip13Family,
     excess_of,
-    is_answered,
     quota_violated,
     request_bytes,
 )
@@ -130,7 +129,7 @@ class Kip13Refusing(Kip13Family):
     def _held(self, request: PolicyRequest) -> Held:
         if not self.parked_ms:
             return Held.NOTHING
-        return Held.RESPONSE if is_answered(request) else Held.NEXT_REQUEST
+        return Held.RESPONSE if request.is_answered else Held.NEXT_REQUEST
 
     def _admit(self, request: PolicyRequest, now_ms: int) -> Excess:
         """Return the excess before the request, which is recorded if there is none."""
@@ -151,7 +150,7 @@ class Kip13Refusing(Kip13Family):
             times_ms, changes = self.parked.setdefault(request.broker_id, empty)
             times_ms.extend((now_ms, now_ms + self.parked_ms))
             changes.extend((amount, -amount))
-        if retries_left and is_answered(request):
+        if retries_left and request.is_answered:
             again_ms = now_ms + self.parked_ms + self._backoff_ms
             self._order += 1
             attempt = Attempt(again_ms, self._order, request, retries_left - 1)

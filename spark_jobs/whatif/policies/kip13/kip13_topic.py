@@ -19,8 +19,8 @@ import re
 from collections.abc import Mapping
 
 from spark_jobs.whatif.policies.change import Change, TopicAdded, TopicRemoved
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, TopicDecision
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip13.kip13 import (
     Charge,
     Excess,

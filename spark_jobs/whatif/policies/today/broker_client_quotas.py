@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate import Rate
-from spark_jobs.quota.rate_decision import decide
+from spark_jobs.quota.rate_decision import RateDecision, decide
 from spark_jobs.whatif.policies.change import Change
 from spark_jobs.whatif.policies.client_quota_policy import (
     BROKER_VERSION,
@@ -118,20 +118,10 @@ class BrokerBandwidth(WindowedRateQuota):
 
     def _decide(self, request: PolicyRequest, rate: Rate, bound: float) -> Decision:
         found = decide(rate, request.amount, bound, request.at_ms)
-        delay_ms = max(found.throttle_time_ms, 0)
-        is_taken_back = delay_ms > 0 and request.api_name != "PRODUCE"
+        is_taken_back = found.throttle_time_ms > 0 and request.api_name != "PRODUCE"
         if is_taken_back and not math.isnan(request.amount):
             rate.record(-request.amount, request.at_ms)
-        has_answer = not (request.api_name == "PRODUCE" and request.acks == 0)
-        tells = has_answer and tells_throttle_time(request.api_name, request.api_version)
-        return Decision(
-            delay_ms=delay_ms,
-            held=Held.NEXT_REQUEST if delay_ms else Held.NOTHING,
-            is_told=delay_ms > 0 and tells,
-            measured=found.rate,
-            bound=bound,
-            is_taken_back=is_taken_back,
-        )
+        return replace(_throttled(request, found, bound), is_taken_back=is_taken_back)
 
 
 NS_PER_US = 1000
@@ -159,24 +149,26 @@ class BrokerRequestPercentage(WindowedRateQuota):
 
     def quota_type_of(self, request: PolicyRequest) -> QuotaType | None:
         """Return the request quota; a produce with acks=0 has no response that it could hold."""
-        is_unanswered = request.api_name == "PRODUCE" and request.acks == 0
-        return None if request.is_replica or is_unanswered else QuotaType.REQUEST_PERCENTAGE
+        is_exempt = request.is_replica or not request.is_answered
+        return None if is_exempt else QuotaType.REQUEST_PERCENTAGE
 
     def _decide(self, request: PolicyRequest, rate: Rate, bound: float) -> Decision:
         percent = request.handler_time_us * NS_PER_US * PERCENT_PER_NS
         found = decide(rate, percent, bound, request.at_ms, throttle_max_ms=self.window_ms)
-        delay_ms = max(found.throttle_time_ms, 0)
-        tells = tells_throttle_time(request.api_name, request.api_version)
-        return Decision(
-            delay_ms=delay_ms,
-            held=Held.NEXT_REQUEST if delay_ms else Held.NOTHING,
-            is_told=delay_ms > 0 and tells,
-            measured=found.rate,
-            bound=bound,
-        )
+        return _throttled(request, found, bound)
 
 
-_NAN = float("nan")
+def _throttled(request: PolicyRequest, found: RateDecision, bound: float) -> Decision:
+    """Return the decision on a request that is carried out, and perhaps its connection muted."""
+    delay_ms = max(found.throttle_time_ms, 0)
+    tells = tells_throttle_time(request.api_name, request.api_version)
+    return Decision(
+        delay_ms=delay_ms,
+        held=Held.NEXT_REQUEST if delay_ms else Held.NOTHING,
+        is_told=delay_ms > 0 and request.is_answered and tells,
+        measured=found.rate,
+        bound=bound,
+    )
 
 
 class BrokerClientQuotas(Policy):
@@ -210,7 +202,7 @@ class BrokerClientQuotas(Policy):
         is_fetch = request.api_name in BrokerBandwidth.apis and request.api_name != "PRODUCE"
         if is_fetch and not by_bytes.is_taken_back:
             self._bandwidth.take_back(request)
-        return replace(by_time, measured=_NAN, bound=_NAN, is_taken_back=is_fetch)
+        return replace(by_time, measured=math.nan, bound=math.nan, is_taken_back=is_fetch)
 
     def largest_fetch(self, request: PolicyRequest) -> float:
         """Return the most bytes that the byte rate lets a fetch bring."""

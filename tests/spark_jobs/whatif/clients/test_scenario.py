@@ -7,7 +7,7 @@ import pytest
 from spark_jobs.errors import BadInputError
 from spark_jobs.whatif.clients.scenario import chosen_policies, read_scenario
 from spark_jobs.whatif.policies.change import TopicAdded
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "whatif.toml"
 

@@ -28,8 +28,8 @@ from spark_jobs.whatif.policies.change import (
     TopicAdded,
     TopicRemoved,
 )
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.policy import StateScope
 from spark_jobs.whatif.policies.request import TopicPart
 from tests.spark_jobs.whatif.policies.broker_side_requests import (

@@ -14,7 +14,7 @@ from spark_jobs.whatif.policies.broker_side.bytes_in_thresholds import (
     TOTAL_THRESHOLD,
 )
 from spark_jobs.whatif.policies.change import ConfigChanged, TopicAdded, TopicRemoved
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from tests.spark_jobs.whatif.policies.broker_side_requests import (
     T,
     policy_of,

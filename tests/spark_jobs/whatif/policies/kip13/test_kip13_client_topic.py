@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.whatif.policies.catalogue import policy_class
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held, TopicDecision
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip13.kip13_topic import Kip13ClientTopic
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 from tests.spark_jobs.whatif.policies.kip13_requests import T, decisions, fetch, produce, traffic

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import BrokerStarted, ConfigChanged
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip13.kip13 import Kip13
 from spark_jobs.whatif.policies.kip13.kip13_cluster_wide import Kip13ClusterWide
 from spark_jobs.whatif.policies.request import PolicyRequest

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.whatif.policies.change import ConfigChanged
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip13.kip13 import Kip13, Kip13Family
 from spark_jobs.whatif.policies.kip13.kip13_config import ByteBounds
 from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13DelayThenError

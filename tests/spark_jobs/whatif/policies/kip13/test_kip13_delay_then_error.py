@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from spark_jobs.whatif.policies.catalogue import policy_class
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip13.kip13 import QUOTA_VIOLATED
 from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13DelayThenError, RefusalCost
 from spark_jobs.whatif.policies.request import PolicyRequest

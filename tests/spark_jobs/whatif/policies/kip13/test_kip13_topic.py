@@ -4,8 +4,8 @@ import pytest
 
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import BrokerStarted, TopicRemoved
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip13.kip13 import QUOTA_VIOLATED
 from spark_jobs.whatif.policies.kip13.kip13_topic import OTHER_TOPICS, Kip13Topic
 from spark_jobs.whatif.policies.request import TopicPart

@@ -6,8 +6,8 @@ import pytest
 
 from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.policies.change import BrokerStarted, ConfigChanged, TopicAdded, TopicRemoved
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip13 import kip13_topic
 from spark_jobs.whatif.policies.kip13.kip13_topic import Kip13TopicPartition, broker_share
 from tests.spark_jobs.whatif.policies.kip13_requests import MB, T, produce

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.whatif.policies.change import BrokerStarted, ConfigChanged, ControllerFailedOver
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip599.kip599_early import Kip599Early, PartitionMutationBucket
 from spark_jobs.whatif.policies.request import TopicPart
 from tests.spark_jobs.whatif.policies.mutation_requests import (

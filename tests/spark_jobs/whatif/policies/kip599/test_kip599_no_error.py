@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Decision, Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip599.kip599_early import Kip599Early, Kip599NoError
 from tests.spark_jobs.whatif.policies.mutation_requests import admitted, create
 

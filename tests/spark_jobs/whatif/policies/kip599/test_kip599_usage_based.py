@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.whatif.policies.change import ControllerFailedOver
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.kip599.kip599_usage_based import Kip599UsageBased
 from spark_jobs.whatif.policies.request import TopicPart
 from tests.spark_jobs.whatif.policies.mutation_requests import T, create, quota_changed, request

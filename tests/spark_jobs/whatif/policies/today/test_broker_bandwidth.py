@@ -7,8 +7,8 @@ import math
 import pytest
 
 from spark_jobs.whatif.policies.change import BrokerStarted, ConfigChanged
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.today.broker_client_quotas import BrokerBandwidth
 from tests.spark_jobs.whatif.policies.broker_requests import T, fetch, produce, quota, request
 

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from spark_jobs.whatif.policies.change import BrokerStarted
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import ADMITTED
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.today.broker_client_quotas import (
     BrokerBandwidth,
     BrokerClientQuotas,

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from spark_jobs.whatif.policies.change import BrokerStarted, ControllerFailedOver
-from spark_jobs.whatif.policies.config_error import PolicyConfigError
 from spark_jobs.whatif.policies.decision import Held
+from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
 from spark_jobs.whatif.policies.request import TopicPart
 from spark_jobs.whatif.policies.today.broker_controller_mutation import BrokerControllerMutation
 from tests.spark_jobs.whatif.policies.mutation_requests import (
