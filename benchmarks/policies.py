@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,7 @@ from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInvento
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.whatif.clients.closed_loop import replay_closed_loop
+from spark_jobs.whatif.clients.closed_loop import clients_of, sendings_of
 from spark_jobs.whatif.clients.logged_connections import logged_connections
 from spark_jobs.whatif.clients.normalized_requests import normalized_requests, rows_of
 from spark_jobs.whatif.clients.replay import closed_loop_rows, outcome_rows, replay_as_logged
@@ -213,7 +214,10 @@ def print_speeds(of_bytes: Log, of_mutations: Log, console: Console) -> None:
         whole = speed_cells(lambda s=scenario, log=log: figures(s, iter(log.batches)), log)
         table.add_row(scenario.name, f"{held_share(scenario, log):.0%}", *decided, *whole)
     closed, connections = NAMED[CLOSED_LOOP], logged_connections(rows_of(of_bytes.batches))
-    decided = speed_cells(lambda: replay_closed_loop(closed.begin(), connections), of_bytes)
+    decided = speed_cells(
+        lambda: deque(sendings_of(closed.begin(), clients_of(connections, closed.clients)), 0),
+        of_bytes,
+    )
     whole = speed_cells(lambda: closed_loop_figures(closed, iter(of_bytes.batches)), of_bytes)
     table.add_row(f"{CLOSED_LOOP}, closed loop", "", *decided, *whole)
     show(table, console)

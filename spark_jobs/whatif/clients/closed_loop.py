@@ -40,54 +40,25 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import count
 
 from spark_jobs.whatif.clients.client_batch import part_of
 from spark_jobs.whatif.clients.client_connection import Attempt, Connection, Sending
 from spark_jobs.whatif.clients.client_log import FETCHES, US_PER_MS, LoggedRequest, connection_log
-from spark_jobs.whatif.clients.client_settings import DEFAULT_SETTINGS, ClientSettings
+from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.policies.change import Change
 from spark_jobs.whatif.policies.decision import ADMITTED
 from spark_jobs.whatif.policies.policy import CutsFetches, Policy
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedLoop:
-    """What came of a replay: all sendings as they were decided on, and what is left waiting."""
-
-    sendings: tuple[Sending, ...]
-    # By connection: what was asked for and is neither admitted nor lost.
-    waiting: Mapping[str, float]
-
-
-def replay_closed_loop(
-    policy: Policy,
-    connections: Mapping[str, Sequence[LoggedRequest]],
-    changes: Sequence[Change] = (),
-    settings: ClientSettings = DEFAULT_SETTINGS,
-    settings_of: Mapping[str, ClientSettings] | None = None,
-    until_ms: int | None = None,
-) -> ClosedLoop:
-    """Return every request that the clients would have sent, with what became of it.
-
-    ``settings_of`` has those of single connections; for the rest see :func:`clients_of` and
-    :func:`sendings_of`. Raises BadInputError.
-    """
-    clients = clients_of(connections, settings, settings_of)
-    sendings = tuple(sendings_of(policy, clients, changes, until_ms))
-    waiting = {key: sum(w for _, w in client.waiting()) for key, client in clients.items()}
-    return ClosedLoop(sendings, waiting)
-
-
 def clients_of(
     connections: Mapping[str, Sequence[LoggedRequest]],
-    settings: ClientSettings = DEFAULT_SETTINGS,
-    settings_of: Mapping[str, ClientSettings] | None = None,
+    settings: ClientSettings,
 ) -> dict[str, Connection]:
     """Return the client of each connection, whose requests are in the order of their arrival."""
     return {
-        key: Connection(connection_log(requests), (settings_of or {}).get(key, settings))
-        for key, requests in connections.items()
+        key: Connection(connection_log(requests), settings) for key, requests in connections.items()
     }
 
 
@@ -95,7 +66,7 @@ def sendings_of(
     policy: Policy,
     clients: Mapping[str, Connection],
     changes: Sequence[Change] = (),
-    until_ms: int | None = None,
+    until_ms: float = math.inf,
 ) -> Iterator[Sending]:
     """Yield every request that the clients send with what became of it, as they are decided on.
 
@@ -103,19 +74,23 @@ def sendings_of(
     time order; each holds for the requests of its own millisecond. Nothing is decided at or after
     ``until_ms``.
     """
-    agenda = _Agenda()
+    # What has been sent and not been decided on, by the time of its decision.
+    sent: list[tuple[int, int, str, Attempt]] = []
+    order = count()
     for key, client in clients.items():
-        agenda.add(key, client)
+        for attempt in client.due():
+            heapq.heappush(sent, (attempt.decided_us, next(order), key, attempt))
     waiting_changes = list(reversed(changes))
-    while agenda.has_any(until_ms):
-        key, attempt = agenda.pop()
+    while sent and sent[0][0] < until_ms * US_PER_MS:
+        _, _, key, attempt = heapq.heappop(sent)
         while waiting_changes and waiting_changes[-1].at_ms <= attempt.request.at_ms:
             policy.observe(waiting_changes.pop())
         attempt = _cut(attempt, policy)
         is_decided = attempt.request.api_name in policy.apis
         decision = policy.decide(attempt.request) if is_decided else ADMITTED
         yield clients[key].answered(attempt, decision)
-        agenda.add(key, clients[key])
+        for attempt in clients[key].due():
+            heapq.heappush(sent, (attempt.decided_us, next(order), key, attempt))
 
 
 def _cut(attempt: Attempt, policy: Policy) -> Attempt:
@@ -127,25 +102,3 @@ def _cut(attempt: Attempt, policy: Policy) -> Attempt:
     if math.isnan(request.amount) or request.amount <= largest:
         return attempt
     return replace(attempt, request=part_of(request, largest))
-
-
-class _Agenda:
-    """What has been sent and not been decided on, by the time of its decision."""
-
-    def __init__(self) -> None:
-        self._events: list[tuple[int, int, str, Attempt]] = []
-        self._order = 0
-
-    def add(self, key: str, client: Connection) -> None:
-        for attempt in client.due():
-            self._order += 1
-            heapq.heappush(self._events, (attempt.decided_us, self._order, key, attempt))
-
-    def has_any(self, until_ms: int | None) -> bool:
-        if not self._events:
-            return False
-        return until_ms is None or self._events[0][0] < until_ms * US_PER_MS
-
-    def pop(self) -> tuple[str, Attempt]:
-        _, _, key, attempt = heapq.heappop(self._events)
-        return key, attempt

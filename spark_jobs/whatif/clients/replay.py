@@ -72,9 +72,7 @@ def closed_loop_rows(
     policy = scenario.begin()
     clients = clients_of(connections, _settings(scenario, policy))
     outcomes = Outcomes(scenario.name, scenario.label, Mode.CLOSED_LOOP)
-    times_ms = (logged.request.at_ms for one in connections.values() for logged in one)
-    end_ms = max(times_ms, default=0) + 1
-    for sending in sendings_of(policy, clients, changes, end_ms):
+    for sending in sendings_of(policy, clients, changes, _end_ms(connections)):
         request = sending.attempt.request
         if request.api_name in policy.apis:
             outcomes.add(request, sending.decision, policy.state_key(request), sending.lost)
@@ -83,6 +81,11 @@ def closed_loop_rows(
             if request.api_name in policy.apis:
                 outcomes.add_waiting(request, amount)
     return outcomes.rows()
+
+
+def _end_ms(connections: Mapping[str, Sequence[LoggedRequest]]) -> int:
+    """Return the first time (ms) after the log's last request."""
+    return max((r.request.at_ms for one in connections.values() for r in one), default=0) + 1
 
 
 def _settings(scenario: ScenarioPolicy, policy: Policy) -> ClientSettings:
@@ -112,9 +115,8 @@ def client_throttles(
 
     A connection's requests come in the order of their arrival, and the changes in time order.
     """
-    end_ms = max((r.request.at_ms for one in connections.values() for r in one), default=0) + 1
     clients = clients_of(connections, policy.clients)
-    for sending in sendings_of(policy.begin(), clients, changes, end_ms):
+    for sending in sendings_of(policy.begin(), clients, changes, _end_ms(connections)):
         request, decision = sending.attempt.request, sending.decision
         if decision.delay_ms > 0:
             yield ClientThrottle(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Self
 
+from spark_jobs.whatif.clients.client_connection import Sending
 from spark_jobs.whatif.clients.client_log import LoggedRequest
-from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.client_settings import DEFAULT_SETTINGS, ClientSettings
+from spark_jobs.whatif.clients.closed_loop import clients_of, sendings_of
 from spark_jobs.whatif.policies.change import Change
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held, Refusal
-from spark_jobs.whatif.policies.policy import StateScope
+from spark_jobs.whatif.policies.policy import Policy, StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 from tests.spark_jobs.whatif.policies.broker_requests import request
 
@@ -37,6 +41,29 @@ def fetched(at_ms: float, amount: float, **fields: object) -> LoggedRequest:
     """Return a fetch that brought so many record bytes."""
     topics = (TopicPart("t", amount),)
     return logged(at_ms, amount, api_name="FETCH", topics=topics, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """What came of a replay: all sendings as they were decided on, and what is left waiting."""
+
+    sendings: tuple[Sending, ...]
+    # By connection: what was asked for and is neither admitted nor lost.
+    waiting: Mapping[str, float]
+
+
+def replay_closed_loop(
+    policy: Policy,
+    connections: Mapping[str, Sequence[LoggedRequest]],
+    changes: Sequence[Change] = (),
+    settings: ClientSettings = DEFAULT_SETTINGS,
+    until_ms: float = math.inf,
+) -> ClosedLoop:
+    """Return every request that the clients would have sent, with what became of it."""
+    clients = clients_of(connections, settings)
+    sendings = tuple(sendings_of(policy, clients, changes, until_ms))
+    waiting = {key: sum(w for _, w in client.waiting()) for key, client in clients.items()}
+    return ClosedLoop(sendings, waiting)
 
 
 class Says:

@@ -8,8 +8,12 @@ import pytest
 
 from spark_jobs.whatif.clients.client_log import LoggedRequest, connection_log
 from spark_jobs.whatif.clients.client_pace import wanted_bytes_per_us, wanted_times_us
-from spark_jobs.whatif.clients.closed_loop import replay_closed_loop
-from tests.spark_jobs.whatif.clients.client_requests import Says, fetched, logged
+from tests.spark_jobs.whatif.clients.client_requests import (
+    Says,
+    fetched,
+    logged,
+    replay_closed_loop,
+)
 
 
 def paces(log: list[LoggedRequest]) -> list[float]:

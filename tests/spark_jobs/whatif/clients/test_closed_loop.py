@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from spark_jobs.whatif.clients.client_connection import Sending
 from spark_jobs.whatif.clients.client_log import LoggedRequest, connection_log
 from spark_jobs.whatif.clients.client_settings import ClientSettings
-from spark_jobs.whatif.clients.closed_loop import replay_closed_loop
 from spark_jobs.whatif.policies.change import QuotaChanged
 from spark_jobs.whatif.policies.decision import (
     ADMITTED,
@@ -31,6 +30,7 @@ from tests.spark_jobs.whatif.clients.client_requests import (
     fetched,
     in_turn,
     logged,
+    replay_closed_loop,
 )
 
 TAKEN_BACK = Decision(delay_ms=1_000, held=Held.NEXT_REQUEST, is_taken_back=True)
@@ -326,12 +326,14 @@ ANY_CLIENT = st.builds(
 
 
 @settings(max_examples=150)
-@given(logs(), st.lists(DECISIONS, max_size=12), ANY_CLIENT, st.none() | st.integers(0, 600))
+@given(
+    logs(), st.lists(DECISIONS, max_size=12), ANY_CLIENT, st.just(math.inf) | st.integers(0, 600)
+)
 def test_whatever_happens(
     log: dict[str, list[LoggedRequest]],
     decisions: list[Decision],
     client: ClientSettings,
-    until_ms: int | None,
+    until_ms: float,
 ) -> None:
     found = replay_closed_loop(in_turn(decisions), log, settings=client, until_ms=until_ms)
     again = replay_closed_loop(in_turn(decisions), log, settings=client, until_ms=until_ms)

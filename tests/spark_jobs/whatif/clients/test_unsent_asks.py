@@ -9,8 +9,12 @@ import pytest
 from spark_jobs.whatif.clients.client_log import ConnectionLog, LoggedRequest, connection_log
 from spark_jobs.whatif.clients.client_pace import UNSENT_MAX, with_unsent
 from spark_jobs.whatif.clients.client_settings import ClientSettings
-from spark_jobs.whatif.clients.closed_loop import replay_closed_loop
-from tests.spark_jobs.whatif.clients.client_requests import Says, fetched, logged
+from tests.spark_jobs.whatif.clients.client_requests import (
+    Says,
+    fetched,
+    logged,
+    replay_closed_loop,
+)
 
 STEADY = [logged(100 * i, 1_000) for i in range(31)]
 THROTTLED = logged(3_100, 1_000, throttle_ms=2_000)
