@@ -15,8 +15,7 @@ from spark_jobs.publish.facts.news import (
 )
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.publish.page.report_page import is_owner_page
-from spark_jobs.publish.read_facts import findings_of
-from spark_jobs.publish.read_news import news_of
+from spark_jobs.publish.read_facts import findings_of, news_of
 
 FINDINGS_MAX = 200
 CLIENTS_MAX = 10

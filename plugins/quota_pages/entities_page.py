@@ -15,7 +15,7 @@ from quota_pages.kept_tables import stamp_of
 from quota_pages.page import Place, render
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.owner_facts import TeamOf, teams_on
-from spark_jobs.publish.read_news import owners_of
+from spark_jobs.publish.read_facts import owners_of
 from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.read import read_table

@@ -15,7 +15,7 @@ from quota_pages.history import Wanted
 from quota_pages.page import Place, render
 from spark_jobs.publish.facts.findings import Finding, finding_of
 from spark_jobs.publish.facts.news import changes_in_words
-from spark_jobs.publish.read_news import news_of
+from spark_jobs.publish.read_facts import news_of
 from spark_jobs.quota.codes import BANDWIDTH_TYPES, WRONG_VERDICTS
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope

@@ -131,7 +131,7 @@ def news(
     """
     from spark_jobs.publish.facts.news import LISTED_MAX, news_text, owner_text
     from spark_jobs.publish.json_records import news_json
-    from spark_jobs.publish.read_news import news_of
+    from spark_jobs.publish.read_facts import news_of
 
     if as_json and (owner is not None or by_owner):
         raise BadInputError("--json tells of all owners' clients: leave out --owner or --by-owner.")

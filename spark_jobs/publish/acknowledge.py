@@ -10,7 +10,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.news import problem_name
 from spark_jobs.publish.follow.changes import Change
 from spark_jobs.publish.follow.kept_files import Acknowledgement, with_acknowledgement
-from spark_jobs.publish.read_news import (
+from spark_jobs.publish.read_facts import (
     acknowledged_path,
     acknowledgements_of,
     changes_on,

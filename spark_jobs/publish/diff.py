@@ -15,7 +15,7 @@ from spark_jobs.judge.decision_counts import VerdictCounts, count_decisions, ver
 from spark_jobs.judge.throttles import throttled_by_second
 from spark_jobs.publish.follow.changes import Change, DayFindings
 from spark_jobs.publish.follow.problem import problems_of
-from spark_jobs.publish.read_news import changes_on
+from spark_jobs.publish.read_facts import changes_on
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.read import program_of, read_table

@@ -34,8 +34,14 @@ from spark_jobs.publish.page.whatif_page import (
     WhatifPolicy,
     render_whatif,
 )
-from spark_jobs.publish.read_facts import gather, read_timelines, sensor_histories, written_files
-from spark_jobs.publish.read_quality import data_docs_of, quarantine_reasons
+from spark_jobs.publish.read_facts import (
+    data_docs_of,
+    gather,
+    quarantine_reasons,
+    read_timelines,
+    sensor_histories,
+    written_files,
+)
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.recommend.recommendations import write_files
 from spark_jobs.settings import ReportSettings

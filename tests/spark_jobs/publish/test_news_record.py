@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.publish.facts.news import news_text
 from spark_jobs.publish.json_records import news_json, news_record
-from spark_jobs.publish.read_news import news_of
+from spark_jobs.publish.read_facts import news_of
 from spark_jobs.publish.records import NewsRecord
 from tests.builders.followed_days import write_days
 from tests.builders.tables_builder import row, scope_in, write_rows

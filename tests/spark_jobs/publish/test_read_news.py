@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.publish.facts.news import News, news_subject, news_text, owner_text
 from spark_jobs.publish.follow.changes import Status
-from spark_jobs.publish.read_news import news_of
+from spark_jobs.publish.read_facts import news_of
 from spark_jobs.settings import FollowSettings
 from tests.builders.followed_days import (
     DAYS,

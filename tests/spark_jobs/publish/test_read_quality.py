@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from spark_jobs.publish.facts.quality import total_lines
-from spark_jobs.publish.read_quality import lines_of_files, quarantine_reasons, stages_of
+from spark_jobs.publish.read_facts import lines_of_files, quarantine_reasons, stages_of
 from tests.builders.tables_builder import row, scope_in, write_rows
 
 RULE = {

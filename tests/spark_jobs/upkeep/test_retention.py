@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.read_news import news_of
+from spark_jobs.publish.read_facts import news_of
 from spark_jobs.settings import RetentionSettings
 from spark_jobs.upkeep.prune_warehouse import PRUNABLE, kept_days, old_days, old_tables, prune_days
 from spark_jobs.warehouse.read import read_table
