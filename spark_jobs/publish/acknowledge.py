@@ -16,7 +16,6 @@ from spark_jobs.publish.read_facts import (
     changes_on,
     followed_days,
 )
-from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket, write_whole
 
@@ -24,27 +23,19 @@ ID_LENGTH_MIN = 4
 
 
 def acknowledge_finding(
-    scope: RunScope,
-    finding: str,
-    *,
-    owner: str,
-    reason: str,
-    until: dt.date,
-    settings: FollowSettings | None = None,
+    scope: RunScope, finding: str, *, owner: str, reason: str, until: dt.date
 ) -> str:
     """Add an acknowledgement of a finding to the file of them; return it in a sentence.
 
     ``finding`` is the id of a finding of the day, or the beginning of one. Raises BadInputError
     where there is none, or several, or a text is empty, or ``until`` is before the day.
     """
-    settings = settings or FollowSettings()
     for name, text in (("--owner", owner), ("--reason", reason)):
         if not text.strip():
             raise BadInputError(f"{name} is empty: say who knows of it, and why it may stay.")
     if until < scope.day:
         raise BadInputError(f"--until {until} is before {scope.day}, the day of the finding.")
-    known = acknowledgements_of(scope.warehouse, settings)
-    changes = changes_on(followed_days(scope, settings), known, settings)
+    changes = changes_on(followed_days(scope), acknowledgements_of(scope.warehouse))
     change = _named(changes, finding, scope)
     new = Acknowledgement(
         finding=change.problem.problem_id,
@@ -55,7 +46,7 @@ def acknowledge_finding(
         severity=change.problem.level.severity,
         decisions=change.problem.level.decisions,
     )
-    path = acknowledged_path(scope.warehouse, settings)
+    path = acknowledged_path(scope.warehouse)
     _add(path, new)
     return f"acknowledged until {until}: {problem_name(change)} ({path})"
 

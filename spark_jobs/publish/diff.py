@@ -17,7 +17,6 @@ from spark_jobs.publish.follow.changes import Change, DayFindings
 from spark_jobs.publish.follow.problem import problems_of
 from spark_jobs.publish.read_facts import changes_on
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS, SensorKey
-from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.read import program_of, read_table
 from spark_jobs.warehouse.scope import RunScope
 
@@ -79,7 +78,7 @@ class Diff:
         return sum((self.changed or {}).values())
 
 
-def diff_of(before: RunScope, after: RunScope, settings: FollowSettings | None = None) -> Diff:
+def diff_of(before: RunScope, after: RunScope) -> Diff:
     """Return the differences between two audits, each as its run has it."""
     changed: dict[tuple[str, str], int] | None = None
     examples: list[ChangedDecision] = []
@@ -90,7 +89,7 @@ def diff_of(before: RunScope, after: RunScope, settings: FollowSettings | None =
             changed[kind] = changed.get(kind, 0) + 1
             if len(examples) < EXAMPLES_MAX:
                 examples.append(one)
-    problems = changes_on(_findings(before, after), (), settings)
+    problems = changes_on(_findings(before, after))
     return Diff(_side(before), _side(after), problems, changed, examples)
 
 

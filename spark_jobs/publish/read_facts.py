@@ -235,10 +235,9 @@ def _cut(text: str) -> str:
 _DAY_MS = ROLLUP_SPANS_MS[-1]
 
 
-def followed_days(scope: RunScope, settings: FollowSettings | None = None) -> list[DayFindings]:
+def followed_days(scope: RunScope) -> list[DayFindings]:
     """Return the audited days up to and with that of ``scope``, oldest first."""
-    settings = settings or FollowSettings()
-    earliest = scope.day - dt.timedelta(days=settings.history_days)
+    earliest = scope.day - dt.timedelta(days=FollowSettings().history_days)
     known = days_of(scope.warehouse, scope.cluster, "findings")
     days = [day for day in known if earliest <= day < scope.day]
     scopes = [*(scope.on(day) for day in days), scope]
@@ -251,43 +250,38 @@ def followed_days(scope: RunScope, settings: FollowSettings | None = None) -> li
 
 
 def changes_on(
-    days: list[DayFindings],
-    acknowledgements: Sequence[Acknowledgement],
-    settings: FollowSettings | None = None,
+    days: list[DayFindings], acknowledgements: Sequence[Acknowledgement] = ()
 ) -> list[Change]:
     """Return the change of each problem on the last of ``days``, what is worst first."""
-    settings = settings or FollowSettings()
+    settings = FollowSettings()
     worse_when = WorseWhen(settings.worse_ratio, settings.worse_decisions)
     return changes_of(days, acknowledgements, worse_when)
 
 
-def acknowledged_path(warehouse: Path, settings: FollowSettings) -> Path:
+def acknowledged_path(warehouse: Path) -> Path:
     """Return the path of the file of acknowledgements, written or not."""
-    return settings.acknowledged or warehouse / "acknowledged.yaml"
+    return FollowSettings().acknowledged or warehouse / "acknowledged.yaml"
 
 
-def acknowledgements_of(
-    warehouse: Path, settings: FollowSettings | None = None
-) -> list[Acknowledgement]:
+def acknowledgements_of(warehouse: Path) -> list[Acknowledgement]:
     """Return the acknowledgements; none where there is no file.
 
     Raises BadInputError where the file cannot be read.
     """
-    settings = settings or FollowSettings()
-    path = acknowledged_path(warehouse, settings)
+    path = acknowledged_path(warehouse)
     text = _text(path)
     return [] if text is None else read_acknowledgements(text, str(path))
 
 
-def owners_of(warehouse: Path, settings: FollowSettings | None = None) -> Owners | None:
+def owners_of(warehouse: Path) -> Owners | None:
     """Return the owners of clients; None where no file names them.
 
     Raises BadInputError where the file cannot be read, or was named and is not there.
     """
-    settings = settings or FollowSettings()
-    path = settings.owners or warehouse / "owners.yaml"
+    named = FollowSettings().owners
+    path = named or warehouse / "owners.yaml"
     text = _text(path)
-    if text is None and settings.owners is not None:
+    if text is None and named is not None:
         raise BadInputError(
             f"There is no file {path}, which QUOTA_AUDIT_FOLLOW_OWNERS names. Write it, or leave "
             "the setting out."
@@ -324,18 +318,18 @@ def _is_any_of(sensors: set[SensorKey]) -> ds.Expression:
 Kept = TypeVar("Kept")
 
 
-def news_of(scope: RunScope, settings: FollowSettings | None = None) -> News:
+def news_of(scope: RunScope) -> News:
     """Return the news of the day of ``scope``, as it is published."""
     scope = scope.pinned()
-    days = followed_days(scope, settings)
-    acknowledgements, why_none_is_known = _or_none(acknowledgements_of, scope.warehouse, settings)
-    owners, why_none_owns = _or_none(owners_of, scope.warehouse, settings)
+    days = followed_days(scope)
+    acknowledgements, why_none_is_known = _or_none(acknowledgements_of, scope.warehouse)
+    owners, why_none_owns = _or_none(owners_of, scope.warehouse)
     stages = stages_of(scope)
     return News(
         cluster=scope.cluster,
         day=scope.day,
         before=days[-2].day if len(days) > 1 else None,
-        changes=changes_on(days, acknowledgements or (), settings),
+        changes=changes_on(days, acknowledgements or ()),
         data_quality=worst_quality(stages),
         broken_rules=tuple(
             f"{table.table}: {rule.rule}" for stage in stages for table, rule in stage.broken_rules
@@ -345,13 +339,9 @@ def news_of(scope: RunScope, settings: FollowSettings | None = None) -> News:
     )
 
 
-def _or_none(
-    read: Callable[[Path, FollowSettings | None], Kept],
-    warehouse: Path,
-    settings: FollowSettings | None,
-) -> tuple[Kept | None, str | None]:
+def _or_none(read: Callable[[Path], Kept], warehouse: Path) -> tuple[Kept | None, str | None]:
     """Return a file's content, or its error: no file that people keep may stop a day's news."""
     try:
-        return read(warehouse, settings), None
+        return read(warehouse), None
     except BadInputError as error:
         return None, str(error)

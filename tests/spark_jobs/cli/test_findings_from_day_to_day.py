@@ -13,7 +13,6 @@ from spark_jobs.cli.daily import news
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.follow.kept_files import read_acknowledgements
-from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import storage_path
 from tests.builders.followed_days import CLUSTER, DAYS, day_of, scope_of, write_days
@@ -139,10 +138,12 @@ def test_a_beginning_of_several_ids_names_them(warehouse: Path) -> None:
         acknowledged(warehouse, "abcd")
 
 
-def test_the_file_may_be_kept_elsewhere(warehouse: Path, tmp_path: Path) -> None:
+def test_the_file_may_be_kept_elsewhere(
+    warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elsewhere = tmp_path / "repository" / "known.yaml"
-    settings = FollowSettings(acknowledged=elsewhere)
-    acknowledged(warehouse, "same", settings=settings)  # type: ignore[arg-type]
+    monkeypatch.setenv("QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED", str(elsewhere))
+    acknowledged(warehouse, "same")
     assert len(read_acknowledgements(elsewhere.read_text("utf-8"), "known.yaml")) == 1
     assert not (warehouse / FILE).exists()
 

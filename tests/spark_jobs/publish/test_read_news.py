@@ -8,7 +8,6 @@ import pytest
 from spark_jobs.publish.facts.news import News, news_subject, news_text, owner_text
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.publish.read_facts import news_of
-from spark_jobs.settings import FollowSettings
 from tests.builders.followed_days import (
     DAYS,
     KNOWN_FROM,
@@ -132,10 +131,13 @@ def test_long_lists_say_how_much_they_leave_out(tmp_path: Path) -> None:
     assert "more:" not in news_text(news, 25)
 
 
-def test_an_owners_file_that_was_named_must_be_there(tmp_path: Path) -> None:
+def test_an_owners_file_that_was_named_must_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOTA_AUDIT_FOLLOW_OWNERS", str(tmp_path / "none.yaml"))
     scope = scope_in(tmp_path)
     write_rows(scope, "findings", [])
-    news = news_of(scope, FollowSettings(owners=tmp_path / "none.yaml"))
+    news = news_of(scope)
     assert news.owners is None
     assert "QUOTA_AUDIT_FOLLOW_OWNERS" in news.errors[0]
 
