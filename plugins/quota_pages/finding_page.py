@@ -20,8 +20,8 @@ from spark_jobs.quota.codes import BANDWIDTH_TYPES, WRONG_VERDICTS
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS
-from spark_jobs.wording.names import VERDICTS, plural
-from spark_jobs.wording.numbers import NONE, count, duration, moment, significant, size
+from spark_jobs.wording.names import VERDICTS, counted
+from spark_jobs.wording.numbers import NONE, duration, moment, significant, size
 from spark_jobs.wording.visible_text import shortened
 
 HYPOTHESES = {
@@ -260,7 +260,7 @@ def _amount(amount: float | None, quota_type: str) -> str:
     if quota_type in BANDWIDTH_TYPES:
         return size(amount)
     if quota_type == _MUTATION:
-        return f"{count(amount)} {plural(round(amount), 'partition')}"
+        return f"{counted(amount, 'partition')}"
     return f"{significant(amount)} % of a second"
 
 

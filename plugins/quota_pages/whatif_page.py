@@ -21,7 +21,7 @@ from spark_jobs.publish.page.whatif_page import WHATIF_PAGE_NAME
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
-from spark_jobs.wording.names import plural
+from spark_jobs.wording.names import counted, plural
 from spark_jobs.wording.numbers import count, duration
 from spark_jobs.wording.visible_text import shortened
 
@@ -182,16 +182,12 @@ def _hurt_in_words(row: Mapping[str, Any]) -> str:
     if row["harmed_requests"]:
         if row["harm_time_ms"]:
             return f"{client}: waits {duration(row['harm_time_ms'])} inside its share"
-        return f"{client}: {_requests(row['harmed_requests'])} refused inside its share"
+        return f"{client}: {counted(row['harmed_requests'], 'request')} refused inside its share"
     if row["throttle_time_ms"]:
         return f"{client}: waits {duration(row['throttle_time_ms'])}"
     if row["refused_requests"]:
-        return f"{client}: {_requests(row['refused_requests'])} refused"
+        return f"{client}: {counted(row['refused_requests'], 'request')} refused"
     return "nobody"
-
-
-def _requests(number: int) -> str:
-    return f"{count(number)} {plural(number, 'request')}"
 
 
 def difference(base: Values, other: Values) -> str:

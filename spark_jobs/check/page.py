@@ -16,7 +16,7 @@ from spark_jobs.check.lost import LINES_MAX, Loss
 from spark_jobs.check.missing_parts import BLOCKS, LIMITS, named
 from spark_jobs.check.result import Check
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
-from spark_jobs.wording.names import plural
+from spark_jobs.wording.names import counted, plural
 from spark_jobs.wording.numbers import count, duration, share, significant, size
 from spark_jobs.wording.visible_text import shortened, visible
 
@@ -88,7 +88,7 @@ def looked_at_text(looked: Looked) -> str:
     listed = files + len(looked.passed_by)
     if not listed:
         return "Looked at: no request log was found"
-    what = f"{count(looked.lines)} {plural(looked.lines, 'line')}"
+    what = f"{counted(looked.lines, 'line')}"
     if looked.is_whole:
         logs = f"{count(files)} request {plural(files, 'log')}"
         return f"Looked at: every line, {what} of {logs}"

@@ -20,7 +20,7 @@ from spark_jobs.judge.crosscheck_metrics import Crosscheck, crosscheck_metrics
 from spark_jobs.judge.metrics.comparison import Comparison
 from spark_jobs.judge.metrics.unknown import REASONS
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.names import counted, entity_name
 from spark_jobs.wording.numbers import count, time_of_day
 from spark_jobs.wording.visible_text import visible
 
@@ -155,8 +155,7 @@ def _lines(found: Crosscheck, day: dt.date) -> Iterator[str]:
 
 def _verdict(found: Crosscheck) -> str:
     if found.findings:
-        plural = "" if len(found.findings) == 1 else "s"
-        return f"{count(len(found.findings))} finding{plural}: metrics and log disagree."
+        return f"{counted(len(found.findings), 'finding')}: metrics and log disagree."
     if found.compared:
         return "No finding: metrics and log agree."
     return "Nothing could be compared."

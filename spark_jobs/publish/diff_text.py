@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from spark_jobs.publish.diff import ChangedDecision, Diff, Side
-from spark_jobs.publish.facts.news import decisions_in_words, problem_name
+from spark_jobs.publish.facts.news import problem_name
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.wording.names import VERDICTS, entity_name, in_words
+from spark_jobs.wording.names import VERDICTS, counted, entity_name, in_words
 from spark_jobs.wording.numbers import count, duration
 from spark_jobs.wording.visible_text import shortened, visible
 
@@ -48,7 +48,7 @@ def _audit(side: Side) -> str:
     by = f", by quota-audit {side.program}" if side.program else ""
     return (
         f"{scope.cluster} {scope.day} in {scope.warehouse}{run}: {count(side.requests)} requests, "
-        f"{decisions_in_words(side.verdicts.decided)}{by}"
+        f"{counted(side.verdicts.decided, 'decision')}{by}"
     )
 
 
@@ -59,7 +59,7 @@ def _decisions(diff: Diff) -> Iterator[str]:
     if not diff.changed_decisions:
         yield "The same log, and every decision is the same."
         return
-    yield f"The same log; {decisions_in_words(diff.changed_decisions)} not the same:"
+    yield f"The same log; {counted(diff.changed_decisions, 'decision')} not the same:"
     for (before, after), number in sorted((diff.changed or {}).items(), key=lambda one: -one[1]):
         words = f"{in_words(before, VERDICTS)} → {in_words(after, VERDICTS)}"
         if before == after:
@@ -105,7 +105,7 @@ def _findings(diff: Diff) -> Iterator[str]:
         if change.status is Status.STILL:
             said = "in both"
         level = change.problem.level
-        now = f"{decisions_in_words(level.decisions)}{_was(change)}"
+        now = f"{counted(level.decisions, 'decision')}{_was(change)}"
         yield f"  {said}: {level.severity}  {problem_name(change)}, {now}"
     if len(diff.problems) > LISTED_MAX:
         yield f"  and {count(len(diff.problems) - LISTED_MAX)} more: --json has all"
@@ -116,7 +116,7 @@ def _was(change: Change) -> str:
     is_in_both = change.status in (Status.WORSE, Status.STILL)
     if not is_in_both or before is None or before == change.problem.level:
         return ""
-    return f", in the first {before.severity}, {decisions_in_words(before.decisions)}"
+    return f", in the first {before.severity}, {counted(before.decisions, 'decision')}"
 
 
 def _throttled(diff: Diff) -> Iterator[str]:

@@ -18,7 +18,7 @@ from spark_jobs.publish.facts.quality import total_lines
 from spark_jobs.publish.publish_report import report_path
 from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.wording.names import entity_name, plural
+from spark_jobs.wording.names import counted, entity_name, plural
 from spark_jobs.wording.numbers import count, duration, share, time_of_day
 from spark_jobs.wording.visible_text import shortened
 
@@ -70,11 +70,8 @@ def _audited(facts: AuditFacts) -> str:
     if facts.span_ms:
         first, last = (time_of_day(moment, facts.scope.day) for moment in facts.span_ms)
         where += f", {first} to {last} UTC"
-    brokers, requests = len(facts.brokers), facts.requests
-    text = (
-        f"{where}: {count(requests)} {plural(requests, 'request')} of {count(brokers)} "
-        f"{plural(brokers, 'broker')}"
-    )
+    brokers = len(facts.brokers)
+    text = f"{where}: {counted(facts.requests, 'request')} of {counted(brokers, 'broker')}"
     if quarantined := total_lines(facts.files).quarantined:
         text += f", {count(quarantined)} unreadable {plural(quarantined, 'line')}"
     return text
@@ -90,7 +87,7 @@ def _decisions(verdicts: VerdictCounts) -> str:
             (verdicts.wrong, "wrong"),
         )
     ]
-    return f"{count(whole)} {plural(whole, 'decision')}: {', '.join(parts)}"
+    return f"{counted(whole, 'decision')}: {', '.join(parts)}"
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[Text]:
@@ -103,9 +100,9 @@ def _throttled(one: ThrottledSensor) -> str:
     sensor = one.sensor
     who = f"{entity_name(*sensor.tags)} by {sensor.quota_type} on broker {sensor.broker_id}"
     if one.refused:
-        return f"{who}: {count(one.refused)} {plural(one.refused, 'mutation')} refused"
-    requests = plural(one.requests, "request")
-    return f"{who}: {count(one.requests)} {requests}, {duration(one.throttle_time_ms)} of delay"
+        return f"{who}: {counted(one.refused, 'mutation')} refused"
+    requests = counted(one.requests, "request")
+    return f"{who}: {requests}, {duration(one.throttle_time_ms)} of delay"
 
 
 def _listed(name: str, lines: Sequence[Text], lines_max: int, none: str) -> Iterator[Text]:

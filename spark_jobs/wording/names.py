@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.quota.codes import DEFAULT
+from spark_jobs.wording.numbers import count
 from spark_jobs.wording.visible_text import shortened, visible
 
 VERDICTS = {
@@ -109,3 +110,12 @@ def plural(number: int, singular: str, several: str | None = None) -> str:
     ('decision', 'decisions', 'entities')
     """
     return singular if number == 1 else several or f"{singular}s"
+
+
+def counted(number: float, singular: str, several: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "decision"), counted(2000, "entity", "entities")
+    ('1 decision', '2,000 entities')
+    """
+    return f"{count(number)} {plural(round(number), singular, several)}"

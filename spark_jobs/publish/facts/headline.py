@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spark_jobs.judge.decision_counts import VerdictCounts
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import Finding, by_severity
-from spark_jobs.wording.names import entity_name, plural
+from spark_jobs.wording.names import counted, entity_name, plural
 from spark_jobs.wording.numbers import count, duration, share
 
 _JUDGED_SHARE_MIN = 0.5
@@ -73,7 +73,7 @@ def _nothing_to_judge(facts: AuditFacts) -> Headline:
         "unknown",
         "Nothing to judge: no quota was in force",
         (
-            f"{count(requests)} {plural(requests, 'request was', 'requests were')} read, but no "
+            f"{counted(requests, 'request was', 'requests were')} read, but no "
             "quota was seen: neither the log nor a snapshot sets one.",
             "If quotas were set before the log began, give them with --snapshot.",
         ),
@@ -86,14 +86,10 @@ def _answer(verdicts: VerdictCounts, findings: tuple[Finding, ...]) -> tuple[str
     if critical:
         not_enforced = sum(f.kind == "not_enforced" for f in findings if f.severity == "critical")
         if not_enforced == critical:
-            were = plural(critical, "quota was", "quotas were")
-            return "critical", f"{count(critical)} {were} not enforced"
+            return "critical", f"{counted(critical, 'quota was', 'quotas were')} not enforced"
         return "critical", f"{count(critical)} critical {plural(critical, 'finding')}"
     if warnings:
-        return (
-            "warning",
-            f"Enforced as configured, except in {count(warnings)} {plural(warnings, 'case')}",
-        )
+        return "warning", f"Enforced as configured, except in {counted(warnings, 'case')}"
     if verdicts.agree + verdicts.wrong < _JUDGED_SHARE_MIN * verdicts.decided:
         return "unknown", "This log cannot decide most of the decisions"
     if verdicts.wrong:
@@ -115,9 +111,8 @@ def _verdicts(verdicts: VerdictCounts) -> str:
         )
     else:
         parts.append("none is wrong")
-    decided = count(verdicts.decided)
     return (
-        f"{decided} {plural(verdicts.decided, 'decision')} of the brokers "
+        f"{counted(verdicts.decided, 'decision')} of the brokers "
         f"{plural(verdicts.decided, 'was', 'were')} replayed: {', '.join(parts[:-1])} and "
         f"{parts[-1]}."
     )
@@ -134,8 +129,8 @@ def throttled_in_words(facts: AuditFacts) -> str:
     sensor = worst.sensor
     by = f"{entity_name(*sensor.tags)} by {sensor.quota_type} on broker {sensor.broker_id}"
     who = (
-        f"{count(clients)} {plural(clients, 'client was', 'clients were')} throttled: "
-        f"{count(requests)} {plural(requests, 'request')}, {duration(total_ms)} of delay in total"
+        f"{counted(clients, 'client was', 'clients were')} throttled: "
+        f"{counted(requests, 'request')}, {duration(total_ms)} of delay in total"
     )
     if len(facts.throttled) == 1:
         return f"{who}, {by}."
@@ -145,8 +140,8 @@ def throttled_in_words(facts: AuditFacts) -> str:
 def _to_do(facts: AuditFacts) -> str:
     to_act = sum(f.severity != "info" for f in facts.findings)
     changes = len(facts.changes)
-    found = f"{count(to_act)} {plural(to_act, 'finding needs', 'findings need')} a look"
-    proposed = f"{count(changes)} {plural(changes, 'quota is', 'quotas are')} proposed to change"
+    found = f"{counted(to_act, 'finding needs', 'findings need')} a look"
+    proposed = f"{counted(changes, 'quota is', 'quotas are')} proposed to change"
     if to_act and changes:
         return f"{found}, and {proposed}."
     if to_act:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spark_jobs.publish.follow.changes import Change, Status
 from spark_jobs.publish.follow.kept_files import Owner, Owners
-from spark_jobs.wording.names import FINDING_KINDS, entity_name, in_words, plural
+from spark_jobs.wording.names import FINDING_KINDS, counted, entity_name, in_words
 from spark_jobs.wording.numbers import count
 from spark_jobs.wording.visible_text import shortened, visible
 
@@ -108,7 +108,7 @@ def acknowledged_in_words(change: Change) -> str:
         known = change.outgrown
         return (
             f"worse than what {shown(known.owner)} acknowledged on {known.since}: "
-            f"{known.level.severity}, {decisions_in_words(known.level.decisions)}"
+            f"{known.level.severity}, {counted(known.level.decisions, 'decision')}"
         )
     return ""
 
@@ -118,12 +118,7 @@ def gone_in_words(change: Change) -> str:
     was = f"on {change.since}"
     if change.since != change.last_day:
         was = f"from {change.since} to {change.last_day}"
-    return f"was there {was}, last with {decisions_in_words(change.problem.level.decisions)}"
-
-
-def decisions_in_words(number: int) -> str:
-    """Return the number of decisions, with the noun."""
-    return f"{count(number)} {plural(number, 'decision')}"
+    return f"was there {was}, last with {counted(change.problem.level.decisions, 'decision')}"
 
 
 def shown(text: str, length_max: int = _WHO_LENGTH_MAX) -> str:
@@ -138,7 +133,7 @@ def _course_beside(change: Change) -> str:
     if change.status is Status.WORSE and change.before is not None:
         before = change.before
         was = f"{before.severity}, " if before.severity != change.problem.level.severity else ""
-        return f"worse: {was}{decisions_in_words(before.decisions)} when it was last told, {since}"
+        return f"worse: {was}{counted(before.decisions, 'decision')} when it was last told, {since}"
     return since
 
 
@@ -262,7 +257,7 @@ def _told(change: Change, news: News) -> Iterator[str]:
 
 def _course(change: Change) -> str:
     level = change.problem.level
-    now = decisions_in_words(level.decisions)
+    now = counted(level.decisions, "decision")
     named = f"finding {change.problem.worst_id}"
     if change.status is Status.NEW:
         again = f", gone on {change.gone_on} and back" if change.gone_on else ""
@@ -279,5 +274,5 @@ def _course(change: Change) -> str:
 
 def _known(change: Change) -> Iterator[str]:
     yield f"  {change.problem.level.severity}  {problem_name(change)}"
-    now = decisions_in_words(change.problem.level.decisions)
+    now = counted(change.problem.level.decisions, "decision")
     yield f"    {now}, {acknowledged_in_words(change)}"

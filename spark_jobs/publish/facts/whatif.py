@@ -8,7 +8,7 @@ from math import fsum
 from typing import Any, Literal, NamedTuple
 
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
-from spark_jobs.wording.names import plural
+from spark_jobs.wording.names import counted, plural
 from spark_jobs.wording.numbers import count, significant, size
 from spark_jobs.wording.visible_text import shortened, visible
 
@@ -186,8 +186,7 @@ def cell(figure: Figure, value: float, kind: str) -> Cell:
         return Cell(count(value), count(value), is_zero)
     if kind == MUTATION:
         return Cell(_partitions(value), amount(value, kind), is_zero)
-    exact = f"{count(value)} {plural(round(value), 'byte')}"
-    return Cell("0" if is_zero else amount(value, kind), exact, is_zero)
+    return Cell("0" if is_zero else amount(value, kind), counted(value, "byte"), is_zero)
 
 
 def amount(value: float, kind: str) -> str:

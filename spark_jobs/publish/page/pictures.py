@@ -22,10 +22,9 @@ from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.timelines import SensorHistory
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.wording.names import entity_name, plural
+from spark_jobs.wording.names import counted, entity_name
 from spark_jobs.wording.numbers import (
     byte_step,
-    count,
     duration,
     rate,
     significant,
@@ -126,10 +125,10 @@ def _sentences(
     if throttled is None:
         yield "Never throttled."
     elif throttled.refused:
-        yield f"{count(throttled.refused)} {plural(throttled.refused, 'mutation')} refused."
+        yield f"{counted(throttled.refused, 'mutation')} refused."
     else:
         yield (
-            f"{count(throttled.requests)} {plural(throttled.requests, 'request')} throttled, "
+            f"{counted(throttled.requests, 'request')} throttled, "
             f"{duration(throttled.throttle_time_ms)} of delay in total."
         )
     if history.step_ms > 1000:

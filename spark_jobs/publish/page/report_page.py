@@ -24,7 +24,7 @@ from spark_jobs.publish.page.page_template import page_template
 from spark_jobs.publish.page.pictures import bound_in_words, pictured_sensors, sensor_pictures
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.settings import ReportSettings
-from spark_jobs.wording.names import FINDING_KINDS, REASONS, entity_name, in_words, plural
+from spark_jobs.wording.names import FINDING_KINDS, REASONS, counted, entity_name, in_words
 from spark_jobs.wording.numbers import count, duration, rate, share
 from spark_jobs.wording.visible_text import shortened
 
@@ -288,8 +288,8 @@ def _unchecked(facts: AuditFacts) -> Iterable[str]:
     else:
         yield "No decision was made under a quota."
     if verdicts.no_quota:
-        amounts = plural(verdicts.no_quota, "amount was", "amounts were")
-        yield f"{count(verdicts.no_quota)} {amounts} recorded while no quota was in force."
+        amounts = counted(verdicts.no_quota, "amount was", "amounts were")
+        yield f"{amounts} recorded while no quota was in force."
     if unseen := [stage.stage for stage in facts.stages if not stage.tables]:
         yield f"Tables that were not validated: after {', '.join(unseen)}."
 

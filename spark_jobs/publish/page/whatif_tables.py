@@ -29,7 +29,7 @@ from spark_jobs.publish.facts.whatif import (
     seconds,
     totals,
 )
-from spark_jobs.wording.names import plural
+from spark_jobs.wording.names import counted, plural
 from spark_jobs.wording.numbers import count, share
 
 
@@ -112,8 +112,8 @@ def harm_in_words(rows: Iterable[Row]) -> str:
     clients = len({client_of(row) for row in rows if row["harmed_requests"]})
     requests = round(found["harmed_requests"])
     who = (
-        f"{count(requests)} {plural(requests, 'request')} of "
-        f"{count(clients)} {plural(clients, 'client')} {plural(requests, 'was', 'were')}"
+        f"{counted(requests, 'request')} of "
+        f"{counted(clients, 'client')} {plural(requests, 'was', 'were')}"
     )
     if not found["harm_time_ms"]:
         return f"{who} refused"
@@ -273,7 +273,7 @@ def _asked_alike(found: Sequence[Values], kind: str) -> str | None:
     if len({tuple(values[column] for column in _ASKED) for values in found}) != 1:
         return None
     requests, unsized, _ = (found[0][column] for column in _ASKED)
-    words = f"{count(requests)} {plural(round(requests), 'request')}"
+    words = f"{counted(requests, 'request')}"
     if kind != OTHER:
         words += f" for {amount(found[0]['asked'], kind)}"
     return f"{words}, {count(unsized)} of them without a size" if unsized else words
