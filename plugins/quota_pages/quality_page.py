@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.findings import severity_rank
 from spark_jobs.publish.facts.quality import CheckedTable, Rule, StageQuality, total_lines
 from spark_jobs.publish.read_facts import lines_of_files, quarantine_reasons, stage_of
+from spark_jobs.quota.codes import severity_rank
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES, STAGES, WRITES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.numbers import NONE, iso

@@ -14,7 +14,7 @@ from spark_jobs.judge.throttles import ThrottledSensor
 from spark_jobs.publish.facts.audit_facts import AuditFacts
 from spark_jobs.publish.facts.findings import by_severity
 from spark_jobs.publish.facts.headline import headline
-from spark_jobs.publish.facts.quality import worst_quality
+from spark_jobs.publish.facts.quality import WORST_LAST, worst_quality
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.quota.codes import SEVERITIES, VERDICTS
 from spark_jobs.warehouse.read import program_of
@@ -111,7 +111,6 @@ ENTITIES_MAX = 1000
 """Each entity is a time series, and clients can name themselves as they like."""
 _ENTITY = ("quota_type", "user", "client_id")
 _OTHERS = ("other", "other")
-_DATA_QUALITY = ("passed", "warnings", "not validated", "failed", "broken")
 
 
 def metrics_text(facts: AuditFacts) -> str:
@@ -141,7 +140,7 @@ def _write_audit(facts: AuditFacts, registry: CollectorRegistry) -> None:
         agreement = _gauge(registry, "agreement_ratio", "Decisions as configured, of those judged.")
         agreement.labels(cluster).set(verdicts.agree / decided)
     quality = _gauge(registry, "data_quality", "1: the outcome of validation.", "outcome")
-    for outcome in _DATA_QUALITY:
+    for outcome in WORST_LAST:
         quality.labels(cluster, outcome).set(outcome == facts.news.data_quality)
 
 

@@ -23,7 +23,7 @@ from spark_jobs.judge.throttles import (
     throttled_sensors,
 )
 from spark_jobs.publish.facts.audit_facts import Agreement, AuditFacts, SensorAgreement
-from spark_jobs.publish.facts.findings import Finding, evidence_items, finding_of, severity_rank
+from spark_jobs.publish.facts.findings import Finding, evidence_items, finding_of
 from spark_jobs.publish.facts.news import News
 from spark_jobs.publish.facts.proposals import FILES, ChangeResult, Proposal
 from spark_jobs.publish.facts.quality import (
@@ -46,6 +46,7 @@ from spark_jobs.publish.follow.kept_files import (
     read_owners,
 )
 from spark_jobs.publish.follow.problem import Problem, WorseWhen, problems_of
+from spark_jobs.quota.codes import severity_rank
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES

@@ -87,3 +87,8 @@ HYPOTHESES = (
     REQUEST_QUOTA,
     LINES_MISSING,
 )
+
+
+def severity_rank(severity: str) -> int:
+    """Return the rank of a severity, 0 for the worst; an unknown one is the least."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

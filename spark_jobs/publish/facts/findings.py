@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.quota.codes import SEVERITIES
+from spark_jobs.quota.codes import severity_rank
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.numbers import NONE, duration, significant
@@ -124,8 +124,3 @@ def by_severity(findings: tuple[Finding, ...]) -> dict[str, int]:
     """Return the number of findings of each severity, the worst first."""
     counted = Counter(f.severity for f in findings)
     return {severity: counted[severity] for severity in sorted(counted, key=severity_rank)}
-
-
-def severity_rank(severity: str) -> int:
-    """Return the rank of a severity, 0 for the worst; an unknown one is the least."""
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.publish.follow.changes import Change, Status
@@ -184,10 +184,7 @@ def news_text(news: News, listed_max: int = LISTED_MAX) -> str:
     lines = [news_subject(news), _compared(news), *(f"Passed over: {why}" for why in news.errors)]
     if news.is_bad_data:
         lines += ["", *_bad_data(news)]
-    for status, title in _TITLES.items():
-        of_status = news.of(status)
-        lines += _section(title, of_status, lambda change: _told(change, news), listed_max)
-    lines += _section("Acknowledged", news.acknowledged, _known, listed_max)
+    lines += _sections(news.changes, news, listed_max)
     return "\n".join(lines) + "\n"
 
 
@@ -195,11 +192,7 @@ def owner_text(news: News, owner: Owner | None) -> str:
     """Return the message about one owner's clients; None: about those that nobody owns."""
     who = f"{shown(owner.team)} ({shown(owner.contact)})" if owner else "clients without an owner"
     own = news.of_owner(owner)
-    lines = [f"{who}, {news.cluster} on {news.day}"]
-    for status, title in _TITLES.items():
-        of_status = [c for c in own if c.status is status and c.acknowledged is None]
-        lines += _section(title, of_status, lambda change: _told(change, news), len(own))
-    lines += _section("Acknowledged", [c for c in own if c in news.acknowledged], _known, len(own))
+    lines = [f"{who}, {news.cluster} on {news.day}", *_sections(own, news, len(own))]
     if not own:
         lines.append("Nothing was found.")
     return "\n".join(lines) + "\n"
@@ -228,27 +221,30 @@ def _bad_data(news: News) -> Iterator[str]:
         yield f"  and {count(len(news.broken_rules) - _RULES_MAX)} more"
 
 
-def _section(
-    title: str,
-    changes: Sequence[Change],
-    told: Callable[[Change], Iterator[str]],
-    listed_max: int,
-) -> Iterator[str]:
-    if not changes:
-        return
-    yield ""
-    yield f"{title} ({count(len(changes))})"
-    for change in changes[:listed_max]:
-        yield from told(change)
-    if len(changes) > listed_max:
-        yield f"  and {count(len(changes) - listed_max)} more: quota-audit news --all"
+def _sections(changes: Sequence[Change], news: News, listed_max: int) -> Iterator[str]:
+    parts = {
+        title: [c for c in changes if c.status is status and c.acknowledged is None]
+        for status, title in _TITLES.items()
+    }
+    parts["Acknowledged"] = [c for c in changes if c.acknowledged is not None and c.is_there]
+    for title, found in parts.items():
+        if found:
+            yield from ("", f"{title} ({count(len(found))})")
+        for change in found[:listed_max]:
+            yield from _told(change, news)
+        if len(found) > listed_max:
+            yield f"  and {count(len(found) - listed_max)} more: quota-audit news --all"
 
 
 def _told(change: Change, news: News) -> Iterator[str]:
+    name = f"  {change.problem.level.severity}  {problem_name(change)}"
+    if change.acknowledged is not None:
+        now = counted(change.problem.level.decisions, "decision")
+        yield from (name, f"    {now}, {acknowledged_in_words(change)}")
+        return
     owner = news.owner(change)
     whose = f" [{shown(owner.team)}, {shown(owner.contact)}]" if owner else ""
-    yield f"  {change.problem.level.severity}  {problem_name(change)}{whose}"
-    yield f"    {_course(change)}"
+    yield from (f"{name}{whose}", f"    {_course(change)}")
     if change.is_news:
         yield f"    {shown(change.problem.explanation, _EXPLANATION_LENGTH_MAX)}"
     if change.outgrown is not None:
@@ -270,9 +266,3 @@ def _course(change: Change) -> str:
     if change.status in (Status.GONE, Status.UNSEEN):
         return gone_in_words(change)
     return f"{now}, {since}, {named}"
-
-
-def _known(change: Change) -> Iterator[str]:
-    yield f"  {change.problem.level.severity}  {problem_name(change)}"
-    now = counted(change.problem.level.decisions, "decision")
-    yield f"    {now}, {acknowledged_in_words(change)}"

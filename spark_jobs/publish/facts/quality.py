@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-_WORST_LAST = ("passed", "warnings", "not validated", "failed", "broken")
+WORST_LAST = ("passed", "warnings", "not validated", "failed", "broken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class QuarantineReason:
 
 def worst_quality(stages: tuple[StageQuality, ...]) -> str:
     """Return the worst outcome of the stages; what cannot be read is ``broken``."""
-    known = [s.outcome if s.outcome in _WORST_LAST else _WORST_LAST[-1] for s in stages]
-    return max(known, key=_WORST_LAST.index, default="not validated")
+    known = [s.outcome if s.outcome in WORST_LAST else WORST_LAST[-1] for s in stages]
+    return max(known, key=WORST_LAST.index, default="not validated")
 
 
 def total_lines(files: tuple[LinesOfFile, ...]) -> LinesOfFile:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.judge.causes.finding_id import finding_id
-from spark_jobs.quota.codes import SEVERITIES
+from spark_jobs.quota.codes import severity_rank
 from spark_jobs.quota.sensor_key import SensorKey
 
 
@@ -22,8 +22,7 @@ class Level:
     @property
     def rank(self) -> int:
         """Return the rank of the severity, 0 for the worst; an unknown one is the least."""
-        known = self.severity in SEVERITIES
-        return SEVERITIES.index(self.severity) if known else len(SEVERITIES)
+        return severity_rank(self.severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def problems_of(findings: Iterable[Mapping[str, Any]], cluster: str) -> dict[str
 
 def _problem(sensor: SensorKey, kind: str, rows: list[Mapping[str, Any]], cluster: str) -> Problem:
     def badness(row: Mapping[str, Any]) -> tuple[int, int, str]:
-        return Level(row["severity"], 0).rank, -row["decisions"], row["finding_id"]
+        return severity_rank(row["severity"]), -row["decisions"], row["finding_id"]
 
     ordered = sorted(rows, key=badness)
     worst = ordered[0]
