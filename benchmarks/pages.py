@@ -26,7 +26,6 @@ import uvicorn
 from fastapi import FastAPI
 
 from quota_pages.addresses import Addresses
-from quota_pages.explain_page import answer
 from quota_pages.router import page_router
 from spark_jobs.judge.judge_decisions import write_rollups
 from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text
@@ -223,7 +222,7 @@ def main() -> None:
     files = asked.folder.rglob("*.parquet")
     print(f"{sum(pq.read_metadata(file).num_rows for file in files):,} rows")
     inner = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    inner.include_router(page_router(asked.folder, "quota_audit_daily", answer))
+    inner.include_router(page_router(asked.folder, "quota_audit_daily"))
     app = FastAPI()
     app.mount("/quota-audit", inner)
     server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="warning"))

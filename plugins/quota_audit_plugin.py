@@ -8,7 +8,6 @@ route can be added without them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -16,7 +15,6 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from airflow.plugins_manager import AirflowPlugin
 from fastapi import Depends, FastAPI, HTTPException, Request
 
-from quota_pages.addresses import Addresses
 from quota_pages.router import page_router
 from spark_jobs.settings import DailyAuditSettings
 
@@ -38,14 +36,6 @@ def refuse_cross_site(request: Request) -> None:
         raise HTTPException(403, "this request does not come from the pages of Quota audits")
 
 
-def explained(warehouse: Path, form: Mapping[str, str], to: Addresses) -> tuple[str, int]:
-    """Return the page that explains a request, and its status."""
-    # Imported here: what it imports takes seconds, and most processes never need it.
-    from quota_pages.explain_page import answer
-
-    return answer(warehouse, form, to)
-
-
 def create_app(warehouse: Path) -> FastAPI:
     """Return the pages over ``warehouse``, each for users who may read runs of the DAG only."""
     may_read_runs = requires_access_dag(
@@ -63,7 +53,7 @@ def create_app(warehouse: Path) -> FastAPI:
     may_start_runs = requires_access_dag(
         method="POST", access_entity=DagAccessEntity.RUN, param_dag_id=DAG_ID
     )
-    app.include_router(page_router(warehouse, DAG_ID, explained, [Depends(may_start_runs)]))
+    app.include_router(page_router(warehouse, DAG_ID, [Depends(may_start_runs)]))
     return app
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate.alert_schema import alert_schema_text
 from docs.generate.architecture_picture import architecture_picture
 from docs.generate.cli_page import cli_page
 from docs.generate.configuration_page import configuration_page
-from docs.generate.finding_schema import finding_schema_text
+from docs.generate.json_schemas import alert_schema_text, finding_schema_text
 from docs.generate.pipeline_tables import airflow_page, architecture_page
 
 PAGES = {

@@ -47,7 +47,6 @@ _A_YEAR = "private, max-age=31536000, immutable"
 # Findings get a column for each severity; a run's id may be any text that a person chose.
 _NOT_IN_CSV = ("findings", "dag_run_id")
 Form = Mapping[str, Sequence[str]]
-Explained = Callable[[Path, Mapping[str, str], Addresses], tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +67,6 @@ class Answers:
     warehouse: Path
     to: Addresses
     dag_id: str
-    # The page of `explain` and its status, for the form it was asked with.
-    explained: Explained
 
     def overview(self, run_id: str | None, task_id: str | None) -> Answer:
         """Return the first page; for a run of Airflow a redirect to the page of what it audited."""
@@ -177,9 +174,11 @@ class Answers:
 
     def explain(self, form: Form) -> Answer:
         """Return the page that explains a request."""
+        # Imported here: what it imports takes seconds, and most processes never need it.
+        from quota_pages.explain_page import explain_answer
+
         first = {name: values[0] for name, values in form.items() if values}
-        page, status = self.explained(self.warehouse, first, self.to)
-        return _page(page, status)
+        return _page(*explain_answer(self.warehouse, first, self.to))
 
     def file(self, cluster: str, day: dt.date, name: str) -> Answer:
         """Return a published file: HTML to be shown, anything else as a download."""

@@ -236,7 +236,7 @@ def _sample_starts(scope: RunScope, view: EntityView) -> dict[int, list[int]]:
 
 
 def _demand(scope: RunScope, wanted: Wanted) -> list[dict[str, Any]]:
-    found = read_kept(scope, "demand", DEMAND.names, wanted.is_client)
+    found = read_kept([scope], "demand", DEMAND.names, wanted.is_client)
     rows: list[dict[str, Any]] = found.to_pylist()
     return sorted(rows, key=lambda row: (-row["throttle_time_ms"], row["broker_id"]))
 

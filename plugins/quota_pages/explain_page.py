@@ -30,7 +30,7 @@ _LENGTH_MAX = 32_767
 """No string of Kafka is longer."""
 
 
-def answer(warehouse: Path, form: Mapping[str, str], to: Addresses) -> tuple[str, int]:
+def explain_answer(warehouse: Path, form: Mapping[str, str], to: Addresses) -> tuple[str, int]:
     """Return the page and its HTTP status: 200, or 400 where the question has no answer.
 
     ``form`` has texts by the names of ``FIELDS``; other names are passed over.

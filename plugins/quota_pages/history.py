@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from quota_pages.kept_tables import read_kept, read_kept_days
+from quota_pages.kept_tables import read_kept
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
@@ -137,7 +137,7 @@ def _rows(scope: RunScope, wanted: Wanted, span_ms: int) -> pa.Table:
     whole = replace(wanted, from_ms=wanted.from_ms // span_ms * span_ms)
     where = whole.is_row("from_ms") & (ds.field("span_ms") == span_ms)
     days = list(_days(scope, whole, "rate_rollups"))
-    return _named(read_kept_days(days, "rate_rollups", columns, where))
+    return _named(read_kept(days, "rate_rollups", columns, where))
 
 
 def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
@@ -146,7 +146,7 @@ def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
                "throttle_time_ms"]  # fmt: skip
     where = wanted.is_row("second_ms")
     days = list(_days(scope, wanted, "rates"))
-    rows = _named(read_kept_days(days, "rates", columns, where))
+    rows = _named(read_kept(days, "rates", columns, where))
     # A request is in the seconds of every sensor that it was recorded on; the minutes know which
     # of them throttled it.
     own = minutes.filter(ds.field("throttled_requests") > 0)
@@ -208,7 +208,7 @@ def sample_starts_of(
     """
     earlier = replace(wanted, from_ms=wanted.from_ms - _LOOK_BACK_MS, broker_ids=tuple(window_ms))
     columns = ["broker_id", "sensor_epoch", "sensor_seq", "recorded_at_ms"]
-    rows = read_kept(scope, "decisions", columns, earlier.is_row("recorded_at_ms"))
+    rows = read_kept([scope], "decisions", columns, earlier.is_row("recorded_at_ms"))
     if rows.num_rows > _SAMPLE_ROWS_MAX:
         return {}
     rows = rows.sort_by([(name, "ascending") for name in columns[:3]])
@@ -266,7 +266,7 @@ def quota_marks(scope: RunScope, wanted: Wanted) -> list[QuotaMark]:
         & _is_own_or_default("quota_user", wanted.quota_user)
         & _is_own_or_default("quota_client_id", wanted.quota_client_id)
     )
-    rows = read_kept(scope, "quota_changes", _CHANGE_COLUMNS, where).to_pylist()
+    rows = read_kept([scope], "quota_changes", _CHANGE_COLUMNS, where).to_pylist()
     key = itemgetter("quota_user", "quota_client_id", "broker_id")
     begun = {(key(row), row["valid_from_ms"]) for row in rows}
     marks = []

@@ -28,23 +28,15 @@ def kept_table(scope: RunScope, table: str) -> ds.Dataset:
     return open_table(scope, table) if stamp is None else _kept(scope, table, stamp)
 
 
-def read_kept_days(
+def read_kept(
     scopes: Sequence[RunScope], table: str, columns: list[str], where: ds.Expression
 ) -> pa.Table:
-    """Return ``columns`` of the rows of several days that ``where`` keeps, read side by side."""
+    """Return ``columns`` of the rows of some days that ``where`` keeps, read side by side."""
     schema = pa.schema([TABLES[table].field(c) for c in columns])
     if not scopes:
         return schema.empty_table()
     days = ds.dataset([kept_table(scope, table) for scope in scopes])
     return days.to_table(columns=columns, filter=where).cast(schema)
-
-
-def read_kept(
-    scope: RunScope, table: str, columns: list[str], where: ds.Expression | None = None
-) -> pa.Table:
-    """Return ``columns`` of this scope's rows of ``table`` that ``where`` keeps."""
-    schema = pa.schema([TABLES[table].field(c) for c in columns])
-    return kept_table(scope, table).to_table(columns=columns, filter=where).cast(schema)
 
 
 def stamp_of(path: Path) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from quota_pages.addresses import ENTITY_PATTERN, Addresses
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN, is_in_bucket
 
 if TYPE_CHECKING:
-    from quota_pages.answers import Answer, Answers, Explained
+    from quota_pages.answers import Answer, Answers
 
 Cluster = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
 FileName = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
@@ -27,14 +27,10 @@ _AUDIT = "/clusters/{cluster}/{day}"
 
 
 def page_router(
-    warehouse: Path,
-    dag_id: str,
-    explained: Explained,
-    may_acknowledge: Sequence[DependsOn] = (),
+    warehouse: Path, dag_id: str, may_acknowledge: Sequence[DependsOn] = ()
 ) -> APIRouter:
     """Return the routes over ``warehouse``; all only read, except the one that acknowledges.
 
-    ``explained`` returns the page of `explain` and its status, for the form it was asked with.
     ``may_acknowledge`` refuse whom they do not let acknowledge a finding.
     """
     router = APIRouter(default_response_class=Response)
@@ -42,8 +38,7 @@ def page_router(
     def answers(request: Request) -> Answers:
         from quota_pages.answers import Answers
 
-        to = Addresses(request.scope.get("root_path", ""))
-        return Answers(warehouse, to, dag_id, explained)
+        return Answers(warehouse, Addresses(request.scope.get("root_path", "")), dag_id)
 
     @router.get("/")
     def overview(

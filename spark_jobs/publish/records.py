@@ -164,21 +164,3 @@ class AlertMessage(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     news: NewsRecord | None = None
     failure: FailureRecord | None = None
-
-
-def finding_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a line of ``findings.jsonl``."""
-    return _schema(FindingRecord, "finding", "A finding of quota-audit")
-
-
-def alert_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a message."""
-    return _schema(AlertMessage, "alert", "A message of quota-audit")
-
-
-def _schema(record: type[msgspec.Struct], name: str, title: str) -> dict[str, Any]:
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:quota-audit:{name}:1",
-        "title": title,
-    } | msgspec.json.schema(record)

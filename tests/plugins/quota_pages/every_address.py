@@ -10,7 +10,6 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from quota_pages.entities_page import entities_of
-from quota_pages.explain_page import answer
 from quota_pages.router import page_router
 from spark_jobs.publish.read_facts import findings_of
 from spark_jobs.warehouse.scope import RunScope
@@ -26,7 +25,7 @@ _NAMES = {"/static/": "chart.js", "/reports/": "report.html", "/data_docs/": "in
 def pages_app(warehouse: Path) -> FastAPI:
     """Return the pages without Airflow, so without a login."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(page_router(warehouse, DAG_ID, answer))
+    app.include_router(page_router(warehouse, DAG_ID))
     return app
 
 

@@ -15,7 +15,7 @@ TO = Addresses("/quota-audit")
 
 
 def answers(warehouse: Path) -> Answers:
-    return Answers(warehouse, TO, "quota_audit_daily", lambda *asked: ("", 200))
+    return Answers(warehouse, TO, "quota_audit_daily")
 
 
 def test_a_day_that_was_not_published_for_its_data_shows_its_data_quality(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ BUSY = produces(
 
 
 def answer(warehouse: Path, form: dict[str, str]) -> tuple[str, int]:
-    return explain_page.answer(warehouse, form, Addresses("/quota-audit"))
+    return explain_page.explain_answer(warehouse, form, Addresses("/quota-audit"))
 
 
 @pytest.fixture

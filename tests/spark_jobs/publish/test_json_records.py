@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from docs.generate.json_schemas import finding_schema
 from spark_jobs.publish.json_records import finding_lines
 from spark_jobs.publish.read_facts import news_of
-from spark_jobs.publish.records import finding_schema
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.followed_days import MENDED_ON, SPREADS_ON, write_days
 from tests.builders.tables_builder import row, scope_in, write_rows

@@ -121,7 +121,7 @@ def test_every_reader_reads_a_migrated_day(day: RunScope) -> None:
     assert "The same log, and every decision is the same." in asked(
         "diff", f"{DAY}:previous", str(DAY), *warehouse
     )
-    answers = Answers(day.warehouse, Addresses(""), "quota_audit_daily", lambda *_: ("", 200))
+    answers = Answers(day.warehouse, Addresses(""), "quota_audit_daily")
     assert answers.overview(None, None).status == 200
     assert answers.audit("default", DAY).status == 200
 
