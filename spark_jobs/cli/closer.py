@@ -156,8 +156,7 @@ def diff(
 
     They are of two days, or of one log by two versions of this program.
     """
-    from spark_jobs.publish.diff import diff_of
-    from spark_jobs.publish.diff_text import diff_object, diff_text
+    from spark_jobs.publish.diff import diff_object, diff_of, diff_text
 
     there = warehouse and warehouse.absolute()
     found = diff_of(named_run(first, there, cluster), named_run(second, there, cluster))

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
-from spark_jobs.publish.diff import Diff, diff_of
-from spark_jobs.publish.diff_text import diff_object, diff_text
+from spark_jobs.publish.diff import Diff, diff_object, diff_of, diff_text
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, Row, row, scope_in, write_rows
