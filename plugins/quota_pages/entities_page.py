@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,7 +26,13 @@ DAYS_KEPT_MAX = 40
 """A list has a row per client and quota type, not per broker: a thousand clients are 1 MB."""
 _DAY_MS = ROLLUP_SPANS_MS[-1]
 _MEASURED = ["rate", "bound_min", "bound_max", "throttled_requests", "throttle_time_ms"]
-_USE = "use"
+_OVER_BROKERS = {
+    "bound_min": "min",
+    "bound_max": "max",
+    "use": "max",
+    "throttled_requests": "sum",
+    "throttle_time_ms": "sum",
+}
 ROWS_MAX = 100
 
 
@@ -74,36 +79,18 @@ def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:
 def _entities(scope: RunScope, _stamp: tuple[int, int]) -> tuple[EntityUse, ...]:
     columns = [*ENTITY_COLUMNS, *_MEASURED]
     rows = read_table(scope, "rate_rollups", columns, ds.field("span_ms") == _DAY_MS)
-    rows = rows.append_column(_USE, pc.divide(rows["rate"], rows["bound_max"]))
+    rows = rows.append_column("use", pc.divide(rows["rate"], rows["bound_max"]))
     summed = rows.group_by(list(ENTITY_COLUMNS)).aggregate(
-        [
-            ([], "count_all"),
-            ("bound_min", "min"),
-            ("bound_max", "max"),
-            (_USE, "max"),
-            ("throttled_requests", "sum"),
-            ("throttle_time_ms", "sum"),
-        ]
+        [([], "count_all"), *_OVER_BROKERS.items()]
     )
-    found = [_entity(row) for row in summed.to_pylist()]
-    found.sort(key=_rank)
-    return tuple(found)
+    names = [*ENTITY_COLUMNS, "brokers", *_OVER_BROKERS]
+    return tuple(sorted(map(_entity, summed.rename_columns(names).to_pylist()), key=_rank))
 
 
-def _entity(row: Mapping[str, Any]) -> EntityUse:
-    is_rate = row["quota_type"] != "controller_mutation_rate"
-    return EntityUse(
-        entity_id=entity_id(row["quota_user"], row["quota_client_id"]),
-        quota_type=row["quota_type"],
-        quota_user=row["quota_user"],
-        quota_client_id=row["quota_client_id"],
-        brokers=row["count_all"],
-        bound_min=row["bound_min_min"],
-        bound_max=row["bound_max_max"],
-        use=row["use_max"] if is_rate else None,
-        throttled_requests=row["throttled_requests_sum"],
-        throttle_time_ms=row["throttle_time_ms_sum"],
-    )
+def _entity(row: dict[str, Any]) -> EntityUse:
+    if row["quota_type"] == "controller_mutation_rate":
+        row["use"] = None
+    return EntityUse(entity_id=entity_id(row["quota_user"], row["quota_client_id"]), **row)
 
 
 def _rank(one: EntityUse) -> tuple[Any, ...]:

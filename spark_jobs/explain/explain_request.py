@@ -93,7 +93,7 @@ def _by_line(scope: RunScope, line: str) -> list[Row]:
             "broker=1/kafka-request.log:120."
         )
     file, number = matched[1], int(matched[2])
-    rows = _rows(scope, (pc.field("source_file") == file) & (pc.field("source_line") == number))
+    rows = _rows(scope, file, number)
     if not rows:
         raise BadInputError(
             f"no decision of {scope.day} is about line {number} of {file}: the names of files are "
@@ -121,14 +121,11 @@ def _by_client(scope: RunScope, asked: Asked) -> list[Row]:
         )
     order = [("recorded_at_ms", "descending"), ("sensor_seq", "descending")]
     last = lines.take(pc.select_k_unstable(lines, 1, order)).to_pylist()[0]
-    return _rows(
-        scope,
-        (pc.field("source_file") == last["source_file"])
-        & (pc.field("source_line") == last["source_line"]),
-    )
+    return _rows(scope, last["source_file"], last["source_line"])
 
 
-def _rows(scope: RunScope, chosen: pc.Expression) -> list[Row]:
+def _rows(scope: RunScope, file: str, line: int) -> list[Row]:
+    chosen = (pc.field("source_file") == file) & (pc.field("source_line") == line)
     rows: list[Row] = open_table(scope, "decisions").to_table(filter=chosen).to_pylist()
     return rows
 
