@@ -21,6 +21,7 @@ from spark_jobs.publish.page.whatif_page import WHATIF_PAGE_NAME
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import WHATIF_KINDS, WHATIF_MODES
+from spark_jobs.whatif.policies.catalogue import POLICIES
 from spark_jobs.wording.names import counted, plural
 from spark_jobs.wording.numbers import count, duration
 from spark_jobs.wording.visible_text import shortened
@@ -43,17 +44,13 @@ _SUMS = (
     "throttle_time_ms",
     "harm_time_ms",
 )
+_MEASURES = dict.fromkeys(_SUMS, "sum") | {"worst_burst": "max"}
 _POLICY = ["mode", "kind", "label", "policy"]
 _CLIENT = ["user", "client_id"]
 # Who pays for others is hurt more than who waits for what it took itself.
 _HURT_BY = ("harm_time_ms", "harmed_requests", "throttle_time_ms", "refused_requests")
-TODAYS = (
-    "broker_bandwidth",
-    "broker_request_percentage",
-    "broker_client_quotas",
-    "broker_controller_mutation",
-)
-"""Policies that brokers of today have, by their names in whatif/policies/catalogue.py."""
+TODAYS = tuple(name for name, where in POLICIES.items() if where.startswith("today."))
+"""Policies that brokers of today have."""
 
 _QUOTA_OF_KIND = {
     "produce": "producer_byte_rate",
@@ -76,7 +73,7 @@ class PolicyLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PolicyComparison:
     """Policies on one kind of request in one mode: the baseline, if there is one, is the first."""
 
     mode: str
@@ -86,7 +83,7 @@ class Comparison:
     lines: tuple[PolicyLine, ...]
 
 
-def comparisons(scope: RunScope) -> tuple[Comparison, ...]:
+def comparisons(scope: RunScope) -> tuple[PolicyComparison, ...]:
     """Return the policies of the table ``whatif`` compared, by mode and kind; none without rows."""
     by_client = _by_client(scope)
     if by_client is None:
@@ -101,29 +98,28 @@ def comparisons(scope: RunScope) -> tuple[Comparison, ...]:
 
 
 def _by_client(scope: RunScope) -> pa.Table | None:
-    columns = [*_POLICY, *_CLIENT, *_SUMS, "worst_burst"]
-    measures = [*((column, "sum") for column in _SUMS), ("worst_burst", "max")]
-    return count_rows(read_batches(scope, "whatif", columns), [*_POLICY, *_CLIENT], measures)
+    names = [*_POLICY, *_CLIENT, *_MEASURES]
+    measures = [*_MEASURES.items()]
+    summed = count_rows(read_batches(scope, "whatif", names), [*_POLICY, *_CLIENT], measures)
+    return None if summed is None else summed.drop_columns("rows").rename_columns(names)
 
 
 def _totals(by_client: pa.Table) -> list[dict[str, Any]]:
-    measures = [*((f"{column}_sum", "sum") for column in _SUMS), ("worst_burst_max", "max")]
-    summed = by_client.group_by(_POLICY).aggregate(measures)
-    names = [*_POLICY, *_SUMS, "worst_burst"]
-    rows: list[dict[str, Any]] = summed.rename_columns(names).to_pylist()
+    summed = by_client.group_by(_POLICY).aggregate([*_MEASURES.items()])
+    rows: list[dict[str, Any]] = summed.rename_columns([*_POLICY, *_MEASURES]).to_pylist()
     return rows
 
 
 def _hurt(by_client: pa.Table) -> dict[tuple[str, ...], dict[str, Any]]:
     """Return the client that each policy hurts most, by the policy's keys."""
-    order = [(f"{column}_sum", "descending") for column in _HURT_BY]
+    order = [(column, "descending") for column in _HURT_BY]
     ranked = by_client.sort_by([*order, ("user", "ascending"), ("client_id", "ascending")])
-    taken = [*_CLIENT, *(f"{column}_sum" for column in _HURT_BY)]
+    taken = [*_CLIENT, *_HURT_BY]
     # In the order of the rows, on one thread: the first of a group is the one that is hurt most.
     first = ranked.group_by(_POLICY, use_threads=False).aggregate(
         [(column, "first", pc.ScalarAggregateOptions(skip_nulls=False)) for column in taken]
     )
-    rows = first.rename_columns([*_POLICY, *_CLIENT, *_HURT_BY]).to_pylist()
+    rows = first.rename_columns([*_POLICY, *taken]).to_pylist()
     return {tuple(row[name] for name in _POLICY): row for row in rows}
 
 
@@ -141,7 +137,7 @@ def _comparison(
     rows: Sequence[dict[str, Any]],
     hurt: Mapping[tuple[str, ...], dict[str, Any]],
     logged_ms: int,
-) -> Comparison:
+) -> PolicyComparison:
     mode, kind = key
     base = _baseline(rows, logged_ms)
     ordered = sorted(rows, key=lambda row: (row is not base, row["label"]))
@@ -157,7 +153,7 @@ def _comparison(
         for row in ordered
     )
     requests = max(row["requests"] for row in rows)
-    return Comparison(mode, kind, requests, base["label"] if base else None, lines)
+    return PolicyComparison(mode, kind, requests, base["label"] if base else None, lines)
 
 
 def _baseline(rows: Sequence[dict[str, Any]], logged_ms: int) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from typing import Any, Literal, NamedTuple
@@ -263,6 +263,17 @@ def by_replay(rows: Iterable[Row], replays: Iterable[Replay]) -> dict[Replay, li
         if replay_of(row) in found:
             found[replay_of(row)].append(row)
     return {replay: of_replay for replay, of_replay in found.items() if of_replay}
+
+
+def by_kind_and_mode(
+    rows: Iterable[Row], replays: Sequence[Replay]
+) -> Iterator[tuple[str, str, dict[str, list[Row]]]]:
+    """Yield each kind and mode of ``rows``, kinds first, with the rows of its policies by label."""
+    rows = tuple(rows)
+    for kind in kinds_of(rows):
+        of_kind = by_replay([row for row in rows if row["kind"] == kind], replays)
+        for mode in modes_of(of_kind):
+            yield kind, mode, {r.label: found for r, found in of_kind.items() if r.mode == mode}
 
 
 def modes_of(replays: Iterable[Replay]) -> tuple[str, ...]:

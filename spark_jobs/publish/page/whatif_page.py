@@ -158,22 +158,18 @@ def client_pictures(
     return ClientPictures(pictures, len(throttled), has_harm)
 
 
-def _groups(rows: Sequence[Row], replays: Sequence[Replay]) -> tuple[BarGroup, ...]:
-    """Return the bars of one client by mode; those of policies that decided on its requests."""
+def _groups(rows: Sequence[Row], replays: Sequence[Replay]) -> Groups:
+    has_modes = len(modes_of(replays)) > 1
     bars: dict[str, list[Bar]] = {}
     for replay, of_replay in by_replay(rows, replays).items():
         found = totals(of_replay)
         bar = Bar(replay.label, found["throttle_time_ms"], found["harm_time_ms"])
-        bars.setdefault(replay.mode, []).append(bar)
-    has_modes = len(modes_of(replays)) > 1
-    return tuple(
-        BarGroup(MODES[mode].name if has_modes else "", tuple(of_mode))
-        for mode, of_mode in bars.items()
-    )
+        bars.setdefault(MODES[replay.mode].name if has_modes else "", []).append(bar)
+    return bars
 
 
-def _longest_ms(groups: Sequence[BarGroup]) -> float:
-    return max(bar.throttle_time_ms for group in groups for bar in group.bars)
+def _longest_ms(groups: Groups) -> float:
+    return max(bar.throttle_time_ms for bars in groups.values() for bar in bars)
 
 
 def _where(rows: Sequence[Row]) -> str:
@@ -184,10 +180,10 @@ def _where(rows: Sequence[Row]) -> str:
     return f"{' and '.join(kinds)}, {where}"
 
 
-def _label(client: Client, groups: Sequence[BarGroup]) -> str:
+def _label(client: Client, groups: Groups) -> str:
     parts = [
-        f"{f'{group.title}: ' if group.title else ''}{', '.join(map(_in_words, group.bars))}"
-        for group in groups
+        f"{f'{title}: ' if title else ''}{', '.join(map(_in_words, bars))}"
+        for title, bars in groups.items()
     ]
     return f"Throttle time of {client.name}. {'; '.join(parts)}."
 
@@ -214,22 +210,18 @@ class Bar:
     harm_time_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class BarGroup:
-    """The bars of one mode; ``title`` is empty where there is but one mode."""
-
-    title: str
-    bars: tuple[Bar, ...]
+Groups = Mapping[str, Sequence[Bar]]
+"""The bars of one client by their mode's name, which is empty where there is but one mode."""
 
 
-def bars_picture(groups: Sequence[BarGroup], label: str, salt: str) -> Markup:
+def bars_picture(groups: Groups, label: str, salt: str) -> Markup:
     """Return the picture of ``groups``, below each other, as inline SVG.
 
     ``label`` says in words what there is to see; ``salt`` differs from picture to picture.
     """
-    longest_ms = max(bar.throttle_time_ms for group in groups for bar in group.bars)
+    longest_ms = _longest_ms(groups)
     assert longest_ms > 0, "a client that nothing throttles has no picture"
-    lines = [line for group in groups for line in _lines(group)]
+    lines = [line for title, bars in groups.items() for line in (title, *bars) if line]
     height_in = len(lines) * _LINE_IN + 2 * _MARGIN_IN
     # Names may hold what Matplotlib takes for a formula, or has no glyph to measure by.
     with svg_style(salt, text=INK), warnings.catch_warnings():
@@ -248,10 +240,6 @@ def bars_picture(groups: Sequence[BarGroup], label: str, salt: str) -> Markup:
             _draw(axes, place, line)
         svg = svg_of(figure, transparent=True)
     return inline_svg(svg, label)
-
-
-def _lines(group: BarGroup) -> list[Bar | str]:
-    return [*([group.title] if group.title else []), *group.bars]
 
 
 def _dress(axes: Axes, lines: int, longest_ms: float) -> None:

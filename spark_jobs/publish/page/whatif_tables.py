@@ -21,10 +21,10 @@ from spark_jobs.publish.facts.whatif import (
     Row,
     Values,
     amount,
+    by_kind_and_mode,
     by_replay,
     cells,
     client_of,
-    kinds_of,
     modes_of,
     seconds,
     totals,
@@ -180,22 +180,21 @@ class ClientsTable:
 
 def totals_tables(rows: Sequence[Row], replays: Sequence[Replay]) -> tuple[TotalsTable, ...]:
     """Return a table for each kind and mode of ``rows``, kinds first."""
-    tables = []
-    for kind in kinds_of(rows):
-        of_kind = by_replay([row for row in rows if row["kind"] == kind], replays)
-        tables += [_totals_table(kind, mode, of_kind, replays) for mode in modes_of(of_kind)]
-    return tuple(tables)
+    return tuple(
+        _totals_table(kind, mode, found, [r.label for r in replays if r.mode == mode])
+        for kind, mode, found in by_kind_and_mode(rows, replays)
+    )
 
 
 def _totals_table(
-    kind: str, mode: str, of_kind: Mapping[Replay, Sequence[Row]], replays: Sequence[Replay]
+    kind: str, mode: str, by_label: Mapping[str, Sequence[Row]], labels: Sequence[str]
 ) -> TotalsTable:
-    found = {r.label: totals(of_replay) for r, of_replay in of_kind.items() if r.mode == mode}
+    found = {label: totals(rows) for label, rows in by_label.items()}
     asked = _asked_alike(list(found.values()), kind)
     left_out = _ASKED if asked else ()
     figures = _figures_of(found.values(), kind, [f for f in FIGURES if f.column not in left_out])
     lines = tuple(Line(label, 1, cells(figures, values, kind)) for label, values in found.items())
-    absent = tuple(r.label for r in replays if r.mode == mode and r not in of_kind)
+    absent = tuple(label for label in labels if label not in found)
     return TotalsTable(mode, kind, asked, figures, _best_marked(figures, lines, found), absent)
 
 
@@ -206,26 +205,23 @@ def clients_tables(
 
     Each holds as many clients as fit into ``lines_max`` lines of policies, but one at least.
     """
-    tables = []
-    for kind in kinds_of(rows):
-        of_kind = by_replay([row for row in rows if row["kind"] == kind], replays)
-        for mode in modes_of(of_kind):
-            of_mode = {r: of_replay for r, of_replay in of_kind.items() if r.mode == mode}
-            tables.append(_clients_table(kind, mode, of_mode, lines_max))
-    return tuple(tables)
+    return tuple(
+        _clients_table(kind, mode, found, lines_max)
+        for kind, mode, found in by_kind_and_mode(rows, replays)
+    )
 
 
 def _clients_table(
-    kind: str, mode: str, of_mode: Mapping[Replay, Sequence[Row]], lines_max: int
+    kind: str, mode: str, by_label: Mapping[str, Sequence[Row]], lines_max: int
 ) -> ClientsTable:
     by_client: dict[tuple[int, Client], dict[str, Values]] = {}
-    for replay, of_replay in of_mode.items():
-        for row in of_replay:
-            by_client.setdefault((row["broker_id"], client_of(row)), {})[replay.label] = row
+    for label, of_label in by_label.items():
+        for row in of_label:
+            by_client.setdefault((row["broker_id"], client_of(row)), {})[label] = row
     places = sorted(
         by_client, key=lambda place: (*_size(by_client[place]), place[0], place[1].sort_key)
     )
-    shown = places[: max(lines_max // len(of_mode), 1)]
+    shown = places[: max(lines_max // len(by_label), 1)]
     asked = [_asked_alike(list(by_client[place].values()), kind) for place in shown]
     is_alike = all(asked)
     figures = _figures_of(
@@ -238,7 +234,7 @@ def _clients_table(
             place[1].name,
             place[0],
             note if is_alike else None,
-            _lines(figures, by_client[place], kind, len(of_mode)),
+            _lines(figures, by_client[place], kind, len(by_label)),
         )
         for place, note in zip(shown, asked, strict=True)
     )

@@ -10,8 +10,8 @@ from spark_jobs.publish.facts.whatif import (
     Row,
     Values,
     amount,
+    by_kind_and_mode,
     by_replay,
-    kinds_of,
     modes_of,
     replay_of,
     totals,
@@ -94,22 +94,22 @@ _LABEL_LENGTH_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhatifAnswer:
     """The answer in a title, and a few sentences for each mode."""
 
     title: str
     by_mode: Mapping[str, tuple[str, ...]]
 
 
-def answer(rows: Sequence[Row], replays: Sequence[Replay]) -> Answer:
+def answer(rows: Sequence[Row], replays: Sequence[Replay]) -> WhatifAnswer:
     """Return the answer that ``rows`` give; ``replays`` are those that have any, in order."""
     if not rows:
-        return Answer("No policy decided on anything", {})
+        return WhatifAnswer("No policy decided on anything", {})
     by_mode = {
         mode: tuple(_sentences(rows, [replay for replay in replays if replay.mode == mode]))
         for mode in modes_of(replays)
     }
-    return Answer(_title(rows, replays), by_mode)
+    return WhatifAnswer(_title(rows, replays), by_mode)
 
 
 def _title(rows: Sequence[Row], replays: Sequence[Replay]) -> str:
@@ -120,7 +120,8 @@ def _title(rows: Sequence[Row], replays: Sequence[Replay]) -> str:
     lost_under, harm_under = (
         f" under {count(number)}" if len(replays) > 1 else "" for number in (lost, harm)
     )
-    of_all = f" of {count(len(replays))} {_noun(replays)}" if len(replays) > 1 else ""
+    noun = "policies" if len(modes_of(replays)) == 1 else "replays"
+    of_all = f" of {count(len(replays))} {noun}" if len(replays) > 1 else ""
     if not harm:
         return f"Something is lost{lost_under}{of_all}; no client pays for others"
     if not lost:
@@ -128,30 +129,19 @@ def _title(rows: Sequence[Row], replays: Sequence[Replay]) -> str:
     return f"Something is lost{lost_under}{of_all}, and clients pay for others{harm_under}"
 
 
-def _noun(replays: Sequence[Replay]) -> str:
-    return "policies" if len(modes_of(replays)) == 1 else "replays"
-
-
 def _sentences(rows: Sequence[Row], replays: Sequence[Replay]) -> Iterator[str]:
     """Yield the sentences on the ``replays`` of one mode."""
-    for kind in kinds_of(rows):
-        of_kind = _by_label([row for row in rows if row["kind"] == kind], replays)
-        if of_kind:
-            found = {label: totals(of_label) for label, of_label in of_kind.items()}
-            parts = (_throttled(found), *_amounts_not_served(found, kind))
-            yield f"{KINDS[kind]}: {'; '.join(parts)}."
-    harming = {
-        label: of_label
-        for label, of_label in _by_label(rows, replays).items()
-        if any(row["harmed_requests"] for row in of_label)
-    }
-    if harming:
-        paid = [f"under {_named([label])} {harm_in_words(of)}" for label, of in harming.items()]
+    for kind, _, of_kind in by_kind_and_mode(rows, replays):
+        found = {label: totals(of_label) for label, of_label in of_kind.items()}
+        parts = (_throttled(found), *_amounts_not_served(found, kind))
+        yield f"{KINDS[kind]}: {'; '.join(parts)}."
+    paid = [
+        f"under {_named([replay.label])} {harm_in_words(of_replay)}"
+        for replay, of_replay in by_replay(rows, replays).items()
+        if any(row["harmed_requests"] for row in of_replay)
+    ]
+    if paid:
         yield f"Paying for others: {'; '.join(paid)}."
-
-
-def _by_label(rows: Sequence[Row], replays: Sequence[Replay]) -> dict[str, list[Row]]:
-    return {replay.label: found for replay, found in by_replay(rows, replays).items()}
 
 
 def _throttled(found: Mapping[str, Values]) -> str:

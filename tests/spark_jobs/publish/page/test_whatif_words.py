@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from spark_jobs.publish.facts.whatif import replays_of
-from spark_jobs.publish.page.whatif_words import Answer, answer
+from spark_jobs.publish.page.whatif_words import WhatifAnswer, answer
 from tests.builders.tables_builder import Row
 from tests.spark_jobs.publish.page.whatif_builder import delayed, quiet, refused, three_policies
 
 HARM = {"harmed_requests": 1, "harm_time_ms": 100}
 
 
-def answered(rows: Sequence[Row]) -> Answer:
+def answered(rows: Sequence[Row]) -> WhatifAnswer:
     return answer(rows, replays_of(rows, ["now", "strict", "lossy"]))
 
 
