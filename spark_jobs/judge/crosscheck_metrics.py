@@ -21,8 +21,7 @@ from spark_jobs.judge.log_span import Broker, brokers_of
 from spark_jobs.judge.metrics.comparison import Comparison, Tolerances, compare
 from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement, likely_cause
 from spark_jobs.judge.metrics.expected import Expectation, throttle_history
-from spark_jobs.judge.metrics.metric_export import read_export
-from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, QuotaSeries, quota_series
+from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, QuotaSeries, quota_series, read_export
 from spark_jobs.judge.metrics.sensor_amounts import CarriedSamples, SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.judge.metrics.expected import Expectation, Span, span_around
-from spark_jobs.judge.metrics.metric_export import MetricSeries
-from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE
+from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, MetricSeries
 from spark_jobs.judge.metrics.sensor_amounts import Bools, Floats, Int64s
 from spark_jobs.quota.sensor_key import SensorKey
 

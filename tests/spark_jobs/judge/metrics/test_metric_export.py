@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.judge.metrics.metric_export import read_export
+from spark_jobs.judge.metrics.quota_metrics import read_export
 
 LABELS = {"__name__": "kafka_server_quota_byte_rate", "resource": "Produce"}
 

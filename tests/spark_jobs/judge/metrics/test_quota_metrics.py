@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.judge.metrics.metric_export import MetricSeries
-from spark_jobs.judge.metrics.quota_metrics import QuotaSeries, quota_series, sanitized
+from spark_jobs.judge.metrics.quota_metrics import (
+    MetricSeries,
+    QuotaSeries,
+    quota_series,
+    sanitized,
+)
 from spark_jobs.quota.sensor_key import SensorKey
 
 QUOTA = "kafka_server_quota_byte_rate"
