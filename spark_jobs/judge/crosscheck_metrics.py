@@ -18,9 +18,14 @@ from zstandard import ZstdError
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archived_file import open_packed, open_regular
 from spark_jobs.judge.log_span import Broker, brokers_of
-from spark_jobs.judge.metrics.comparison import Comparison, Tolerances, compare
+from spark_jobs.judge.metrics.comparison import (
+    Comparison,
+    Expectation,
+    Tolerances,
+    compare,
+    throttle_history,
+)
 from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement, likely_cause
-from spark_jobs.judge.metrics.expected import Expectation, throttle_history
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, QuotaSeries, quota_series, read_export
 from spark_jobs.judge.metrics.sensor_amounts import CarriedSamples, SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods

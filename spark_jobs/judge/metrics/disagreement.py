@@ -10,8 +10,7 @@ import numpy as np
 
 from spark_jobs.judge.causes.finding_id import finding_id
 from spark_jobs.judge.causes.sentences import entity_name
-from spark_jobs.judge.metrics.comparison import Comparison, Tolerances
-from spark_jobs.judge.metrics.expected import Expectation, Span
+from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Span, Tolerances
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, THROTTLE_TIME
 from spark_jobs.judge.metrics.sensor_amounts import Int64s
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_jobs.judge.metrics.comparison import Comparison, Period, Tolerances, compare
+from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Period, Tolerances, compare
 from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement, likely_cause
-from spark_jobs.judge.metrics.expected import Expectation
 from spark_jobs.judge.metrics.quota_metrics import MetricSeries
 from spark_jobs.judge.metrics.sensor_amounts import SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import REASONS, BrokerLog, unknown_periods

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.judge.metrics.expected import Expectation, span_around, throttle_history
+from spark_jobs.judge.metrics.comparison import Expectation, span_around, throttle_history
 from spark_jobs.judge.metrics.sensor_amounts import (
     CarriedSamples,
     SampleRule,
