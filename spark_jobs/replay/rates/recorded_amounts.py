@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
+from spark_jobs.replay.alignment.events import likely_from_ms
 from spark_jobs.replay.rates.sensor_codes import CodedRows, SensorCodes
 from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
 from spark_jobs.replay.sensors.amounts import bools, floats
-from spark_jobs.replay.sensors.likely_time import likely_from_ms
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.resolve.broker_log import BrokerLog

@@ -25,11 +25,11 @@ from spark_jobs.replay.alignment.events import (
     Int64s,
     Samples,
     Window,
+    likely_from_ms,
 )
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
 from spark_jobs.replay.alignment.search import search
 from spark_jobs.replay.sensors.amounts import floats
-from spark_jobs.replay.sensors.likely_time import likely_from_ms
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
