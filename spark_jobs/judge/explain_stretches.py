@@ -37,7 +37,7 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
-from spark_jobs.replay.read_lost_requests import read_lost_requests
+from spark_jobs.replay.day_edges import read_lost_requests
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable

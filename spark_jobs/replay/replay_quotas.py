@@ -26,10 +26,10 @@ from spark_jobs.replay.day_edges import (
     is_read_again,
     known_from_ms,
     open_requests,
+    read_lost_requests,
 )
 from spark_jobs.replay.locate_changes import locate_changes
 from spark_jobs.replay.mutations_of_day import open_mutations, replay_mutations, write_inventory
-from spark_jobs.replay.read_lost_requests import read_lost_requests
 from spark_jobs.replay.replay_broker import ReplayTask, broker_shares, replay_broker
 from spark_jobs.replay.sensors.replayed_mutations import seconds_of_decisions
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
