@@ -17,6 +17,7 @@ from zstandard import ZstdError
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archived_file import open_packed, open_regular
+from spark_jobs.judge.decision_counts import decisions_by_sensor, sensors_at_a_time
 from spark_jobs.judge.log_span import Broker, brokers_of
 from spark_jobs.judge.metrics.comparison import (
     Comparison,
@@ -33,7 +34,7 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.settings import CrosscheckSettings
 from spark_jobs.warehouse.days import DAY_MS
-from spark_jobs.warehouse.read import count_rows, read_batches, read_table, sensor_filter
+from spark_jobs.warehouse.read import read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
 EXPORT_BYTES_MAX = 512 << 20
@@ -42,8 +43,6 @@ _COLUMNS = [
     "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound", "is_unrecorded",
     "logged_throttle_time_ms", "verdict",
 ]  # fmt: skip
-# So many decisions are in memory at a time, or those of one sensor.
-_ROWS_AT_A_TIME = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def crosscheck_metrics(
     brokers = {broker.broker_id: broker for broker in brokers_of(scope)}
     named = {**settings.instances, **(instances or {})}
     series, others = read_exports(exports, named, brokers)
-    decisions = _decisions_by_sensor(scope)
+    decisions = decisions_by_sensor(scope)
     by_sensor, left_out = _by_sensor(series, decisions, brokers)
     logs = _logs_of(scope, brokers.values())
     gaps = read_table(scope, "log_gaps", ["user", "client_id", "missing", "cause", "places"])
@@ -166,12 +165,6 @@ def _tolerances(settings: CrosscheckSettings) -> Tolerances:
     )
 
 
-def _decisions_by_sensor(scope: RunScope) -> dict[SensorKey, int]:
-    counted = count_rows(read_batches(scope, "decisions", SENSOR_COLUMNS), SENSOR_COLUMNS, [])
-    rows = [] if counted is None else counted.to_pylist()
-    return {SensorKey.of(row): row["rows"] for row in rows}
-
-
 def _by_sensor(
     series: Iterable[QuotaSeries],
     sensors: Iterable[SensorKey],
@@ -199,23 +192,10 @@ def _rows_of(
     scope: RunScope, sensors: Mapping[SensorKey, int]
 ) -> Iterator[tuple[SensorKey, pa.Table]]:
     """Yield the decisions of each sensor; those of several are read at a time, not of all."""
-    together: list[SensorKey] = []
-    for key in sorted(sensors, key=str):
-        if together and sum(map(sensors.__getitem__, together)) + sensors[key] > _ROWS_AT_A_TIME:
-            yield from _read_together(scope, together)
-            together = []
-        together.append(key)
-    if together:
-        yield from _read_together(scope, together)
-
-
-def _read_together(
-    scope: RunScope, sensors: Sequence[SensorKey]
-) -> Iterator[tuple[SensorKey, pa.Table]]:
-    columns = [*SENSOR_COLUMNS, *_COLUMNS]
-    rows = read_table(scope, "decisions", columns, sensor_filter(sensors))
-    for key in sensors:
-        yield key, rows.filter(sensor_filter([key]))
+    for together in sensors_at_a_time(sensors):
+        rows = read_table(scope, "decisions", [*SENSOR_COLUMNS, *_COLUMNS], sensor_filter(together))
+        for key in together:
+            yield key, rows.filter(sensor_filter([key]))
 
 
 def _logs_of(scope: RunScope, brokers: Iterable[Broker]) -> dict[int, BrokerLog]:

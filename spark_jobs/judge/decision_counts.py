@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
 
+_ROWS_AT_A_TIME = 2_000_000
 _KEYS = [*SENSOR_COLUMNS, "quota_level", "verdict", "reason"]
 _MEASURES = [("bound", "min"), ("bound", "max"), ("rate", "max"), ("use", "max"), ("tokens", "min")]
 
@@ -126,3 +127,29 @@ def _use(sensor: SensorKey, rows: list[dict[str, Any]]) -> SensorUse:
 def _present(choose: Any, values: Iterable[float | None]) -> float | None:
     chosen: float | None = choose((v for v in values if v is not None), default=None)
     return chosen
+
+
+def decisions_by_sensor(
+    scope: RunScope, where: ds.Expression | None = None
+) -> dict[SensorKey, int]:
+    """Return how many decisions each sensor has, of those that ``where`` keeps."""
+    rows = read_batches(scope, "decisions", SENSOR_COLUMNS, where)
+    counted = count_rows(rows, SENSOR_COLUMNS, [])
+    return {} if counted is None else {SensorKey.of(r): r["rows"] for r in counted.to_pylist()}
+
+
+def sensors_at_a_time(sensors: Mapping[SensorKey, int]) -> Iterator[list[SensorKey]]:
+    """Yield the sensors in order, together those with as many decisions as memory shall hold.
+
+    ``sensors`` has the decisions of each; one with more of them comes alone.
+    """
+    together: list[SensorKey] = []
+    rows = 0
+    for key in sorted(sensors, key=str):
+        if together and rows + sensors[key] > _ROWS_AT_A_TIME:
+            yield together
+            together, rows = [], 0
+        together.append(key)
+        rows += sensors[key]
+    if together:
+        yield together

@@ -5,7 +5,6 @@ Tried are values that a broker may have held instead, and other ways in which it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,6 +22,7 @@ from spark_jobs.judge.causes.hypotheses import (
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
 from spark_jobs.judge.causes.stretches import Stretch, find_stretches, losses_before
+from spark_jobs.judge.decision_counts import decisions_by_sensor, sensors_at_a_time
 from spark_jobs.quota.codes import (
     BANDWIDTH_TYPES,
     OTHER_LEVEL,
@@ -38,6 +38,7 @@ from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.replay.day_edges import read_lost_requests
+from spark_jobs.replay.sensors.aligned_mutations import changes
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
@@ -46,11 +47,14 @@ from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
 from spark_jobs.resolve.timeline.resolution import QuotaInterval
 from spark_jobs.settings import JudgeSettings
-from spark_jobs.warehouse.read import open_table, read_table, sensor_filter
+from spark_jobs.warehouse.read import read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
-# So many decisions are in memory at a time, or those of one sensor.
-_ROWS_AT_A_TIME = 2_000_000
+HISTORY_COLUMNS = (
+    *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
+    "client_id", "quota_level", "amount", "is_unrecorded", "bound", "rate", "window_size_ms",
+    "logged_throttle_time_ms",
+)  # fmt: skip
 
 
 def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[ExplainedStretch]:
@@ -64,8 +68,10 @@ def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[Explaine
     day = _Day.of(scope, settings)
     return [
         stretch
-        for batch in _batches(scope, suspects)
-        for decisions in sensors_in(batch)
+        for sensors in sensors_at_a_time(suspects)
+        for decisions in sensors_in(
+            read_table(scope, "decisions", HISTORY_COLUMNS, sensor_filter(sensors))
+        )
         for stretch in day.explain(decisions)
     ]
 
@@ -104,7 +110,7 @@ class _Day:
         rules = self.rules[key.broker_id]
         profiles = other_profiles(history, rules) if stretches else []
         for stretch in stretches:
-            rows = rows_of(decisions, stretch)
+            rows = decisions.slice(stretch.first, stretch.end - stretch.first)
             at_ms = history.recorded_at_ms[stretch.rows]
             explanation = explain_stretch(
                 history,
@@ -128,47 +134,11 @@ def _suspects(scope: RunScope, settings: JudgeSettings) -> dict[SensorKey, int]:
     is_off = (pc.abs(pc.subtract(logged, expected)) > tolerance) | pc.field("is_unrecorded")
     is_off = is_off | ((logged > 0) != (expected > 0))
     is_bandwidth = pc.field("quota_type").isin(BANDWIDTH_TYPES)
-    off = _counts(scope, is_bandwidth & is_off)
+    off = decisions_by_sensor(scope, is_bandwidth & is_off)
     found = {key for key, n in off.items() if n >= settings.finding_min_decisions}
     if not found:
         return {}
-    return {key: n for key, n in _counts(scope, is_bandwidth).items() if key in found}
-
-
-def _counts(scope: RunScope, where: pc.Expression) -> Counter[SensorKey]:
-    counts: Counter[SensorKey] = Counter()
-    scanner = open_table(scope, "decisions").scanner(columns=list(SENSOR_COLUMNS), filter=where)
-    for batch in scanner.to_batches():
-        by_sensor = pa.Table.from_batches([batch]).group_by(list(SENSOR_COLUMNS))
-        for row in by_sensor.aggregate([([], "count_all")]).to_pylist():
-            counts[SensorKey.of(row)] += row["count_all"]
-    return counts
-
-
-def _batches(scope: RunScope, suspects: dict[SensorKey, int]) -> Iterator[pa.Table]:
-    """Yield the decisions of ``suspects``, several sensors at a time."""
-    together: list[SensorKey] = []
-    rows = 0
-    for key in sorted(suspects, key=str):
-        if together and rows + suspects[key] > _ROWS_AT_A_TIME:
-            yield _decisions(scope, together)
-            together, rows = [], 0
-        together.append(key)
-        rows += suspects[key]
-    yield _decisions(scope, together)
-
-
-def _decisions(scope: RunScope, sensors: Sequence[SensorKey]) -> pa.Table:
-    return open_table(scope, "decisions").to_table(
-        columns=list(HISTORY_COLUMNS), filter=sensor_filter(sensors)
-    )
-
-
-HISTORY_COLUMNS = (
-    *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
-    "client_id", "quota_level", "amount", "is_unrecorded", "bound", "rate", "window_size_ms",
-    "logged_throttle_time_ms",
-)  # fmt: skip
+    return {key: n for key, n in decisions_by_sensor(scope, is_bandwidth).items() if key in found}
 
 
 def sensor_decisions(
@@ -183,7 +153,6 @@ def sensor_decisions(
     it, the state is not known: the rate is NaN, and such decisions are no evidence.
     """
     at_ms = decisions["recorded_at_ms"].to_numpy()
-    request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, ClientIndex.of(decisions), at_ms)
     key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
     _, lost_amount_max = lost.of_sensors(
         QuotaType(key.quota_type),
@@ -206,7 +175,7 @@ def sensor_decisions(
         rate=np.where((window_size_ms > 0) & is_known, rate, np.nan),
         window_size_ms=np.maximum(window_size_ms, 1),
         logged_ms=decisions["logged_throttle_time_ms"].to_numpy(),
-        has_request_bound=~np.isnan(request.bound) & request.is_enabled,
+        has_request_bound=resolutions.has_request_bound(ClientIndex.of(decisions), at_ms),
         lost_amount_max=lost_amount_max,
     ).with_attempts()
 
@@ -322,22 +291,13 @@ def _replayed(
     return OtherReplay(hypothesis, str(profile), rate, window_size_ms)
 
 
-def rows_of(decisions: pa.RecordBatch, stretch: Stretch) -> pa.RecordBatch:
-    """Return the decisions of a stretch."""
-    return decisions.slice(stretch.first, stretch.end - stretch.first)
-
-
 def sensors_in(decisions: pa.Table) -> Sequence[pa.RecordBatch]:
     """Return ``decisions`` (HISTORY_COLUMNS) as one batch per sensor, in recording order."""
     order = [(name, "ascending") for name in (*SENSOR_COLUMNS, "sensor_epoch", "sensor_seq")]
-    (batch,) = decisions.sort_by(order).combine_chunks().to_batches() or [None]
-    if batch is None:
-        return []
-    changed = np.zeros(len(batch) - 1, bool)
-    for name in SENSOR_COLUMNS:
-        column = batch[name]
-        changed |= pc.not_equal(column.slice(1), column.slice(0, len(batch) - 1)).to_numpy(
-            zero_copy_only=False
+    return [
+        batch.slice(start, stop - start)
+        for batch in decisions.sort_by(order).combine_chunks().to_batches()
+        for start, stop in pairwise(
+            [*np.flatnonzero(changes(batch, SENSOR_COLUMNS)).tolist(), len(batch)]
         )
-    edges = [0, *(np.flatnonzero(changed) + 1).tolist(), len(batch)]
-    return [batch.slice(a, b - a) for a, b in pairwise(edges)]
+    ]

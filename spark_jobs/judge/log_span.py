@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from spark_jobs.warehouse.read import count_rows, read_batches, read_table
 from spark_jobs.warehouse.scope import RunScope
@@ -41,14 +41,7 @@ def brokers_of(scope: RunScope) -> tuple[Broker, ...]:
         seen = logged.get(row["broker_id"], {})
         brokers.append(
             Broker(
-                broker_id=row["broker_id"],
-                version=row["version"],
-                version_source=row["version_source"],
-                rate_profile=row["rate_profile"],
-                samples=row["samples"],
-                window_ms=row["window_ms"],
-                controller_samples=row["controller_samples"],
-                controller_window_ms=row["controller_window_ms"],
+                **{f.name: row[f.name] for f in fields(Broker) if f.name in row},
                 requests=seen.get("rows", 0),
                 first_ms=seen.get("log_time_ms_min"),
                 last_ms=seen.get("log_time_ms_max"),

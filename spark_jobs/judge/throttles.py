@@ -27,6 +27,17 @@ _COLUMNS = [
 ]
 
 
+_SUMMED = (
+    ("requests", "sum"),
+    ("refused", "sum"),
+    ("throttle_time_ms", "sum"),
+    ("longest_ms", "max"),
+    ("first_ms", "min"),
+    ("last_ms", "max"),
+)
+"""The measures of a second, and how those of a sensor follow from them."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThrottledSensor:
     """How much one sensor throttled."""
@@ -71,8 +82,7 @@ def throttled_by_second(scope: RunScope) -> pa.Table:
             ("recorded_at_ms", "max"),
         ]
     )
-    measures = ["requests", "refused", "throttle_time_ms", "longest_ms", "first_ms", "last_ms"]
-    counted = counted.rename_columns([*keys, *measures])
+    counted = counted.rename_columns([*keys, *(name for name, _ in _SUMMED)])
     for name in ENTITY_COLUMNS:
         at = counted.column_names.index(name)
         counted = counted.set_column(at, name, counted[name].cast(pa.string()))
@@ -127,30 +137,12 @@ def throttled_sensors(
 
     ``by_second`` is what :func:`throttled_by_second` returns.
     """
-    summed = by_second.group_by(list(SENSOR_COLUMNS)).aggregate(
-        [
-            ([], "count_all"),
-            ("requests", "sum"),
-            ("refused", "sum"),
-            ("throttle_time_ms", "sum"),
-            ("longest_ms", "max"),
-            ("first_ms", "min"),
-            ("last_ms", "max"),
-        ]
-    )
-    sensors = [
-        ThrottledSensor(
-            use=uses[SensorKey.of(row)],
-            requests=row["requests_sum"],
-            refused=row["refused_sum"],
-            throttle_time_ms=row["throttle_time_ms_sum"],
-            longest_ms=row["longest_ms_max"],
-            seconds=row["count_all"],
-            first_ms=row["first_ms_min"],
-            last_ms=row["last_ms_max"],
-        )
-        for row in summed.to_pylist()
-    ]
+    summed = by_second.group_by(list(SENSOR_COLUMNS)).aggregate([([], "count_all"), *_SUMMED])
+    names = [*SENSOR_COLUMNS, "seconds", *(name for name, _ in _SUMMED)]
+    sensors = []
+    for row in summed.rename_columns(names).to_pylist():
+        use = uses[SensorKey(*(row.pop(name) for name in SENSOR_COLUMNS))]
+        sensors.append(ThrottledSensor(use, **row))
     sensors.sort(key=lambda s: (-s.throttle_time_ms, -s.requests, s.sensor))
     return tuple(sensors)
 

@@ -131,9 +131,4 @@ def replay_requests(rows: RequestRows, states: IntervalStates) -> RateIntervals:
     )
     allowed = replay_rate_intervals(events, states, throttle_max_ms=states.window_ms)
     row_of = np.argsort(order)[:n]
-    return RateIntervals(
-        allowed.rate_min[row_of],
-        allowed.rate_max[row_of],
-        allowed.throttle_time_min_ms[row_of],
-        allowed.throttle_time_max_ms[row_of],
-    )
+    return RateIntervals(*(column[row_of] for column in allowed))

@@ -174,7 +174,7 @@ class RecordedAmounts:
             change_distance_ms=np.minimum(
                 at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
             ),
-            has_request_bound=self._has_request_bound(index, at_ms),
+            has_request_bound=self._resolutions.has_request_bound(index, at_ms),
             lost_requests=lost_requests,
             request_bytes=request_bytes,
             fetch_max_bytes=(
@@ -185,13 +185,6 @@ class RecordedAmounts:
             unlogged_amount_max=unlogged_amount_max,
             lost_amount_max=lost_amount_max,
         )  # fmt: skip
-
-    def _has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
-        if not self._resolutions.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE):
-            return repeated(False, len(at_ms))
-        found, row = self._resolutions.segments(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
-        is_bound = np.array([s.is_enabled and s.bound is not None for s, _ in found], bool)
-        return np.asarray(is_bound[row])
 
     def _stamps(
         self,

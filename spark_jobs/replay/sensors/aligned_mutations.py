@@ -56,7 +56,7 @@ def align_mutations(
 
 def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
     """Return the first row of each run of one sensor's one epoch, and each row's run."""
-    changed = _changes(rows, SENSOR_COLUMNS)
+    changed = changes(rows, SENSOR_COLUMNS)
     changed[1:] |= np.diff(rows["restart_ms"].to_numpy()) != 0
     changed[1:] |= np.diff(rows["recorded_at_ms"].to_numpy()) > EXPIRED_AFTER_MS
     return np.flatnonzero(changed).tolist(), np.cumsum(changed) - 1
@@ -64,10 +64,10 @@ def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
 
 def request_numbers(rows: pa.RecordBatch) -> np.ndarray:
     """Return the number of each row's request; those of one request are together."""
-    return np.cumsum(_changes(rows, _REQUEST)) - 1
+    return np.cumsum(changes(rows, _REQUEST)) - 1
 
 
-def _changes(rows: pa.RecordBatch, names: tuple[str, ...]) -> np.ndarray:
+def changes(rows: pa.RecordBatch, names: tuple[str, ...]) -> np.ndarray:
     """Return True for each row that differs in these columns from the row before, and the first."""
     changed = np.zeros(len(rows), bool)
     changed[:1] = True

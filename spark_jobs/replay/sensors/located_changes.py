@@ -73,10 +73,9 @@ def _clients(
          ("source_line", "ascending")]
     ).combine_chunks().to_batches()[0]  # fmt: skip
     index = ClientIndex.of(batch)
-    request = ResolutionTable(timeline, {}).resolve(
-        QuotaType.REQUEST_PERCENTAGE, index, batch["recorded_estimate_us"].to_numpy() // 1000
+    has_request_bound = ResolutionTable(timeline, {}).has_request_bound(
+        index, batch["recorded_estimate_us"].to_numpy() // 1000
     )
-    has_request_bound = ~np.isnan(request.bound) & request.is_enabled
     sensors: dict[tuple[str, str], int] = {}
     clients = []
     for code, (broker_id, user, client_id) in enumerate(index.clients):

@@ -178,12 +178,12 @@ def _resolve(
         return table
     (batch,) = table.combine_chunks().to_batches()
     at_ms = batch["recorded_at_ms"].to_numpy()
-    found = resolutions.resolve(QuotaType.CONTROLLER_MUTATION_RATE, ClientIndex.of(batch), at_ms)
-    request = resolutions.resolve(QuotaType.REQUEST_PERCENTAGE, ClientIndex.of(batch), at_ms)
+    index = ClientIndex.of(batch)
+    found = resolutions.resolve(QuotaType.CONTROLLER_MUTATION_RATE, index, at_ms)
     epochs = broker_log.epochs(batch["broker_id"].to_numpy(), at_ms)
     resolved = {
         "restart_ms": pa.array(epochs.restart_ms),
-        "has_request_bound": pa.array(~np.isnan(request.bound) & request.is_enabled),
+        "has_request_bound": pa.array(resolutions.has_request_bound(index, at_ms)),
         "quota_user": found.quota_user,
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,

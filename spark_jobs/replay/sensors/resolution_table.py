@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.repeated import repeated
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 
 # The table is searched by (client << 42 | time): 42 bits hold milliseconds until 2109.
@@ -101,6 +103,14 @@ class ResolutionTable:
             changed_at_ms=np.array([_clip(s.valid_from_ms) for s in found], np.int64)[row],
             changes_at_ms=np.array([_clip(s.valid_until_ms) for s in found], np.int64)[row],
         )
+
+    def has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
+        """Return True for each row of ``index`` whose client has a request quota at its time."""
+        if not self.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE):
+            return repeated(False, len(at_ms))
+        found, row = self.segments(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
+        is_bound = np.array([s.is_enabled and s.bound is not None for s, _ in found], bool)
+        return np.asarray(is_bound[row])
 
     def segments(
         self, quota_type: str, index: ClientIndex, at_ms: np.ndarray
