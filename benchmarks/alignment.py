@@ -28,6 +28,7 @@ from rich.table import Table
 from benchmarks.alignment_cost import STEP_REQUESTS, STEP_REQUESTS_MIN, in_step, in_stream
 from benchmarks.kept_results import add_to_history, keep
 from benchmarks.replay import warm_up
+from spark_jobs.replay.alignment.events import Events
 from spark_jobs.replay.alignment.explanation import EXPLAINED
 from tests.builders.synthetic_broker import (
     Audited,
@@ -58,7 +59,11 @@ MEASURED = ("search of 128", f"windows of {WINDOW_ROWS:,}")
 
 
 def first_rows(log: Log, n: int) -> Log:
-    return Log(log.events.between(0, n), log.window, *(column[:n] for column in log[2:]))
+    return Log(
+        Events(*(column[:n] for column in log.events)),
+        log.window,
+        *(column[:n] for column in log[2:]),
+    )
 
 
 def print_speeds(log: Log, console: Console) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from benchmarks.growth import measured
 from benchmarks.made_traffic import PRODUCES, Traffic
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.replay.rates.fixed_times import AsEstimated, Fixing, ProduceFixing
+from spark_jobs.replay.rates.fixed_times import Fixing, ProduceFixing
 from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
@@ -114,7 +114,7 @@ def in_stream(log: Log) -> dict[str, dict[str, float]]:
     """Return microseconds of a request as estimated and aligned, and how many times that is."""
     found = {}
     for name, is_throttled in (("throttled", True), ("never near its bound", False)):
-        plain = stream_us(log, AsEstimated(), is_throttled=is_throttled)
+        plain = stream_us(log, Fixing(), is_throttled=is_throttled)
         aligned = stream_us(log, ProduceFixing.of(log.window), is_throttled=is_throttled)
         found[name] = {
             "estimated_us": round(plain, 3),

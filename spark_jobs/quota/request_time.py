@@ -131,4 +131,4 @@ def replay_requests(rows: RequestRows, states: IntervalStates) -> RateIntervals:
     )
     allowed = replay_rate_intervals(events, states, throttle_max_ms=states.window_ms)
     row_of = np.argsort(order)[:n]
-    return RateIntervals(*(column[row_of] for column in allowed))
+    return RateIntervals._make(column[row_of] for column in allowed)

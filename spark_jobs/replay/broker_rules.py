@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
-from spark_jobs.replay.rates.fixed_times import AsEstimated
+from spark_jobs.replay.rates.fixed_times import Fixing
 from spark_jobs.replay.rates.rate_stream import Decided, RateStream
 from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.replay_broker import DECIDE_ROWS
+from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.survey_requests import Survey
@@ -165,7 +166,7 @@ def _scores(broker: tuple[int, Sequence[RowGroup]], task: _ScoreTask) -> list[Pr
         {_PRODUCES: codes},
         task.controller_listeners,
         task.broker_log,
-        None,
+        LostRequests(),
     )
     for requests, order, until_ms in request_chunks(groups, broker_id):
         rows = expand.rows(requests, order)[_PRODUCES]
@@ -183,7 +184,7 @@ def _plain_stream(
     broker_id: int, codes: SensorCodes, rules: BrokerRules, profile: RateProfile
 ) -> RateStream:
     states = StreamStates(replace(rules, profile=profile), _PRODUCES)
-    return RateStream(broker_id, codes, states, AsEstimated(), _NO_TOLERANCE, {}, unrecords=False)
+    return RateStream(broker_id, codes, states, Fixing(), _NO_TOLERANCE, {}, unrecords=False)
 
 
 def _added(score: ProfileScore, decided: Decided) -> ProfileScore:

@@ -19,7 +19,6 @@ from spark_jobs.replay.broker_stream import RowGroup, request_chunks
 from spark_jobs.replay.rates import stream_tables
 from spark_jobs.replay.rates.fixed_times import (
     SAMPLES_MAX,
-    AsEstimated,
     FetchFixing,
     Fixing,
     ProduceFixing,
@@ -54,7 +53,7 @@ class ReplayTask:
     carried: Mapping[SensorKey, CarriedState]
     controller_listeners: frozenset[str]
     broker_log: BrokerLog
-    lost: LostRequests | None
+    lost: LostRequests
     tolerances: Tolerances
     folder: Path  # where the tables' files are staged
     read_us: Mapping[int, float]  # of small requests, by broker, where request times are replayed
@@ -175,7 +174,7 @@ def _fixing(rules: BrokerRules, quota_type: QuotaType) -> Fixing:
     window = Window(samples, window_ms, rules.profile.keeps_overlapping_sample)
     if quota_type is QuotaType.CONSUMER_BYTE_RATE:
         return FetchFixing.of(window)
-    return ProduceFixing.of(window) if samples <= SAMPLES_MAX else AsEstimated()
+    return ProduceFixing.of(window) if samples <= SAMPLES_MAX else Fixing()
 
 
 class _Stream:

@@ -270,7 +270,7 @@ def audited_in_windows(log: Log, rows: int) -> Audited:
     start = 0
     while start < n:
         stop = min(n, start + rows)
-        given = events.between(start, stop)
+        given = Events(*(column[start:stop] for column in events))
         aligned = align_window(given, samples_of(states), window, is_last=stop == n)
         placed, settled = aligned.placed, aligned.fixed
         order, recorded_at_ms = start + placed.order[:settled], placed.recorded_at_ms[:settled]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.judge.causes.finding_id import finding_id
+from spark_jobs.judge.causes.finding_id import finding
 from spark_jobs.judge.causes.known_faults import known_fault
 from spark_jobs.judge.causes.sentences import explain, explain_hypothesis
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, gathered
@@ -149,22 +148,18 @@ def _row(
     key = interval.key
     fault = known_fault(interval.kind, key.quota_type, versions.get(key.broker_id))
     evidence = {**interval.evidence, "known_fault": fault.key if fault else None}
-    return {
-        "finding_id": finding_id(cluster, key, interval.kind, ordinal),
-        **key._asdict(),
-        "kind": interval.kind,
-        "from_ms": interval.from_ms,
-        "until_ms": interval.until_ms,
-        "decisions": interval.decisions,
-        "severity": _severity(interval, min_decisions),
-        "explanation": explain(interval.kind, key, interval.evidence, fault),
-        "evidence": json.dumps(evidence, sort_keys=True),
-        "hypothesis": None,
-        "hypothesis_share": None,
-        "runner_up": None,
-        "runner_up_share": None,
-        "estimated_bound": None,
-    }
+    return finding(
+        cluster,
+        key,
+        interval.kind,
+        ordinal,
+        evidence,
+        from_ms=interval.from_ms,
+        until_ms=interval.until_ms,
+        decisions=interval.decisions,
+        severity=_severity(interval, min_decisions),
+        explanation=explain(interval.kind, key, interval.evidence, fault),
+    )
 
 
 def _stretch_row(
@@ -176,22 +171,23 @@ def _stretch_row(
     fault = known_fault(sign, key.quota_type, versions.get(key.broker_id))
     evidence = {**stretch.evidence, "known_fault": fault.key if fault else None}
     severity = "critical" if stretch.kind == "not_enforced" else "warning"
-    return {
-        "finding_id": finding_id(cluster, key, stretch.kind, ordinal),
-        **key._asdict(),
-        "kind": stretch.kind,
-        "from_ms": stretch.from_ms,
-        "until_ms": stretch.until_ms,
-        "decisions": max(stretch.evidence["explained"], 1),
-        "severity": severity if stretch.is_fault else "info",
-        "explanation": explain_hypothesis(stretch, fault),
-        "evidence": json.dumps(evidence, sort_keys=True),
-        "hypothesis": stretch.hypothesis,
-        "hypothesis_share": stretch.share,
-        "runner_up": stretch.runner_up,
-        "runner_up_share": stretch.runner_up_share,
-        "estimated_bound": stretch.estimated_bound,
-    }
+    return finding(
+        cluster,
+        key,
+        stretch.kind,
+        ordinal,
+        evidence,
+        from_ms=stretch.from_ms,
+        until_ms=stretch.until_ms,
+        decisions=max(stretch.evidence["explained"], 1),
+        severity=severity if stretch.is_fault else "info",
+        explanation=explain_hypothesis(stretch, fault),
+        hypothesis=stretch.hypothesis,
+        hypothesis_share=stretch.share,
+        runner_up=stretch.runner_up,
+        runner_up_share=stretch.runner_up_share,
+        estimated_bound=stretch.estimated_bound,
+    )
 
 
 def _severity(interval: Interval, min_decisions: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from spark_jobs.judge.causes.finding_id import finding_id
+from spark_jobs.judge.causes.finding_id import finding
 from spark_jobs.judge.causes.sentences import entity_name
 from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Span, Tolerances
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, THROTTLE_TIME
@@ -138,23 +137,19 @@ def finding_row(
         "window_samples": cause.samples,
         "lost_requests": lost_requests,
     }
-    return {
+    return finding(
+        cluster,
+        key,
+        KIND,
         # The two metrics of a sensor are two findings, whichever of them a day has.
-        "finding_id": finding_id(cluster, key, KIND, 1 + _METRICS.index(comparison.metric)),
-        **key._asdict(),
-        "kind": KIND,
-        "from_ms": int(comparison.at_ms[wrong[0]]),
-        "until_ms": int(comparison.at_ms[wrong[-1]]) + 1,
-        "decisions": comparison.disagreeing,
-        "severity": "warning",
-        "explanation": _explanation(comparison, evidence, cause),
-        "evidence": json.dumps(evidence, sort_keys=True),
-        "hypothesis": None,
-        "hypothesis_share": None,
-        "runner_up": None,
-        "runner_up_share": None,
-        "estimated_bound": None,
-    }
+        1 + _METRICS.index(comparison.metric),
+        evidence,
+        from_ms=int(comparison.at_ms[wrong[0]]),
+        until_ms=int(comparison.at_ms[wrong[-1]]) + 1,
+        decisions=comparison.disagreeing,
+        severity="warning",
+        explanation=_explanation(comparison, evidence, cause),
+    )
 
 
 def _explanation(comparison: Comparison, evidence: dict[str, Any], cause: LikelyCause) -> str:

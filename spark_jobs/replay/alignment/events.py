@@ -67,19 +67,6 @@ class Events(NamedTuple):
             np.stack((self.amount, self.bound), axis=1).astype(np.float64),
         )
 
-    def between(self, start: int, stop: int) -> Events:
-        """Return the rows ``start`` to ``stop``."""
-        return Events(
-            self.earliest_ms[start:stop],
-            self.latest_ms[start:stop],
-            self.likely_from_ms[start:stop],
-            self.likely_until_ms[start:stop],
-            self.amount[start:stop],
-            self.bound[start:stop],
-            self.logged_throttle_time_ms[start:stop],
-            self.evidence[start:stop],
-        )
-
 
 class Window(NamedTuple):
     """How the sensor keeps its rate (``MetricConfig``, and the rate profile of the version)."""

@@ -8,8 +8,8 @@ So a log that is cut anywhere is replayed as if it were whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,22 +76,16 @@ class Fixed(NamedTuple):
         return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-class Fixing(Protocol):
-    """How rows of one quota type are fixed."""
+@dataclass(frozen=True, slots=True)
+class Fixing:
+    """How rows of one quota type are fixed; as it stands here, at their estimates and at once."""
 
-    @property
-    def look_ms(self) -> int:
-        """Return the time (ms) from one look to the next."""
-        ...
-
-    @property
-    def kept_ms(self) -> int:
-        """Return the age (ms) from which a look fixes rows with nothing to explain."""
-        ...
+    look_ms: int = 1  # from one look to the next
+    kept_ms: int = 0  # the age from which a look fixes rows with nothing to explain
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
         """Return True for each row with something that has to be explained."""
-        ...
+        return np.zeros(len(logged_ms), bool)
 
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
         """Return the rows fixed when all rows before ``until_ms`` (a look) are there.
@@ -99,32 +93,11 @@ class Fixing(Protocol):
         ``until_ms`` None: no more rows come, all are fixed. ``states`` (one sensor's) moves on with
         the fixed rows.
         """
-        ...
+        return [Fixed.plainly(rows.at_ms, 0, _before(rows.at_ms, until_ms), 0)]
 
 
-@dataclass(frozen=True, slots=True)
-class AsEstimated:
-    """Rows are taken at their estimates, at once."""
-
-    look_ms: int = 1
-    kept_ms: int = 0
-
-    def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
-        """Return False for every row."""
-        return np.zeros(len(logged_ms), bool)
-
-    def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
-        """Return all rows before ``until_ms``."""
-        stop = _before(rows.at_ms, until_ms)
-        return [Fixed.plainly(rows.at_ms, 0, stop, 0)]
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTimeFixing:
+class RequestTimeFixing(Fixing):
     """Requests at their estimates, once none that overlaps them can come."""
-
-    look_ms: int = 1
-    kept_ms: int = 0
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
         """Return True for every request, for what may have been recorded around it."""
@@ -144,12 +117,8 @@ class RequestTimeFixing:
         return [Fixed.plainly(rows.at_ms, 0, stop, 0)]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchFixing:
+class FetchFixing(Fixing):
     """Fetches at their estimates; tries of throttled ones wait for what follows them."""
-
-    look_ms: int
-    kept_ms: int
 
     @classmethod
     def of(cls, window: Window) -> FetchFixing:
@@ -192,18 +161,16 @@ class FetchFixing:
 
 
 @dataclass(frozen=True, slots=True)
-class ProduceFixing:
+class ProduceFixing(Fixing):
     """Produces at the times and in the order that explain the logged throttles best."""
 
-    window: Window
-    look_ms: int
-    kept_ms: int
+    window: Window = field(kw_only=True)
 
     @classmethod
     def of(cls, window: Window) -> ProduceFixing:
         """Return the fixing of sensors with this rate window."""
         look_ms = 2 * window.expire_age_ms
-        return cls(window, look_ms, look_ms)
+        return cls(look_ms, look_ms, window=window)
 
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
         """Return True for each row that was throttled, or was due to be."""

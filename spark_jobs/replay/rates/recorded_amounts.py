@@ -58,7 +58,7 @@ class RecordedAmounts:
         codes: Mapping[QuotaType, SensorCodes],
         controller_listeners: frozenset[str],
         broker_log: BrokerLog,
-        lost: LostRequests | None,
+        lost: LostRequests,
         read_us: float = 0.0,
     ) -> None:
         """``codes`` has the quota types whose amounts are asked for.
@@ -145,8 +145,8 @@ class RecordedAmounts:
             recorded_at_ms = np.clip(at_ms, *recorded_ms)
             later_us = network_time_max_us(own("send_time_us"), request_bytes, self._read_us)
             unlogged_amount_max = later_us * PERCENT_PER_US
-        lost_requests, lost_amount_max = self._lost_requests(
-            quota_type, codes, resolved, earliest_ms, latest_ms
+        lost_requests, lost_amount_max = self._lost.of_sensors(
+            quota_type, self._broker_id, codes.names, resolved.sensor, earliest_ms, latest_ms
         )
         has_answers = is_fetch and set(ANSWER_COLUMNS) <= set(requests.column_names)
         has_records, has_errors = (
@@ -215,20 +215,6 @@ class RecordedAmounts:
         )
         stamps[throttled] = pc.fill_null(found, NOT_STAMPED).to_numpy()
         return stamps
-
-    def _lost_requests(
-        self,
-        quota_type: QuotaType,
-        codes: SensorCodes,
-        resolved: CodedRows,
-        earliest_ms: np.ndarray,
-        latest_ms: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        if self._lost is None:
-            return repeated(0, len(earliest_ms)), repeated(0.0, len(earliest_ms))
-        return self._lost.of_sensors(
-            quota_type, self._broker_id, codes.names, resolved.sensor, earliest_ms, latest_ms
-        )
 
 
 def _is_counted(quota_type: QuotaType, requests: pa.Table, rows: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from spark_jobs.replay.replay_broker import (
     replay_broker,
 )
 from spark_jobs.replay.replay_quotas import tolerances
+from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.resolve.broker_log import BrokerLog
 from spark_jobs.resolve.resolve_quotas import read_timeline, resolve_quotas
@@ -77,7 +78,7 @@ def replayed(scope: RunScope, folder: Path, of: int) -> dict[str, pa.Table]:
         carried={},
         controller_listeners=frozenset(),
         broker_log=BrokerLog(),
-        lost=None,
+        lost=LostRequests(),
         tolerances=tolerances(JudgeSettings()),
         folder=folder,
         read_us={},

@@ -12,6 +12,7 @@ from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, StreamRows
+from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.resolve.broker_log import KNOWN_MS, BrokerLog
 from spark_jobs.warehouse.tables import THROTTLE_RECORDS
 from tests.builders.tables_builder import NOON_MS, row
@@ -26,7 +27,9 @@ def log(*starts: dict[str, Any], records: list[dict[str, Any]] | None = None) ->
 
 def amounts(broker_log: BrokerLog, *rows: dict[str, Any]) -> StreamRows:
     codes = {QuotaType.PRODUCER_BYTE_RATE: SensorCodes()}
-    streams = RecordedAmounts(1, resolutions(quota(5e4)), codes, frozenset(), broker_log, None)
+    streams = RecordedAmounts(
+        1, resolutions(quota(5e4)), codes, frozenset(), broker_log, LostRequests()
+    )
     found = streams.rows(pa.Table.from_batches([requests(*rows)]), np.arange(len(rows)))
     return found[QuotaType.PRODUCER_BYTE_RATE]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.replay.alignment.events import Samples
+from spark_jobs.replay.alignment.events import Events, Samples
 from spark_jobs.replay.alignment.explanation import (
     EXPLAINED,
     LATE_LINE,
@@ -182,7 +182,7 @@ def test_a_search_that_begins_with_known_samples_goes_on_where_they_stood() -> N
     by_turn = np.argsort(log.turn[:cut])
     replay_into(states, log, by_turn, log.recorded_at_ms[by_turn])
     known = samples_of(states)
-    rest = log.events.between(cut, len(log.turn))
+    rest = Events(*(column[cut:] for column in log.events))
     placed = place(rest, known, log.window, search(rest, known, log.window, 128))
     assert (placed.status == EXPLAINED).all()
     assert (rest.logged_throttle_time_ms > 0).sum() > 50

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.replay.rates.fixed_times import ROWS_MAX, AsEstimated, Fixing
+from spark_jobs.replay.rates.fixed_times import ROWS_MAX, Fixing
 from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.stream_interval import Handover
 from spark_jobs.replay.rates.stream_rows import StreamRows
@@ -71,7 +71,7 @@ def test_every_row_is_decided_once_and_in_a_place_of_its_own(rows: list[Row]) ->
 @settings(max_examples=40)
 def test_as_estimated_every_rate_is_what_the_readable_rule_says(rows: list[Row]) -> None:
     rates: dict[tuple[str, int], Rate] = {}
-    found = {r["source_line"]: r for r in decided(opened(AsEstimated()), rows)}
+    found = {r["source_line"]: r for r in decided(opened(Fixing()), rows)}
     for row in rows:
         decision = found[row["source_line"]]
         life = (row["quota_user"], decision["sensor_epoch"])
@@ -82,12 +82,12 @@ def test_as_estimated_every_rate_is_what_the_readable_rule_says(rows: list[Row])
 
 def test_a_day_that_takes_over_the_states_goes_on_with_them() -> None:
     rows = throttled_log([produce(at, 700.0) for at in range(0, 60_000, 500)])
-    whole = opened(AsEstimated())
+    whole = opened(Fixing())
     expected = decided(whole, rows)
-    first = opened(AsEstimated())
+    first = opened(Fixing())
     before = decided(first, rows[:60])
     carried = dict(CarriedState.of_row(row) for row in ended(first).to_pylist())
-    second = opened(AsEstimated(), carried)
+    second = opened(Fixing(), carried)
     after = decided(second, rows[60:])
     places = [(r["sensor_epoch"], r["sensor_seq"]) for r in before + after]
     assert places == [(r["sensor_epoch"], r["sensor_seq"]) for r in expected]
@@ -118,7 +118,7 @@ def test_a_sensor_near_its_bound_is_searched_and_others_wait_for_nobody() -> Non
     assert max(r["sensor_seq"] for r in found if r["quota_user"] == "busy") > ROWS_MAX // 2
 
 
-@pytest.mark.parametrize("fixing", [PRODUCES, FETCHES, AsEstimated()], ids=type)
+@pytest.mark.parametrize("fixing", [PRODUCES, FETCHES, Fixing()], ids=type)
 def test_without_rows_nothing_is_decided(fixing: Fixing) -> None:
     assert opened(fixing).decide(None) is None
     assert opened(fixing).decide(NOON_MS) is None
@@ -129,7 +129,7 @@ def test_a_restarted_broker_and_an_hour_of_silence_begin_a_sensors_next_epoch() 
     rows += [produce(at, 10.0, restart_ms=NOON_MS + 5_000) for at in (6_000, 6_500)]
     later = 6_501 + EXPIRED_AFTER_MS
     rows += [produce(later, 10.0, restart_ms=NOON_MS + 5_000)]
-    found = decided(opened(AsEstimated()), rows)
+    found = decided(opened(Fixing()), rows)
     places = [(r["sensor_epoch"], r["sensor_seq"]) for r in found]
     assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)]
     assert [r["rate"] for r in found][3:] == [1.0, 20.0 / 10.5, 1.0]
@@ -166,7 +166,7 @@ def test_a_state_of_the_day_before_is_forgotten_like_any_other(
     at_ms: int, restart_ms: int, place: tuple[int, int]
 ) -> None:
     state = CarriedState(4, 7, 0, ((NOON_MS - 500, NOON_MS, 5_000.0),))
-    stream = opened(AsEstimated(), {SensorKey(1, "producer_byte_rate", "alice", ""): state})
+    stream = opened(Fixing(), {SensorKey(1, "producer_byte_rate", "alice", ""): state})
     (found,) = decided(stream, [produce(at_ms, 10.0, restart_ms=restart_ms)])
     assert (found["sensor_epoch"], found["sensor_seq"]) == place
     assert found["rate"] == (1.0 if place[0] == 5 else pytest.approx(5_010 / 10.5))
@@ -175,7 +175,7 @@ def test_a_state_of_the_day_before_is_forgotten_like_any_other(
 def test_a_state_kept_under_other_settings_is_lost_with_the_restart_between() -> None:
     samples = tuple((NOON_MS - i * 1000, NOON_MS - i * 1000, 5e6) for i in range(13))
     key = SensorKey(1, "producer_byte_rate", "alice", "")
-    stream = opened(AsEstimated(), {key: CarriedState(0, 40, 0, samples)})
+    stream = opened(Fixing(), {key: CarriedState(0, 40, 0, samples)})
     (found,) = decided(stream, [produce(0, 10.0)])
     assert (found["sensor_epoch"], found["sensor_seq"]) == (1, 0)
     assert found["replayed_throttle_time_ms"] == 0
@@ -186,8 +186,8 @@ def test_what_is_left_after_an_hour_decides_as_an_empty_sensor_does(gap_ms: int)
     history = [produce(at_ms, 50_000.0) for at_ms in range(0, 15_000, 400)]
     later = [produce(15_000 + gap_ms + at_ms, 700.0) for at_ms in range(0, 30_000, 350)]
     columns = ("rate", "window_size_ms", "replayed_throttle_time_ms")
-    kept = decided(opened(AsEstimated()), history + later)[len(history) :]
-    fresh = decided(opened(AsEstimated()), later)
+    kept = decided(opened(Fixing()), history + later)[len(history) :]
+    fresh = decided(opened(Fixing()), later)
     assert [[d[c] for c in columns] for d in kept] == [[d[c] for c in columns] for d in fresh]
 
 

@@ -12,6 +12,7 @@ from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.rates.recorded_amounts import API_KEYS, RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
 from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, StreamRows
+from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.resolve.broker_log import BrokerLog
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
@@ -31,7 +32,12 @@ class Found:
     ) -> None:
         self.codes = {quota_type: SensorCodes() for quota_type in (*API_KEYS, TIME)}
         streams = RecordedAmounts(
-            1, resolutions(*quotas), self.codes, frozenset({"CONTROLLER"}), log or BrokerLog(), None
+            1,
+            resolutions(*quotas),
+            self.codes,
+            frozenset({"CONTROLLER"}),
+            log or BrokerLog(),
+            LostRequests(),
         )
         self.rows: dict[QuotaType, StreamRows] = streams.rows(
             pa.Table.from_batches([requests(*rows)]), np.arange(len(rows))
