@@ -89,7 +89,7 @@ def which_quota(
 
     Each with its value and its level.
     """
-    from spark_jobs.resolve.which_quota import print_which_quota
+    from spark_jobs.cli.print_which_quota import print_which_quota
 
     print_which_quota(warehouse.absolute(), cluster, user, client_id, broker, at)
 
@@ -260,7 +260,7 @@ def detect_profile(warehouse: Warehouse, day: Day, cluster: ClusterName = "defau
 
     A profile is how a generation of brokers computes rates.
     """
-    from spark_jobs.replay.detect_profile import print_profiles
+    from spark_jobs.cli.print_profiles import print_profiles
     from spark_jobs.spark.spark_session import spark_session
 
     with spark_session("detect-profile") as spark:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app, main
+from spark_jobs.cli.print_profiles import print_profiles
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
@@ -24,7 +25,6 @@ from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms
-from spark_jobs.replay.detect_profile import print_profiles
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.digest_tables import table_digest
