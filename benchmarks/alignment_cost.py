@@ -22,10 +22,11 @@ from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.rates.fixed_times import Fixing, ProduceFixing
 from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
 from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.replay_quotas import tolerances
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
+from spark_jobs.resolve.broker_log import NOT_STAMPED
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.tables import REQUESTS
 from tests.builders.synthetic_broker import Log, profile_of

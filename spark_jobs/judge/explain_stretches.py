@@ -155,8 +155,8 @@ def sensor_decisions(
     at_ms = decisions["recorded_at_ms"].to_numpy()
     key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
     _, lost_amount_max = lost.of_sensors(
-        QuotaType(key.quota_type),
         key.broker_id,
+        key.quota_type,
         [key.tags],
         np.zeros(len(at_ms), int),
         at_ms,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ NO_START_MS = 0
 """Stands for a start that no log tells of."""
 KNOWN_MS = 1 << 40
 """Since when a state is known that is known altogether."""
+NOT_STAMPED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,54 +79,46 @@ class BrokerLog:
             restart_ms[rows], is_logged[rows] = started_ms[index], logged[index]
         return Epochs(restart_ms, is_logged)
 
-    def recorded_logged_ms(
+    def stamps_ms(
         self,
-        sensors: Mapping[str, Any],
+        broker_id: int,
+        quota_type: str,
+        names: Sequence[tuple[str, str]],
+        sensor: np.ndarray,
         earliest_ms: np.ndarray,
         latest_ms: np.ndarray,
         estimate_us: np.ndarray,
         throttle_time_ms: np.ndarray,
-    ) -> pa.Array:
-        """Return the stamp of the broker's record of each throttled row, null where it has none.
+    ) -> np.ndarray:
+        """Return the stamp of the broker's record of each throttled row, else NOT_STAMPED.
 
-        ``sensors`` holds the columns of the sensors' keys. A record is stamped in the millisecond
-        of its record time, or (1 in 9, measured on 4.1.0) in the next one.
+        ``sensor`` holds indices into ``names``, pairs of quota_user and quota_client_id. A record
+        is stamped in the millisecond of its record time, or (1 in 9, measured on 4.1.0) in the next
+        one.
         """
-        at_ms = np.full(len(earliest_ms), NOT_MATCHED, np.int64)
         throttled = np.flatnonzero(throttle_time_ms > 0)
         if not self.records or not len(throttled):
-            return pa.nulls(len(at_ms), pa.int64())
-        keys = pa.RecordBatch.from_pydict(dict(sensors)).take(pa.array(throttled))
-        for key, of_key in _rows_by_sensor(keys).items():
+            return repeated(NOT_STAMPED, len(sensor))
+        at_ms = np.full(len(sensor), NOT_STAMPED, np.int64)
+        for code in np.unique(sensor[throttled]).tolist():
+            key = SensorKey(broker_id, quota_type, *names[code])
             if key not in self.records:
                 continue
             stamps, delays = self.records[key]
-            rows = throttled[of_key]
-            found = matched_records(
-                earliest_ms[rows],
-                latest_ms[rows],
-                estimate_us[rows],
-                throttle_time_ms[rows],
-                stamps,
-                delays,
-            )
+            rows = throttled[sensor[throttled] == code]
+            columns = (earliest_ms, latest_ms, estimate_us, throttle_time_ms)
+            found = matched_records(*(column[rows] for column in columns), stamps, delays)
             is_matched = found != NOT_MATCHED
             at_ms[rows[is_matched]] = stamps[found[is_matched]]
-        return pa.array(at_ms, mask=at_ms == NOT_MATCHED)
+        return at_ms
 
 
 def _by_sensor(records: pa.Table) -> dict[SensorKey, tuple[np.ndarray, np.ndarray]]:
-    at_ms = records["at_ms"].to_numpy()
-    delay_ms = records["throttle_time_ms"].to_numpy()
-    return {key: (at_ms[rows], delay_ms[rows]) for key, rows in _rows_by_sensor(records).items()}
-
-
-def _rows_by_sensor(rows: pa.RecordBatch | pa.Table) -> dict[SensorKey, np.ndarray]:
-    keys = zip(*(rows[name].to_pylist() for name in SENSOR_COLUMNS), strict=True)
-    indexes: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    for index, key in enumerate(keys):
-        indexes[key].append(index)
-    return {SensorKey(*key): np.array(each) for key, each in indexes.items()}
+    columns = [records[name].to_numpy() for name in ("at_ms", "throttle_time_ms")]
+    rows: dict[SensorKey, list[int]] = defaultdict(list)
+    for row, key in enumerate(records.select(SENSOR_COLUMNS).to_pylist()):
+        rows[SensorKey.of(key)].append(row)
+    return {key: (columns[0][each], columns[1][each]) for key, each in rows.items()}
 
 
 def read_starts(scope: RunScope) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
 from spark_jobs.replay.alignment.window import align_window, proven
-from spark_jobs.replay.rates.stream_rows import NOT_STAMPED
+from spark_jobs.resolve.broker_log import NOT_STAMPED
 
 # A stretch with throttles is aligned when it has ROWS_MIN rows and spans two looks, or has
 # ROWS_MAX rows or lasts SPAN_MAX_MS.

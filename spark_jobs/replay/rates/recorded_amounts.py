@@ -12,8 +12,8 @@ from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
 from spark_jobs.replay.alignment.events import likely_from_ms
-from spark_jobs.replay.rates.sensor_codes import CodedRows, SensorCodes
-from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
@@ -102,25 +102,14 @@ class RecordedAmounts:
         index: ClientIndex,
         rows: np.ndarray,
     ) -> StreamRows:
-        own = index.take(rows)
+        index = index.take(rows)
         at_ms = requests["recorded_estimate_us"].to_numpy()[rows] // 1000
-        resolved = codes.resolve(self._resolutions, quota_type, own, at_ms)
+        resolved = codes.resolve(self._resolutions, quota_type, index, at_ms)
         if not resolved.is_enabled.all():
             kept = np.flatnonzero(resolved.is_enabled)
             rows, at_ms = rows[kept], at_ms[kept]
-            own, resolved = own.take(kept), resolved.take(kept)
-        return self._stream_rows(quota_type, codes, requests, rows, own, at_ms, resolved)
+            index, resolved = index.take(kept), resolved.take(kept)
 
-    def _stream_rows(
-        self,
-        quota_type: QuotaType,
-        codes: SensorCodes,
-        requests: pa.Table,
-        rows: np.ndarray,
-        index: ClientIndex,
-        at_ms: np.ndarray,
-        resolved: CodedRows,
-    ) -> StreamRows:
         def own(name: str) -> np.ndarray:
             return np.asarray(requests[name].to_numpy()[rows])
 
@@ -145,9 +134,8 @@ class RecordedAmounts:
             recorded_at_ms = np.clip(at_ms, *recorded_ms)
             later_us = network_time_max_us(own("send_time_us"), request_bytes, self._read_us)
             unlogged_amount_max = later_us * PERCENT_PER_US
-        lost_requests, lost_amount_max = self._lost.of_sensors(
-            quota_type, self._broker_id, codes.names, resolved.sensor, earliest_ms, latest_ms
-        )
+        on_sensors = self._broker_id, quota_type, codes.names, resolved.sensor
+        lost_requests, lost_amount_max = self._lost.of_sensors(*on_sensors, earliest_ms, latest_ms)
         has_answers = is_fetch and set(ANSWER_COLUMNS) <= set(requests.column_names)
         has_records, has_errors = (
             _answers(requests, rows) if has_answers else (repeated(False, n), repeated(False, n))
@@ -166,7 +154,9 @@ class RecordedAmounts:
                 earliest_ms, at_ms, own("handler_time_us"), own("remote_time_us"),
                 floats(requests["acks"])[rows],
             ),
-            stamp_ms=self._stamps(quota_type, codes, requests, rows, resolved, logged_ms),
+            stamp_ms=self._broker_log.stamps_ms(
+                *on_sensors, earliest_ms, latest_ms, own("recorded_estimate_us"), logged_ms
+            ),
             amount=amount,
             bound=resolved.bound,
             logged_ms=logged_ms,
@@ -185,36 +175,6 @@ class RecordedAmounts:
             unlogged_amount_max=unlogged_amount_max,
             lost_amount_max=lost_amount_max,
         )  # fmt: skip
-
-    def _stamps(
-        self,
-        quota_type: QuotaType,
-        codes: SensorCodes,
-        requests: pa.Table,
-        rows: np.ndarray,
-        resolved: CodedRows,
-        logged_ms: np.ndarray,
-    ) -> np.ndarray:
-        throttled = np.flatnonzero(logged_ms > 0)
-        if not self._broker_log.records or not len(throttled):
-            return repeated(NOT_STAMPED, len(logged_ms))
-        stamps = np.full(len(logged_ms), NOT_STAMPED, np.int64)
-        names = [codes.names[s] for s in resolved.sensor[throttled].tolist()]
-        sensors = {
-            "broker_id": pa.array([self._broker_id] * len(throttled), pa.int32()),
-            "quota_type": pa.array([str(quota_type)] * len(throttled)),
-            "quota_user": pa.array([user for user, _ in names], pa.string()),
-            "quota_client_id": pa.array([client_id for _, client_id in names], pa.string()),
-        }
-        found = self._broker_log.recorded_logged_ms(
-            sensors,
-            requests["recorded_earliest_ms"].to_numpy()[rows[throttled]],
-            requests["recorded_latest_ms"].to_numpy()[rows[throttled]],
-            requests["recorded_estimate_us"].to_numpy()[rows[throttled]],
-            logged_ms[throttled],
-        )
-        stamps[throttled] = pc.fill_null(found, NOT_STAMPED).to_numpy()
-        return stamps
 
 
 def _is_counted(quota_type: QuotaType, requests: pa.Table, rows: np.ndarray) -> np.ndarray:

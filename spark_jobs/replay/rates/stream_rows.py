@@ -19,8 +19,6 @@ LINE_COLUMNS = (
 )  # fmt: skip
 """What a decision says of its request, as in ``tables.REQUESTS``."""
 
-NOT_STAMPED = -1
-
 
 @dataclass(frozen=True, slots=True)
 class StreamRows:

@@ -60,8 +60,8 @@ class LostRequests:
 
     def of_sensors(
         self,
-        quota_type: QuotaType,
         broker_id: int,
+        quota_type: str,
         names: Sequence[tuple[str, str]],
         sensor: np.ndarray,
         recorded_earliest_ms: np.ndarray,
@@ -72,7 +72,7 @@ class LostRequests:
         The amounts are one broker's, sizes upper bounds. ``sensor`` holds indices into ``names``,
         pairs of quota_user and quota_client_id.
         """
-        lookup = self.lookups.get(str(quota_type))
+        lookup = self.lookups.get(quota_type)
         if lookup is None or not lookup.sensors:
             return repeated(0, len(sensor)), repeated(0.0, len(sensor))
         known = [lookup.sensors.get(f"{broker_id}\x00{user}\x00{cid}") for user, cid in names]

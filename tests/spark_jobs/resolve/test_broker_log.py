@@ -11,9 +11,9 @@ import pytest
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import NOT_STAMPED, StreamRows
+from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.sensors.lost_requests import LostRequests
-from spark_jobs.resolve.broker_log import KNOWN_MS, BrokerLog
+from spark_jobs.resolve.broker_log import KNOWN_MS, NOT_STAMPED, BrokerLog
 from spark_jobs.warehouse.tables import THROTTLE_RECORDS
 from tests.builders.tables_builder import NOON_MS, row
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, NOT_STAMPED, StreamRows
+from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
+from spark_jobs.resolve.broker_log import NOT_STAMPED
 from spark_jobs.warehouse.tables import REQUESTS
 
 Row = dict[str, Any]

@@ -65,7 +65,7 @@ def lost(
         names = list(zip(on.quota_user.to_pylist(), on.quota_client_id.to_pylist(), strict=True))
         for i, broker_id in enumerate(of_type["broker_id"].to_pylist()):
             one = [moments[i : i + 1] for moments in within]
-            missing, size = gaps_of.of_sensors(quota_type, broker_id, names, np.array([i]), *one)
+            missing, size = gaps_of.of_sensors(broker_id, quota_type, names, np.array([i]), *one)
             found.append((str(quota_type), int(missing[0]), float(size[0])))
     return found
 
