@@ -127,14 +127,6 @@ class ConfiguredValues:
         """Return the entity's value if the timeline has one in force."""
         return self._values.get((quota_type, entity))
 
-    def in_cluster(self) -> list[QuotaValue]:
-        """Return the values in force that are set in the cluster."""
-        return [
-            QuotaValue(quota_type, entity.user, entity.client_id, value.bound)
-            for (quota_type, entity), value in self._values.items()
-            if value.is_dynamic
-        ]
-
 
 def values_in_cluster(quota_changes: Iterable[Mapping[str, Any]], at_ms: int) -> list[QuotaValue]:
     """Return the values set in the cluster at ``at_ms``, from rows of ``quota_changes``.
@@ -142,7 +134,11 @@ def values_in_cluster(quota_changes: Iterable[Mapping[str, Any]], at_ms: int) ->
     What a broker's file says does not hide them, however late it was read.
     """
     dynamic = [row for row in quota_changes if row["source"] != STATIC]
-    return ConfiguredValues(dynamic, at_ms).in_cluster()
+    values = ConfiguredValues(dynamic, at_ms).explicit()
+    return [
+        QuotaValue(quota_type, entity.user, entity.client_id, bound)
+        for (quota_type, entity), bound in values.items()
+    ]
 
 
 def end_of_day_ms(at_ms: int) -> int:
