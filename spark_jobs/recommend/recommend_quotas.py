@@ -33,6 +33,19 @@ from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.warehouse.tables import CHANGE_RESULTS, DEMAND
 from spark_jobs.warehouse.write import write_table
 
+# Columns of DEMAND that a broker's load has as they are called, and those of its rates.
+_FIGURES = (
+    "broker_id", "requests", "seconds", "unknown_amounts", "throttled_requests",
+    "throttle_time_ms", "logged_throttle_time_ms", "muted_ms", "largest_amount",
+)  # fmt: skip
+_RATES = {
+    "rate_p50": "p50",
+    "rate_p95": "p95",
+    "rate_p99": "p99",
+    "rate_max": "largest",
+    "near_bound_share": "near_bound_share",
+}
+
 
 def recommend_quotas(scope: RunScope, settings: RecommendSettings | None = None) -> str:
     """Write ``demand``, ``change_results`` and ``recommendations`` of a day; return a summary."""
@@ -127,36 +140,21 @@ def _closed_loop(scope: RunScope, requests_max: int) -> ClosedLoop:
 
 def demand_table(observations: Iterable[Observation]) -> pa.Table:
     """Return a day's observations, a row for each sensor and broker, of schema DEMAND."""
-    rows = []
-    for seen in observations:
-        sensor = seen.sensor
-        key = dict(zip(ENTITY_COLUMNS, sensor.key, strict=True))
-        for load in seen.brokers:
-            rows.append(
-                key
-                | {
-                    "broker_id": load.broker_id,
-                    "quota_level": sensor.level,
-                    "bound": sensor.bound,
-                    "last_ms": sensor.last_ms,
-                    "requests": load.requests,
-                    "seconds": load.seconds,
-                    "unknown_amounts": load.unknown_amounts,
-                    "rate_p50": load.rates.p50,
-                    "rate_p95": load.rates.p95,
-                    "rate_p99": load.rates.p99,
-                    "rate_max": load.rates.largest,
-                    "rate_max_ms": load.peak_at_ms,
-                    "demand": load.demand.rate,
-                    "demand_basis": load.demand.basis,
-                    "throttled_requests": load.throttled_requests,
-                    "throttle_time_ms": load.throttle_time_ms,
-                    "logged_throttle_time_ms": load.logged_throttle_time_ms,
-                    "muted_ms": load.muted_ms,
-                    "near_bound_share": load.rates.near_bound_share,
-                    "largest_amount": load.largest_amount,
-                }
-            )
+    rows = [
+        dict(zip(ENTITY_COLUMNS, seen.sensor.key, strict=True))
+        | {
+            "quota_level": seen.sensor.level,
+            "bound": seen.sensor.bound,
+            "last_ms": seen.sensor.last_ms,
+            "demand": load.demand.rate,
+            "demand_basis": load.demand.basis,
+            "rate_max_ms": load.peak_at_ms,
+        }
+        | {column: getattr(load.rates, name) for column, name in _RATES.items()}
+        | {name: getattr(load, name) for name in _FIGURES}
+        for seen in observations
+        for load in seen.brokers
+    ]
     return pa.Table.from_pylist(rows, schema=DEMAND)
 
 
@@ -165,26 +163,11 @@ def observations_of(demand: pa.Table) -> list[Observation]:
     loads: dict[SensorId, list[tuple[QuotaSensor, BrokerLoad]]] = defaultdict(list)
     for row in demand.to_pylist():
         key = tuple(row[name] for name in ENTITY_COLUMNS)
-        shape = RateShape(
-            row["rate_p50"],
-            row["rate_p95"],
-            row["rate_p99"],
-            row["rate_max"],
-            row["near_bound_share"],
-        )
         load = BrokerLoad(
-            broker_id=row["broker_id"],
             demand=Demand(row["demand"], row["demand_basis"]),
-            requests=row["requests"],
-            seconds=row["seconds"],
-            unknown_amounts=row["unknown_amounts"],
-            rates=shape,
+            rates=RateShape(**{name: row[column] for column, name in _RATES.items()}),
             peak_at_ms=row["rate_max_ms"],
-            throttled_requests=row["throttled_requests"],
-            throttle_time_ms=row["throttle_time_ms"],
-            logged_throttle_time_ms=row["logged_throttle_time_ms"],
-            muted_ms=row["muted_ms"],
-            largest_amount=row["largest_amount"],
+            **{name: row[name] for name in _FIGURES},
         )
         sensor = QuotaSensor(key, row["requests"], row["last_ms"], row["quota_level"], row["bound"])
         loads[key].append((sensor, load))
