@@ -37,12 +37,10 @@ class EarlierDay:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The cases as they were at the end of a day, and the day after with its decisions."""
+    """The cases as they were at the end of a day, and the day after."""
 
     cases: Sequence[Case]
-    following: SeenDay
-    decisions: ds.Dataset
-    closed_loop: ClosedLoop | None = None
+    following: EarlierDay
 
 
 def origins_of(
@@ -56,11 +54,7 @@ def origins_of(
         values = ConfiguredValues(changes, end_of_day_ms(known[-1].day * DAY_MS))
         # What was found wrong then is not asked: findings of other days are not at hand.
         cases = cases_of(over_days(known, rules.settings), values, replace(rules, faults={}))
-        following = days[i]
-        yield Origin(
-            within_capacity(cases, values.explicit(), rules.settings),
-            following.seen, following.decisions, following.closed_loop,
-        )  # fmt: skip
+        yield Origin(within_capacity(cases, values.explicit(), rules.settings), days[i])
 
 
 def trials_of(
@@ -89,10 +83,11 @@ def _trials(
     rules: Rules,
 ) -> Iterator[tuple[Case, Trial]]:
     """Yield each case with its trial; a client with an override of its own is no follower then."""
-    seen = origin.following.observations
+    following = origin.following
+    seen = following.seen.observations
     case_of = {key: case for key, case in bounding_cases(cases).items() if key in seen}
     throttles: dict[SensorId, tuple[int, int]] = {}
-    for traffic in traffic_of(origin.decisions, [seen[key].sensor for key in sorted(case_of)]):
+    for traffic in traffic_of(following.decisions, [seen[key].sensor for key in sorted(case_of)]):
         case = case_of[traffic.key]
         before, after = (
             int(np.sum(throttle_with(traffic, bound, rules.brokers)))
@@ -100,12 +95,12 @@ def _trials(
         )
         throttles[traffic.key] = before, after
     as_logged = {key: after for key, (_, after) in throttles.items()}
-    replayed = replay_waiting(origin.closed_loop, cases, as_logged, origin.following)
+    replayed = replay_waiting(following.closed_loop, cases, as_logged, following.seen)
     for case in cases:
         own = [o.sensor.key for o in case.observations if case_of.get(o.sensor.key) is case]
         if own:
             waiting = replayed.waiting(case, rules.settings) if replayed else None
-            trial = _trial(case, own, throttles, origin.following)
+            trial = _trial(case, own, throttles, following.seen)
             yield case, replace(trial, harmed=waiting.harmed if waiting else ())
 
 
