@@ -154,8 +154,8 @@ def _is_calm(case: Case, value: float, days: Sequence[SeenDay], rules: Rules) ->
         and not throttled
         and 0.0 < case.current < UNLIMITED
         and refusal(case, rules) is None
-        and max(seen.days for seen in case.observations) >= settings.lower_min_days
-        and case.hottest.hottest.demand.rate * settings.headroom <= value
+        and case.days >= settings.lower_min_days
+        and case.demand.rate * settings.headroom <= value
     )
 
 
@@ -270,7 +270,7 @@ def _row(
         "confidence": _confidence(merge, rows),
         "hottest_broker_id": together.hottest_broker_id,
         "throttle_time_ms_after": together.throttle_time_ms,
-        "days_seen": max(seen.days for case in merge.cases for seen in case.observations),
+        "days_seen": max(case.days for case in merge.cases),
         "evidence": json.dumps(evidence, ensure_ascii=False),
     }
 

@@ -28,7 +28,7 @@ from spark_jobs.recommend.read_traffic import (
     summed,
 )
 from spark_jobs.recommend.weigh.backtest import throttle_with
-from spark_jobs.recommend.weigh.cases import with_proposal
+from spark_jobs.recommend.weigh.cases import in_order, with_proposal
 from spark_jobs.recommend.weigh.configured_values import (
     ConfiguredValues,
     QuotaEntity,
@@ -253,7 +253,7 @@ def _case(
 def _reason(case: Case) -> str:
     bucket = case.leaves
     assert bucket is not None
-    demand = amount(case.hottest.hottest.demand.rate, case.quota_type)
+    demand = amount(case.demand.rate, case.quota_type)
     before, after = (
         f"{ms / 1000:,.1f} s"
         for ms in (
@@ -316,9 +316,7 @@ def with_splits(
         refused = {c.key for c in found if c.proposal.status != PROPOSED}
         still = [split for split in fitting if split.key not in refused]
         if len(still) == len(fitting):
-            return sorted(
-                found, key=lambda c: (c.quota_type, c.entity.user or "", c.entity.client_id or "")
-            )
+            return in_order(found)
         fitting = still
 
 
@@ -333,8 +331,7 @@ def _kept(case: Case, of_shared: Mapping[ValueKey, Split]) -> Case:
         "what shares it: that one is proposed a value of its own (split), and the others fit into "
         "this one without it."
     )
-    proposal = Proposal(KEEP, reason, lower=case.proposal.lower, upper=case.proposal.upper)
-    return replace(case, proposal=proposal)
+    return replace(case, proposal=case.proposal.kept(reason))
 
 
 def without_departed(

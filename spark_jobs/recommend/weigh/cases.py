@@ -21,7 +21,6 @@ from spark_jobs.recommend.weigh.proposal import (
     PROPOSED,
     RAISE,
     Case,
-    Need,
     Proposal,
     Rules,
     least_default,
@@ -62,26 +61,27 @@ def cases_of(
             cases += [default, *_overrides(default, values, listed, rules)]
         else:
             cases.append(with_proposal(found, rules))
+    return in_order(cases)
+
+
+def in_order(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases sorted by quota type and entity."""
     return sorted(
         cases, key=lambda c: (c.quota_type, c.entity.user or "", c.entity.client_id or "")
     )
 
 
-def with_proposal(
-    case: Case,
-    rules: Rules,
-) -> Case:
+def with_proposal(case: Case, rules: Rules) -> Case:
     """Return the case with its proposal."""
     refused = refusal(case, rules)
     if refused:
         return replace(case, proposal=Proposal(KEEP, refused))
-    proposal = propose(_need(case), rules.settings)
+    proposal = propose(case, rules.settings)
     if proposal.kind == RAISE:
         found = set().union(*(rules.faults.get(o.sensor.key, ()) for o in case.changing))
         instead = why_not_the_quota(case.observations, case.current, found, rules)
         if instead:
-            kept = Proposal(KEEP, instead, None, proposal.lower, proposal.upper)
-            return replace(case, proposal=replace(kept, kind="not_the_quota"))
+            return replace(case, proposal=proposal.kept(instead, "not_the_quota"))
     return replace(case, proposal=replace(proposal, kind=_kind(case, proposal)))
 
 
@@ -165,19 +165,3 @@ def _needs_more(seen: Observation, current: float, settings: RecommendSettings) 
 def _would_move(overridden: Observation, other: Observation) -> bool:
     same_user = overridden.sensor.key[:2] == other.sensor.key[:2]
     return same_user and takes_over(overridden.sensor.level, other.sensor.level)
-
-
-def _need(case: Case) -> Need:
-    hottest = case.hottest.hottest
-    return Need(
-        quota_type=case.quota_type,
-        current=case.current,
-        demand=hottest.demand,
-        requests=sum(o.requests for o in case.observations),
-        seconds=max(o.seconds for o in case.observations),
-        throttled_requests=sum(o.throttled_requests for o in case.observations),
-        throttle_time_ms=case.throttle_time_ms,
-        hottest_broker_id=hottest.broker_id,
-        days=max(o.days for o in case.observations),
-        slope=case.hottest.slope,
-    )

@@ -38,18 +38,6 @@ class BrokerForecast:
 Forecasts = Mapping[SensorId, tuple[BrokerForecast, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """All sensors of one case under its proposal, per broker."""
-
-    brokers: tuple[BrokerForecast, ...]
-
-    @property
-    def throttle_time_ms(self) -> int:
-        """Return the throttle times added up over all brokers."""
-        return sum(broker.throttle_time_ms for broker in self.brokers)
-
-
 def throttle_time_of(forecasts: Forecasts, key: SensorId) -> int:
     """Return the throttle times of one sensor over all brokers, 0 where it has none."""
     return sum(broker.throttle_time_ms for broker in forecasts.get(key, ()))
@@ -81,21 +69,18 @@ def forecast_by_broker(
     return tuple(forecasts)
 
 
-def forecast_of(sensors: Iterable[SensorId], forecasts: Forecasts) -> Forecast:
+def forecast_of(sensors: Iterable[SensorId], forecasts: Forecasts) -> dict[int, BrokerForecast]:
     """Return the forecasts of ``sensors``, added up per broker."""
-    parts = [part for key in sensors for part in forecasts.get(key, ())]
-    brokers = sorted({part.broker_id for part in parts})
-    return Forecast(tuple(_sum(b, [p for p in parts if p.broker_id == b]) for b in brokers))
-
-
-def _sum(broker_id: int, parts: Iterable[BrokerForecast]) -> BrokerForecast:
-    listed = list(parts)
-    return BrokerForecast(
-        broker_id=broker_id,
-        throttled_requests=sum(p.throttled_requests for p in listed),
-        throttle_time_ms=sum(p.throttle_time_ms for p in listed),
-        muted_ms=sum(p.muted_ms for p in listed),
-    )
+    found: dict[int, BrokerForecast] = {}
+    for part in (part for key in sensors for part in forecasts.get(key, ())):
+        before = found.get(part.broker_id, BrokerForecast(part.broker_id, 0, 0, 0))
+        found[part.broker_id] = BrokerForecast(
+            part.broker_id,
+            before.throttled_requests + part.throttled_requests,
+            before.throttle_time_ms + part.throttle_time_ms,
+            before.muted_ms + part.muted_ms,
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,27 +182,6 @@ REPLAYED = frozenset(
 """The quota types that the closed loop knows; mutations are replayed as logged."""
 
 
-def closed_loop_request(
-    cases: Iterable[Case], throttle_time_ms: Mapping[SensorId, int], today: SeenDay
-) -> ClosedLoopRequest | None:
-    """Return the request to replay, None where no proposal concerns a throttled client.
-
-    What is neither throttled nor would be by the proposal arrives as it did.
-    """
-    changing = [c for c in cases if c.proposal.status == PROPOSED and c.quota_type in REPLAYED]
-    concerned = {
-        key
-        for case in changing
-        for key in (seen.sensor.key for seen in case.changing)
-        if key in today.observations
-        and (today.observations[key].throttle_time_ms or throttle_time_ms.get(key))
-    }
-    if not concerned:
-        return None
-    values = {case.quota: case.proposal.proposed for case in changing}
-    return ClosedLoopRequest(values, frozenset(concerned), frozenset(today.observations))
-
-
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """One case in the closed loop; milliseconds of throttle added up, overlaps counted twice."""
@@ -295,11 +259,23 @@ def replay_waiting(
 ) -> ReplayedLoop | None:
     """Return the day's closed loop under the proposals; None where there is nothing to replay.
 
-    ``throttle_time_ms`` is what the proposals lead to as logged.
+    ``throttle_time_ms`` is what the proposals lead to as logged. What is neither throttled nor
+    would be by the proposal arrives as it did.
     """
-    request = closed_loop_request(cases, throttle_time_ms, today)
-    if closed_loop is None or request is None:
+    if closed_loop is None:
         return None
+    changing = [c for c in cases if c.proposal.status == PROPOSED and c.quota_type in REPLAYED]
+    concerned = {
+        key
+        for case in changing
+        for key in (seen.sensor.key for seen in case.changing)
+        if key in today.observations
+        and (today.observations[key].throttle_time_ms or throttle_time_ms.get(key))
+    }
+    if not concerned:
+        return None
+    values = {case.quota: case.proposal.proposed for case in changing}
+    request = ClosedLoopRequest(values, frozenset(concerned), frozenset(today.observations))
     found = closed_loop(request)
     return None if found is None else ReplayedLoop(request, found)
 

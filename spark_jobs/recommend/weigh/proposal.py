@@ -59,6 +59,10 @@ class Proposal:
     # One of tables.RECOMMENDATION_KINDS; None where nothing is to be done.
     kind: str | None = None
 
+    def kept(self, reason: str, kind: str | None = None) -> Proposal:
+        """Return that the value is kept because of ``reason``, with the same range."""
+        return Proposal(KEEP, reason, lower=self.lower, upper=self.upper, kind=kind)
+
 
 @dataclass(frozen=True, slots=True)
 class SharedBucket:
@@ -106,6 +110,31 @@ class Case:
         return max(self.observations, key=lambda o: o.hottest.demand.rate)
 
     @property
+    def demand(self) -> Demand:
+        """Return the demand on the broker that the most was asked of."""
+        return self.hottest.hottest.demand
+
+    @property
+    def requests(self) -> int:
+        """Return the requests on all its sensors."""
+        return sum(o.requests for o in self.observations)
+
+    @property
+    def seconds(self) -> int:
+        """Return the seconds of traffic of its sensor with the most."""
+        return max(o.seconds for o in self.observations)
+
+    @property
+    def days(self) -> int:
+        """Return the days on which its sensor with the most was seen."""
+        return max(o.days for o in self.observations)
+
+    @property
+    def throttled_requests(self) -> int:
+        """Return the requests on all its sensors that the replay throttled."""
+        return sum(o.throttled_requests for o in self.observations)
+
+    @property
     def throttle_time_ms(self) -> int:
         """Return the replayed throttle times of all its sensors."""
         return sum(o.throttle_time_ms for o in self.observations)
@@ -122,49 +151,32 @@ def bounding_cases(cases: Iterable[Case]) -> dict[SensorId, Case]:
     return {seen.sensor.key: case for case in defaults_first for seen in case.observations}
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What an entity needed of its quota on its hottest broker."""
-
-    quota_type: str
-    current: float
-    demand: Demand
-    requests: int
-    seconds: int
-    throttled_requests: int
-    throttle_time_ms: int
-    hottest_broker_id: int
-    days: int = 1
-    # Per day, where the demand rises day by day.
-    slope: float = 0.0
-
-
-def propose(need: Need, settings: RecommendSettings) -> Proposal:
-    """Return the proposal for ``need``.
+def propose(case: Case, settings: RecommendSettings) -> Proposal:
+    """Return the proposal for what an entity needed of its quota on its hottest broker.
 
     Above: it was throttled, and what it asked for exceeds its value. Far below: it was not
     throttled and never used more than ``far_below`` of its value.
     """
-    missing = _missing(need, settings)
+    missing = _missing(case, settings)
     if missing:
         return Proposal(NOT_ENOUGH_DATA, f"Not enough data: {missing}.")
-    why_not = _untouchable(need)
+    why_not = _untouchable(case)
     if why_not:
         return Proposal(KEEP, why_not)
-    rate = need.demand.rate
-    lower, upper = plausible_range(need, settings)
-    if need.throttle_time_ms >= max(settings.min_throttle_ms, 1) and rate > need.current:
-        value, clamped_by = _raised(need, settings)
-        reason, kind = _above(need), RAISE
-    elif _can_be_lowered(need, settings):
-        value, clamped_by = _lowered(need, settings)
-        reason, kind = _below(need), LOWER
+    rate = case.demand.rate
+    lower, upper = plausible_range(case, settings)
+    if case.throttle_time_ms >= max(settings.min_throttle_ms, 1) and rate > case.current:
+        value, clamped_by = _raised(case, settings)
+        reason, kind = _above(case), RAISE
+    elif _can_be_lowered(case, settings):
+        value, clamped_by = _lowered(case, settings)
+        reason, kind = _below(case), LOWER
     else:
-        return Proposal(KEEP, _within(need, settings), lower=lower, upper=upper)
-    if abs(value - need.current) <= settings.min_change * need.current:
+        return Proposal(KEEP, _within(case, settings), lower=lower, upper=upper)
+    if abs(value - case.current) <= settings.min_change * case.current:
         return Proposal(
             KEEP,
-            f"{reason} The next round value, {amount(value, need.quota_type)}, is too near to "
+            f"{reason} The next round value, {amount(value, case.quota_type)}, is too near to "
             "the present one to be worth a change.",
             lower=lower,
             upper=upper,
@@ -177,113 +189,114 @@ def propose(need: Need, settings: RecommendSettings) -> Proposal:
     return Proposal(PROPOSED, reason, value, lower, upper, clamped_by, kind)
 
 
-def plausible_range(need: Need, settings: RecommendSettings) -> tuple[float, float]:
+def plausible_range(case: Case, settings: RecommendSettings) -> tuple[float, float]:
     """Return (lower, upper): the demand itself, and what it may be on a longer look.
 
     The shorter the log the wider: twice the value with headroom at the least traffic.
     """
-    rate = need.demand.rate
+    rate = case.demand.rate
     if rate <= 0.0:
         return 0.0, 0.0
-    widening = 1.0 + settings.min_seconds / max(need.seconds, settings.min_seconds)
-    return rate, step_up(rate * settings.headroom * widening, need.quota_type)
+    widening = 1.0 + settings.min_seconds / max(case.seconds, settings.min_seconds)
+    return rate, step_up(rate * settings.headroom * widening, case.quota_type)
 
 
-def _missing(need: Need, settings: RecommendSettings) -> str | None:
-    is_mutation = need.quota_type == QuotaType.CONTROLLER_MUTATION_RATE
+def _missing(case: Case, settings: RecommendSettings) -> str | None:
+    is_mutation = case.quota_type == QuotaType.CONTROLLER_MUTATION_RATE
     requests_min = settings.min_mutations if is_mutation else settings.min_requests
     what = "mutations" if is_mutation else "requests"
-    if need.requests < requests_min:
-        return f"{need.requests} {what}, at least {requests_min} are needed"
-    if need.seconds < settings.min_seconds:
-        return f"{need.seconds} s of traffic, at least {settings.min_seconds} s are needed"
+    if case.requests < requests_min:
+        return f"{case.requests} {what}, at least {requests_min} are needed"
+    if case.seconds < settings.min_seconds:
+        return f"{case.seconds} s of traffic, at least {settings.min_seconds} s are needed"
     return None
 
 
-def _untouchable(need: Need) -> str | None:
-    if need.current <= 0.0:
+def _untouchable(case: Case) -> str | None:
+    if case.current <= 0.0:
         return "The value is 0, which blocks on purpose."
-    if need.current >= UNLIMITED:
+    if case.current >= UNLIMITED:
         return "The value is so large that it limits nothing, which looks meant."
     return None
 
 
-def _can_be_lowered(need: Need, settings: RecommendSettings) -> bool:
-    is_seen = need.days >= settings.lower_min_days and not settings.raise_only
-    is_whole = need.quota_type != QuotaType.REQUEST_PERCENTAGE
-    return is_seen and is_whole and _is_far_below(need, settings)
+def _can_be_lowered(case: Case, settings: RecommendSettings) -> bool:
+    is_seen = case.days >= settings.lower_min_days and not settings.raise_only
+    is_whole = case.quota_type != QuotaType.REQUEST_PERCENTAGE
+    return is_seen and is_whole and _is_far_below(case, settings)
 
 
-def _is_far_below(need: Need, settings: RecommendSettings) -> bool:
-    is_used = need.demand.rate > 0.0
-    return is_used and not need.throttle_time_ms and _share(need) < settings.far_below
+def _is_far_below(case: Case, settings: RecommendSettings) -> bool:
+    is_used = case.demand.rate > 0.0
+    return is_used and not case.throttle_time_ms and _share(case) < settings.far_below
 
 
-def _share(need: Need) -> float:
-    return need.demand.rate / need.current
+def _share(case: Case) -> float:
+    return case.demand.rate / case.current
 
 
-def _raised(need: Need, settings: RecommendSettings) -> tuple[float, str | None]:
-    wanted = step_up(need.demand.rate * settings.headroom, need.quota_type)
-    most = need.current * settings.max_raise
+def _raised(case: Case, settings: RecommendSettings) -> tuple[float, str | None]:
+    wanted = step_up(case.demand.rate * settings.headroom, case.quota_type)
+    most = case.current * settings.max_raise
     if wanted <= most:
         return wanted, None
-    return max(step_down(most, need.quota_type), need.current), MAX_RAISE
+    return max(step_down(most, case.quota_type), case.current), MAX_RAISE
 
 
-def _lowered(need: Need, settings: RecommendSettings) -> tuple[float, str | None]:
-    wanted = step_up(need.demand.rate * settings.headroom, need.quota_type)
-    least = step_up(need.current * settings.max_lower, need.quota_type)
+def _lowered(case: Case, settings: RecommendSettings) -> tuple[float, str | None]:
+    wanted = step_up(case.demand.rate * settings.headroom, case.quota_type)
+    least = step_up(case.current * settings.max_lower, case.quota_type)
     if wanted >= least:
-        return min(wanted, need.current), None
-    return min(least, need.current), "max_lower"
+        return min(wanted, case.current), None
+    return min(least, case.current), "max_lower"
 
 
-def _above(need: Need) -> str:
-    if need.demand.basis == SEVERAL_DAYS:
+def _above(case: Case) -> str:
+    demand, current = (
+        amount(case.demand.rate, case.quota_type),
+        amount(case.current, case.quota_type),
+    )
+    broker = f"broker {case.hottest.hottest.broker_id}"
+    in_all = f"{case.throttle_time_ms / 1000:,.1f} s in all"
+    throttled = f"Throttled {case.throttled_requests:,} times, {in_all};"
+    if case.demand.basis == SEVERAL_DAYS:
+        rise = amount(case.hottest.slope, case.quota_type)
         return (
-            f"Throttled {need.throttled_requests:,} times, {need.throttle_time_ms / 1000:,.1f} s "
-            f"in all; what it asks for rises by {amount(need.slope, need.quota_type)} a day and "
-            f"comes to {amount(need.demand.rate, need.quota_type)} on broker "
-            f"{need.hottest_broker_id}, against a quota of {amount(need.current, need.quota_type)}."
+            f"{throttled} what it asks for rises by {rise} a day and comes to {demand} on "
+            f"{broker}, against a quota of {current}."
         )
     asked = (
         "kept a pace of at least"
-        if need.demand.basis == FREE_RUN
+        if case.demand.basis == FREE_RUN
         else "reached at least, held back as it was,"
     )
+    return f"{throttled} on {broker} it {asked} {demand} against a quota of {current}."
+
+
+def _below(case: Case) -> str:
     return (
-        f"Throttled {need.throttled_requests:,} times, {need.throttle_time_ms / 1000:,.1f} s in "
-        f"all; on broker {need.hottest_broker_id} it {asked} "
-        f"{amount(need.demand.rate, need.quota_type)} against a quota of "
-        f"{amount(need.current, need.quota_type)}."
+        f"Never throttled, and used {_share(case):.1%} of its quota at most: "
+        f"{amount(case.demand.rate, case.quota_type)} on broker {case.hottest.hottest.broker_id}."
     )
 
 
-def _below(need: Need) -> str:
-    return (
-        f"Never throttled, and used {_share(need):.1%} of its quota at most: "
-        f"{amount(need.demand.rate, need.quota_type)} on broker {need.hottest_broker_id}."
-    )
-
-
-def _within(need: Need, settings: RecommendSettings) -> str:
-    rate = amount(need.demand.rate, need.quota_type)
-    if need.throttle_time_ms and need.demand.rate <= need.current:
+def _within(case: Case, settings: RecommendSettings) -> str:
+    rate = amount(case.demand.rate, case.quota_type)
+    if case.throttle_time_ms and case.demand.rate <= case.current:
         return f"Throttled by an earlier value only: the present one covers what was asked, {rate}."
-    if need.throttle_time_ms:
+    if case.throttle_time_ms:
         return (
-            f"Throttled for {need.throttle_time_ms / 1000:,.1f} s in all, which is less than the "
+            f"Throttled for {case.throttle_time_ms / 1000:,.1f} s in all, which is less than the "
             "least that counts."
         )
-    note = ", which is near the limit" if _share(need) >= settings.near_limit else ""
-    if _is_far_below(need, settings) and settings.raise_only:
+    note = ", which is near the limit" if _share(case) >= settings.near_limit else ""
+    if _is_far_below(case, settings) and settings.raise_only:
         note = "; not lowered, because values are only raised"
-    elif _is_far_below(need, settings) and need.days < settings.lower_min_days:
+    elif _is_far_below(case, settings) and case.days < settings.lower_min_days:
         note = f"; not lowered before it was seen on {settings.lower_min_days} days"
-    elif _is_far_below(need, settings):
+    elif _is_far_below(case, settings):
         note = "; not lowered, because the log lacks the time of network threads"
-    return f"Not throttled; used {_share(need):.1%} of its quota at most{note}."
+    return f"Not throttled; used {_share(case):.1%} of its quota at most{note}."
 
 
 def step_up(value: float, quota_type: str) -> float:

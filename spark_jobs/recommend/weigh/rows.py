@@ -13,7 +13,7 @@ from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey
 from spark_jobs.recommend.weigh.forecast import (
-    Forecast,
+    BrokerForecast,
     Forecasts,
     ReplayedLoop,
     Trial,
@@ -85,8 +85,8 @@ def row_of(proposed: Case, basis: Basis) -> Row:
         "clamped_by": proposal.clamped_by,
         "hottest_broker_id": case.hottest.hottest.broker_id,
         "throttle_time_ms_before": sum(o.throttle_time_ms for o in latest if o is not None),
-        "throttle_time_ms_after": None if forecast is None else forecast.throttle_time_ms,
-        "days_seen": max(o.days for o in case.observations),
+        "throttle_time_ms_after": _sum(forecast, "throttle_time_ms"),
+        "days_seen": case.days,
         "backtest_trials": kept.trials,
         "backtest_kept": kept.kept,
         "evidence": json.dumps(
@@ -102,33 +102,31 @@ def confidence(case: Case, rules: Rules) -> str:
     ``medium``: a throttled client asked for an unknown amount more, a limit cut the step, a request
     quota (the log lacks network threads' time), or not much traffic. Else ``high``.
     """
-    requests = sum(o.requests for o in case.observations)
     unknown = sum(o.unknown_amounts for o in case.observations)
     is_wrong = any(rules.faults.get(o.sensor.key) for o in case.changing)
     is_scarce = case.proposal.status == NOT_ENOUGH_DATA
-    if is_scarce or is_wrong or unknown > UNKNOWN_SHARE_MAX * requests:
+    if is_scarce or is_wrong or unknown > UNKNOWN_SHARE_MAX * case.requests:
         return "low"
-    seconds = max(o.seconds for o in case.observations)
     is_uncertain = (
         case.throttle_time_ms > 0
         or case.proposal.clamped_by is not None
         or case.quota_type == QuotaType.REQUEST_PERCENTAGE
-        or seconds < AMPLE_TIMES_LEAST * rules.settings.min_seconds
+        or case.seconds < AMPLE_TIMES_LEAST * rules.settings.min_seconds
     )
     return "medium" if is_uncertain else "high"
 
 
 def evidence(
     case: Case,
-    forecast: Forecast | None,
+    forecast: Mapping[int, BrokerForecast] | None,
     trials: Sequence[Trial],
     settings: RecommendSettings,
 ) -> dict[str, object]:
     """Return the numbers as a JSON object; rates in the quota's unit."""
     hottest = case.hottest.hottest
     return {
-        "requests": sum(o.requests for o in case.observations),
-        "seconds_of_traffic": max(o.seconds for o in case.observations),
+        "requests": case.requests,
+        "seconds_of_traffic": case.seconds,
         "clients": len(case.observations),
         "peak_rate": hottest.peak_rate,
         "peak_at": dt.datetime.fromtimestamp(hottest.peak_at_ms / 1000, dt.UTC).isoformat(
@@ -137,9 +135,9 @@ def evidence(
         "demand_at_least": hottest.demand.rate,
         "demand_basis": hottest.demand.basis,
         "throttled_requests_before": sum(o.throttled_requests for o in case.changing),
-        "throttled_requests_after": _throttled_requests(forecast),
+        "throttled_requests_after": _sum(forecast, "throttled_requests"),
         "muted_before_ms": sum(o.muted_ms for o in case.changing),
-        "days_seen": max(o.days for o in case.observations),
+        "days_seen": case.days,
         "burst_days": sorted({_date(day) for o in case.observations for day in o.burst_days}),
         "rises_by_day": case.hottest.slope,
         "rate_p50": hottest.rates.p50,
@@ -147,7 +145,7 @@ def evidence(
         "rate_p99": hottest.rates.p99,
         "near_bound_share": hottest.rates.near_bound_share,
         "backtest": [_tried(trial, settings) for trial in trials],
-        "muted_after_ms": None if forecast is None else sum(b.muted_ms for b in forecast.brokers),
+        "muted_after_ms": _sum(forecast, "muted_ms"),
         "logged_throttle_time_ms": sum(o.logged_throttle_time_ms for o in case.changing),
         "unknown_amounts": sum(o.unknown_amounts for o in case.observations),
         "brokers": _brokers(case, forecast),
@@ -201,16 +199,16 @@ def _date(day: int) -> str:
     return str(dt.date(1970, 1, 1) + dt.timedelta(days=day))
 
 
-def _throttled_requests(forecast: Forecast | None) -> int | None:
-    return None if forecast is None else sum(b.throttled_requests for b in forecast.brokers)
+def _sum(forecast: Mapping[int, BrokerForecast] | None, figure: str) -> int | None:
+    return None if forecast is None else sum(getattr(b, figure) for b in forecast.values())
 
 
-def _brokers(case: Case, forecast: Forecast | None) -> list[dict[str, object]]:
+def _brokers(case: Case, forecast: Mapping[int, BrokerForecast] | None) -> list[dict[str, object]]:
     loads = defaultdict(list)
     for seen in case.changing:
         for load in seen.brokers:
             loads[load.broker_id].append(load)
-    after = {} if forecast is None else {b.broker_id: b for b in forecast.brokers}
+    after = forecast or {}
     return [
         {
             "broker_id": broker_id,

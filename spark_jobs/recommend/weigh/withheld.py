@@ -22,11 +22,9 @@ from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ValueKey
 from spark_jobs.recommend.weigh.forecast import Kept, Waiting, harm_text
 from spark_jobs.recommend.weigh.observation import Observation
 from spark_jobs.recommend.weigh.proposal import (
-    KEEP,
     PROPOSED,
     WITHHELD,
     Case,
-    Proposal,
     Rules,
     step_down,
 )
@@ -177,8 +175,7 @@ def _cut(
             f"{amount(capacity, case.quota_type)} on a broker, and {amount(left, case.quota_type)} "
             "are left."
         )
-        kept = Proposal(KEEP, reason, lower=proposal.lower, upper=proposal.upper)
-        return replace(case, proposal=kept)
+        return replace(case, proposal=proposal.kept(reason))
     return replace(case, proposal=replace(proposal, proposed=value, clamped_by=BROKER_CAPACITY))
 
 

@@ -9,34 +9,56 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from spark_jobs.quota.codes import QUOTA_TYPES
-from spark_jobs.recommend.weigh.observation import PEAK_RATE, Demand
+from spark_jobs.recommend.weigh.configured_values import QuotaEntity
+from spark_jobs.recommend.weigh.observation import (
+    PEAK_RATE,
+    BrokerLoad,
+    Demand,
+    Observation,
+    RateShape,
+)
 from spark_jobs.recommend.weigh.proposal import (
     KEEP,
     NOT_ENOUGH_DATA,
     PROPOSED,
-    Need,
+    Case,
     Proposal,
     propose,
 )
+from spark_jobs.recommend.weigh.traffic import QuotaSensor
 from spark_jobs.settings import RecommendSettings
 
 SETTINGS = RecommendSettings()
 
 
-def need(demand: float, current: float = 100_000.0, **changes: object) -> Need:
+def need(
+    demand: float,
+    current: float = 100_000.0,
+    quota_type: str = "producer_byte_rate",
+    days: int = 1,
+    slope: float = 0.0,
+    **changes: object,
+) -> Case:
     """A day of enough traffic, throttled for a minute where the demand was above the value."""
     throttle_ms = 60_000 if demand > current else 0
     fields: dict[str, object] = {
-        "quota_type": "producer_byte_rate",
-        "current": current,
+        "broker_id": 2,
         "demand": Demand(demand, PEAK_RATE),
         "requests": 5_000,
         "seconds": 3_600,
+        "unknown_amounts": 0,
+        "rates": RateShape(),
+        "peak_at_ms": 0,
         "throttled_requests": throttle_ms // 1000,
         "throttle_time_ms": throttle_ms,
-        "hottest_broker_id": 2,
+        "logged_throttle_time_ms": throttle_ms,
+        "muted_ms": throttle_ms,
     }
-    return Need(**fields | changes)
+    load = BrokerLoad(**fields | changes)
+    sensor = QuotaSensor((quota_type, "alice", ""), load.requests, 0, "user", current)
+    seen = Observation(sensor, load.seconds, (load,), days, slope=slope)
+    entity = QuotaEntity("alice", None)
+    return Case(quota_type, entity, current, current, (seen,), Proposal(KEEP, ""))
 
 
 def proposed(demand: float, current: float = 100_000.0, **changes: object) -> Proposal:
