@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import great_expectations as gx
 import great_expectations.expectations as gxe
@@ -15,7 +15,7 @@ from spark_jobs.warehouse.tables import TABLES
 # NaN compares above every number on Spark and below none in pandas: an upper end catches both.
 LARGEST_DOUBLE = 1.7e308
 
-Rule = gxe.Expectation
+Rule: TypeAlias = gxe.Expectation
 
 COLUMNS_RULE = "columns_of_the_contract"
 EVENT_SOURCES = ("log", "server_log", "snapshot", "static", "journal")
