@@ -18,10 +18,14 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.storage import storage_path
 
 
-class SparkSettings(BaseSettings):
-    """How a step starts Spark; read from ``QUOTA_AUDIT_SPARK_*``."""
+class Settings(BaseSettings):
+    """What all settings are like: read from the environment, and never changed."""
 
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SPARK_", frozen=True)
+    model_config = SettingsConfigDict(frozen=True)
+
+
+class SparkSettings(Settings, env_prefix="QUOTA_AUDIT_SPARK_"):
+    """How a step starts Spark; read from ``QUOTA_AUDIT_SPARK_*``."""
 
     # Spark's master URL, as spark://host:7077; "" = what spark-submit was given, else local[*].
     master: str = ""
@@ -33,19 +37,15 @@ class SparkSettings(BaseSettings):
     shuffle_partitions: int = Field(default=8, ge=1)
 
 
-class IngestSettings(BaseSettings):
+class IngestSettings(Settings, env_prefix="QUOTA_AUDIT_INGEST_"):
     """What an ingest refuses to read; read from ``QUOTA_AUDIT_INGEST_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_INGEST_", frozen=True)
 
     # A .gz or .zst that unpacks to more than 256 MB and to so many times its size is refused.
     unpacked_ratio_max: int = Field(default=200, ge=1)
 
 
-class AnonymizeSettings(BaseSettings):
+class AnonymizeSettings(Settings, env_prefix="QUOTA_AUDIT_ANONYMIZE_"):
     """The secret of an anonymized copy; read from ``QUOTA_AUDIT_ANONYMIZE_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_ANONYMIZE_", frozen=True)
 
     # Copies made with the same key have the same pseudonyms; --key-file wins. None = a random key.
     key: SecretStr | None = None
@@ -53,10 +53,8 @@ class AnonymizeSettings(BaseSettings):
     processes: int = Field(default=0, ge=0)
 
 
-class JudgeSettings(BaseSettings):
+class JudgeSettings(Settings, env_prefix="QUOTA_AUDIT_JUDGE_"):
     """When a difference between log and replay is a fault; read from ``QUOTA_AUDIT_JUDGE_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_JUDGE_", frozen=True)
 
     # Throttles that differ by no more than this agree.
     tolerance_ms: int = Field(default=5, ge=0)
@@ -68,10 +66,8 @@ class JudgeSettings(BaseSettings):
     finding_min_decisions: int = Field(default=10, ge=1)
 
 
-class RecommendSettings(BaseSettings):
+class RecommendSettings(Settings, env_prefix="QUOTA_AUDIT_RECOMMEND_"):
     """What a recommendation needs and may do; read from ``QUOTA_AUDIT_RECOMMEND_*`` or a file."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_RECOMMEND_", frozen=True)
 
     # Under so many requests there is "not enough data", never a number.
     min_requests: int = Field(default=200, ge=1)
@@ -140,10 +136,8 @@ class RecommendSettings(BaseSettings):
     max_lower: float = Field(default=0.5, gt=0.0, lt=1.0)
 
 
-class RetentionSettings(BaseSettings):
+class RetentionSettings(Settings, env_prefix="QUOTA_AUDIT_RETENTION_"):
     """How long large tables are kept; read from ``QUOTA_AUDIT_RETENTION_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_RETENTION_", frozen=True)
 
     # By table: how many days `quota-audit prune` keeps, counted from the newest audited one.
     days: dict[str, int] = Field(
@@ -151,10 +145,8 @@ class RetentionSettings(BaseSettings):
     )
 
 
-class ReportSettings(BaseSettings):
+class ReportSettings(Settings, env_prefix="QUOTA_AUDIT_REPORT_"):
     """How much a report shows; read from ``QUOTA_AUDIT_REPORT_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_REPORT_", frozen=True)
 
     # Charts of one page: it stays readable and under 3 MB, and says how much it leaves out.
     pictures_max: int = Field(default=12, ge=0, le=60)
@@ -162,10 +154,8 @@ class ReportSettings(BaseSettings):
     table_rows_max: int = Field(default=200, ge=1, le=1000)
 
 
-class FollowSettings(BaseSettings):
+class FollowSettings(Settings, env_prefix="QUOTA_AUDIT_FOLLOW_"):
     """How findings are followed from day to day; read from ``QUOTA_AUDIT_FOLLOW_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_FOLLOW_", frozen=True)
 
     # How many days of findings are looked back at.
     history_days: int = Field(default=90, ge=1)
@@ -185,10 +175,8 @@ class FollowSettings(BaseSettings):
         return path and path.absolute()
 
 
-class CrosscheckSettings(BaseSettings):
+class CrosscheckSettings(Settings, env_prefix="QUOTA_AUDIT_CROSSCHECK_"):
     """When a broker's metric disagrees with its log; read from ``QUOTA_AUDIT_CROSSCHECK_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_CROSSCHECK_", frozen=True)
 
     # JSON: label instance of a metric → broker id, where no other label tells it.
     instances: dict[str, int] = Field(default_factory=dict)
@@ -210,19 +198,15 @@ class CrosscheckSettings(BaseSettings):
     throttle_window_ms: int = Field(default=30_000, ge=1)
 
 
-class ValidateSettings(BaseSettings):
+class ValidateSettings(Settings, env_prefix="QUOTA_AUDIT_VALIDATE_"):
     """How tables are validated; read from ``QUOTA_AUDIT_VALIDATE_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_VALIDATE_", frozen=True)
 
     # Up to this many rows a table is validated in memory, above it by Spark.
     in_memory_rows_max: int = Field(default=2_000_000, ge=0)
 
 
-class DailyAuditSettings(BaseSettings):
+class DailyAuditSettings(Settings, env_prefix="QUOTA_AUDIT_"):
     """What the daily DAG audits unless a run says otherwise; read from ``QUOTA_AUDIT_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_", frozen=True)
 
     # Folder of the archived logs, or s3://bucket/key.
     archive: Path = Field(default=Path("examples/capture"), validate_default=True)
@@ -248,13 +232,9 @@ class DailyAuditSettings(BaseSettings):
         return path.absolute()
 
 
-class AlertSettings(BaseSettings):
+# What is set in the wrong place may be an address with a token in it: it is not repeated.
+class AlertSettings(Settings, env_prefix="QUOTA_AUDIT_ALERT_", hide_input_in_errors=True):
     """Whom the daily DAG tells of what, and how; read from ``QUOTA_AUDIT_ALERT_*``."""
-
-    # What is set in the wrong place may be an address with a token in it: it is not repeated.
-    model_config = SettingsConfigDict(
-        env_prefix="QUOTA_AUDIT_ALERT_", frozen=True, hide_input_in_errors=True
-    )
 
     # Addresses to mail to; empty = no mail.
     mail_to: tuple[str, ...] = ()
@@ -292,10 +272,8 @@ class AlertSettings(BaseSettings):
         return value
 
 
-class KafkaAdminSettings(BaseSettings):
+class KafkaAdminSettings(Settings, env_prefix="QUOTA_AUDIT_KAFKA_"):
     """How quotas are read and altered in a cluster; read from ``QUOTA_AUDIT_KAFKA_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_KAFKA_", frozen=True)
 
     # A copy of the kafka-clients jar that this version pins; None = fetched once, then kept.
     clients_jar: Path | None = None
@@ -317,10 +295,8 @@ class KafkaAdminSettings(BaseSettings):
     java_options: str = ""
 
 
-class ApprovalSettings(BaseSettings):
+class ApprovalSettings(Settings, env_prefix="QUOTA_AUDIT_KAFKA_"):
     """Where, and how, the DAG applies what a person approves; read from ``QUOTA_AUDIT_KAFKA_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_KAFKA_", frozen=True)
 
     # Brokers of the cluster QUOTA_AUDIT_CLUSTER, host:port,…; "" = nobody is asked by itself.
     bootstrap_servers: str = ""
@@ -340,10 +316,8 @@ class ApprovalSettings(BaseSettings):
         return path and path.absolute()
 
 
-class ServeSettings(BaseSettings):
+class ServeSettings(Settings, env_prefix="QUOTA_AUDIT_SERVE_"):
     """Where and for whom ``make serve`` shows Airflow; read from ``QUOTA_AUDIT_SERVE_*``."""
-
-    model_config = SettingsConfigDict(env_prefix="QUOTA_AUDIT_SERVE_", frozen=True)
 
     # Port of Airflow's pages; --port wins.
     port: int = Field(default=8080, ge=1, le=65535)
@@ -372,7 +346,7 @@ def refused_settings(error: ValidationError) -> str | None:
     No secret is quoted: any text is a key, so none is ever refused, and what may be an address
     with a token is hidden.
     """
-    classes = {cls.__name__: cls for cls in BaseSettings.__subclasses__()}
+    classes = {cls.__name__: cls for cls in Settings.__subclasses__()}
     if error.title not in classes:
         return None
     config = classes[error.title].model_config

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings
 
 from spark_jobs import settings
+from spark_jobs.settings import Settings
 
 SOURCE = Path(inspect.getfile(settings))
 HEAD = """\
@@ -35,17 +35,17 @@ def configuration_page() -> str:
     return "\n".join([HEAD, *(_section(cls) for cls in settings_classes())])
 
 
-def settings_classes() -> list[type[BaseSettings]]:
+def settings_classes() -> list[type[Settings]]:
     """Return the settings classes in the order of the source."""
     found = [
         value
         for value in vars(settings).values()
-        if isinstance(value, type) and issubclass(value, BaseSettings) and value is not BaseSettings
+        if isinstance(value, type) and issubclass(value, Settings) and value is not Settings
     ]
     return sorted(found, key=lambda cls: inspect.getsourcelines(cls)[1])
 
 
-def meanings(cls: type[BaseSettings]) -> dict[str, str]:
+def meanings(cls: type[Settings]) -> dict[str, str]:
     """Return the comment right above each field of ``cls``; raises ValueError where one is missing.
 
     A comment belongs to the field that follows it and to no other.
@@ -64,7 +64,7 @@ def meanings(cls: type[BaseSettings]) -> dict[str, str]:
     return found
 
 
-def _body(cls: type[BaseSettings]) -> list[ast.stmt]:
+def _body(cls: type[Settings]) -> list[ast.stmt]:
     for node in ast.parse(SOURCE.read_text("utf-8")).body:
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
             return node.body
@@ -79,14 +79,14 @@ def _comment_above(lines: list[str], index: int) -> str:
     return " ".join(above)
 
 
-def _section(cls: type[BaseSettings]) -> str:
+def _section(cls: type[Settings]) -> str:
     about = " ".join((cls.__doc__ or "").split()).replace("``", "`")
     rows = "\n".join(_rows(cls))
     head = "| environment | type | default | meaning |\n|---|---|---|---|\n"
     return f"## {cls.__name__}\n{about}\n\n{head}{rows}\n"
 
 
-def _rows(cls: type[BaseSettings]) -> Iterator[str]:
+def _rows(cls: type[Settings]) -> Iterator[str]:
     said = meanings(cls)
     prefix = cls.model_config["env_prefix"]
     for name, field in cls.model_fields.items():
