@@ -14,9 +14,16 @@ from functools import partial
 from pathlib import Path
 
 from spark_jobs.apply.applied_changes import only_one_run, read_applications, record_application
-from spark_jobs.apply.changes.carry_out import DONE, CarriedOutChange, carry_out
 from spark_jobs.apply.changes.change_key import chosen_changes, parse_selection
-from spark_jobs.apply.changes.change_plan import PlannedChange, plan_changes, refusal, validated
+from spark_jobs.apply.changes.change_plan import (
+    DONE,
+    CarriedOutChange,
+    PlannedChange,
+    carry_out,
+    plan_changes,
+    refusal,
+    validated,
+)
 from spark_jobs.apply.changes.history import (
     APPLY,
     ROLLBACK,

@@ -7,8 +7,13 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from spark_jobs.apply.changes.carry_out import DONE, CarriedOutChange, ChangeOutcome
-from spark_jobs.apply.changes.change_plan import ChangeStep, PlannedChange
+from spark_jobs.apply.changes.change_plan import (
+    DONE,
+    CarriedOutChange,
+    ChangeOutcome,
+    ChangeStep,
+    PlannedChange,
+)
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaKey
 from spark_jobs.errors import BadInputError
 

@@ -5,8 +5,16 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.apply.changes.carry_out import DONE, CarriedOutChange, ChangeOutcome, carry_out
-from spark_jobs.apply.changes.change_plan import ChangeStep, plan_changes, refusal, validated
+from spark_jobs.apply.changes.change_plan import (
+    DONE,
+    CarriedOutChange,
+    ChangeOutcome,
+    ChangeStep,
+    carry_out,
+    plan_changes,
+    refusal,
+    validated,
+)
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaKey
 from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 from spark_jobs.warehouse.tables import CHANGE_OUTCOMES
