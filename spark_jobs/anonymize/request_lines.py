@@ -29,7 +29,7 @@ from spark_jobs.ingest.lines.request_line import (
     RequestLine,
     request_begin,
 )
-from spark_jobs.ingest.lines.text_line import BEGIN as TEXT_BEGIN
+from spark_jobs.ingest.lines.text_request import BEGIN as TEXT_BEGIN
 from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
 
 _PLACE = b"<set aside>"

@@ -15,10 +15,13 @@ from spark_jobs.anonymize.message_names import replace_names
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
 from spark_jobs.ingest.lines.line_reader import LoggedRequest
 from spark_jobs.ingest.lines.request_line import RequestLine
-from spark_jobs.ingest.lines.text_line import TextLine, split_text_line
 from spark_jobs.ingest.lines.text_message import Layout, Slot, message_layout, snake_case
-from spark_jobs.ingest.lines.text_request import text_messages
-from spark_jobs.ingest.lines.text_version import PRODUCE_VERSIONS
+from spark_jobs.ingest.lines.text_request import (
+    PRODUCE_VERSIONS,
+    TextLine,
+    split_text_line,
+    text_messages,
+)
 from spark_jobs.ingest.messages.message_definition import API_NAMES
 
 _PRODUCE, _API_VERSIONS = 0, 18

@@ -22,7 +22,7 @@ from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_requ
 from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.ingest.lines.record_time import ReplicaWaits, recorded_interval
 from spark_jobs.ingest.lines.request_line import RequestLine
-from spark_jobs.ingest.lines.text_version import BrokerVersion
+from spark_jobs.ingest.lines.text_request import BrokerVersion
 from spark_jobs.warehouse.tables import QUARANTINE, REQUESTS
 
 LINE_BYTES_MAX = JOINED_BYTES_MAX - 1

@@ -16,11 +16,14 @@ from spark_jobs.ingest.lines.request_line import (
     decode_request_line,
     request_begin,
 )
-from spark_jobs.ingest.lines.text_line import BEGIN as TEXT_BEGIN
-from spark_jobs.ingest.lines.text_line import CutLineError, NoResponseLoggedError
 from spark_jobs.ingest.lines.text_message import TextMessageError
-from spark_jobs.ingest.lines.text_request import read_text_request
-from spark_jobs.ingest.lines.text_version import VersionClue
+from spark_jobs.ingest.lines.text_request import BEGIN as TEXT_BEGIN
+from spark_jobs.ingest.lines.text_request import (
+    CutLineError,
+    NoResponseLoggedError,
+    VersionClue,
+    read_text_request,
+)
 
 _LOGGER_AT_END = re.compile(rb"\}\s*(\([\w.$]+\))?\s*$")
 _JSON_BEGIN = b"{"

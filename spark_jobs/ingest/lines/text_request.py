@@ -14,16 +14,151 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import msgspec
 
 from spark_jobs.ingest.lines.api_fields import ApiFields, fields_of_messages
-from spark_jobs.ingest.lines.request_line import RequestLine
-from spark_jobs.ingest.lines.text_line import TextLine, in_range, split_text_line
+from spark_jobs.ingest.lines.request_line import (
+    MILLISECONDS_MAX,
+    ClientInformation,
+    RequestHeader,
+    RequestLine,
+)
 from spark_jobs.ingest.lines.text_message import TextMessageError, read_message
-from spark_jobs.ingest.lines.text_version import VersionClue, version_clue
+from spark_jobs.ingest.messages.api_keys import API_KEYS
 from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
+
+BEGIN = b"RequestHeader("
+"""What follows the marker in the text format."""
+
+_HEADER = re.compile(
+    r"RequestHeader\(apiKey=([A-Z_]+), apiVersion=(-?\d{1,5}), clientId=(.*?), "
+    r"correlationId=(-?\d{1,10})\) -- "
+)
+_RESPONSE = ",response:"
+_MS = r"(\d{1,11}(?:\.\d+)?(?:E\d)?)"
+# None of these reads a part of the line twice, so that a line made to be slow is not: what
+# clients choose lies before and between them.
+_TIMES = re.compile(
+    rf" from connection ([^;\s]*);totalTime:{_MS},requestQueueTime:{_MS},localTime:{_MS},"
+    rf"remoteTime:{_MS},throttleTime:{_MS},responseQueueTime:{_MS},sendTime:{_MS},"
+    r"securityProtocol:[A-Z_]+,principal:"
+)
+_LISTENER = ",listener:"
+# Names and versions of clients: ``ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN``.
+_END = re.compile(
+    r",listener:([^,\s]+)"
+    r"(?:,clientInformation:ClientInformation\("
+    r"softwareName=([\w.-]*), softwareVersion=([\w.-]*)\))?"
+    r"(?:,temporaryMemoryBytes:\d+)?(?:,messageConversionsTime:[\d.E]+)?(?:\s.*)?",
+    re.DOTALL,
+)
+_TIMES_OF_0_10 = re.compile(r" from connection [^;\s]*;totalTime:\d+,requestQueueTime:\d+,")
+
+
+@dataclass(frozen=True, slots=True)
+class TextLine:
+    """A line's parts; ``response`` is empty where the client wanted none (acks=0).
+
+    ``line.throttleTimeMs`` is what the log says, which up to 2.5 is no throttle time (KAFKA-9652);
+    those releases print it with decimals.
+    """
+
+    line: RequestLine
+    request: str
+    response: str
+    throttle_has_decimals: bool
+
+
+class CutLineError(ValueError):
+    """The line ends before its last field."""
+
+
+class NoResponseLoggedError(ValueError):
+    """The line is of a release that did not log responses, before 1.0."""
+
+
+def split_text_line(text: str) -> TextLine:
+    """Return the parts of the text behind ``Completed request:``.
+
+    Raises CutLineError or NoResponseLoggedError; KeyError for a kind of request that Kafka 2.7
+    does not have; ValueError for a number out of its range.
+    """
+    end = _end(text)
+    tail = _last_times(text, end.start()) if end else None
+    header = _HEADER.match(text)
+    if end is None or tail is None or header is None or tail.start() < header.end():
+        raise NoResponseLoggedError if _TIMES_OF_0_10.search(text) else CutLineError
+    request, answered, response = text[header.end() : tail.start()].partition(_RESPONSE)
+    if not answered:
+        raise NoResponseLoggedError
+    times = [_milliseconds(time) for time in tail.groups()[1:]]
+    total, request_queue, local, remote, throttle, response_queue, send = times
+    in_range(str(int(throttle)), 32)
+    line = RequestLine(
+        requestHeader=_header(header),
+        request=msgspec.Raw(),
+        response=msgspec.Raw(),
+        connection=tail[1],
+        totalTimeMs=total,
+        requestQueueTimeMs=request_queue,
+        localTimeMs=local,
+        remoteTimeMs=remote,
+        throttleTimeMs=throttle,
+        responseQueueTimeMs=response_queue,
+        sendTimeMs=send,
+        principal=text[tail.end() : end.start()],
+        listener=end[1],
+        clientInformation=ClientInformation(end[2], end[3]) if end[2] else None,
+    )
+    return TextLine(line, request, response, throttle_has_decimals="." in tail[6])
+
+
+def _end(text: str) -> re.Match[str] | None:
+    """Return the match of the last listener from which the line reads on to its end."""
+    begin = text.rfind(_LISTENER)
+    while begin >= 0:
+        if end := _END.fullmatch(text, begin):
+            return end
+        begin = text.rfind(_LISTENER, 0, begin)
+    return None
+
+
+def _last_times(text: str, before: int) -> re.Match[str] | None:
+    """Return the last match of the connection and its times that ends at ``before``, or earlier."""
+    last = None
+    for found in _TIMES.finditer(text, 0, before):
+        last = found
+    return last
+
+
+def _header(found: re.Match[str]) -> RequestHeader:
+    return RequestHeader(
+        requestApiKey=API_KEYS[found[1]],
+        requestApiVersion=in_range(found[2], 16),
+        correlationId=in_range(found[4], 32),
+        requestApiKeyName=found[1],
+        # A client that calls itself null is printed like one without a name.
+        clientId=None if found[3] == "null" else found[3],
+    )
+
+
+def in_range(digits: str, bits: int) -> int:
+    """Return the number; raises ValueError where it is no integer of so many bits."""
+    value = int(digits)
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError(f"found {digits}, expected an int{bits}")
+    return value
+
+
+def _milliseconds(text: str) -> float:
+    value = float(text)
+    if value > MILLISECONDS_MAX:
+        raise ValueError(f"found {text} ms, expected at most {MILLISECONDS_MAX:.0f}")
+    return value
+
 
 _PRODUCE, _FETCH = 0, 1
 _PRODUCE_TEXT = re.compile(
@@ -126,3 +261,58 @@ def _topic_data(sizes: str) -> list[dict[str, Any]]:
     if end != len(sizes):
         raise TextMessageError(f"these are no sizes of partitions: {sizes[end : end + 80]!r}")
     return [{"name": name, "partitionData": data} for name, data in topics.items()]
+
+
+HELD_MIN_MS = 50
+"""Shorter throttles may have been waited for by chance."""
+HELD_IN_A_ROW = 3
+"""So many held responses without one that was not: no pause of a broker does that."""
+
+_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
+_PRODUCE_OF_2_0 = 6
+PRODUCE_VERSIONS = re.compile(r"\{api_key=0,min_version=\d+,max_version=(\d+)[,}]")
+"""What the text of an API_VERSIONS answer says of produces."""
+
+
+class VersionClue(Enum):
+    """What one line says of the version of the broker that wrote it."""
+
+    NONE = 0
+    BEFORE_2_0 = 1
+    SINCE_2_0 = 2
+    HELD = 3  # as before 2.0, or by chance
+
+
+def version_clue(parts: TextLine, throttle_time_ms: int | None) -> VersionClue:
+    """Return the clue of one line; ``throttle_time_ms`` is the response's."""
+    api_key = parts.line.requestHeader.requestApiKey
+    if api_key == _API_VERSIONS:
+        found = PRODUCE_VERSIONS.search(parts.response)
+        if found is None:
+            return VersionClue.NONE
+        is_since_2_0 = int(found[1]) >= _PRODUCE_OF_2_0
+        return VersionClue.SINCE_2_0 if is_since_2_0 else VersionClue.BEFORE_2_0
+    is_timed = api_key in (_PRODUCE, _FETCH)  # of the others the wait is in remoteTime
+    if not is_timed or throttle_time_ms is None or throttle_time_ms < HELD_MIN_MS:
+        return VersionClue.NONE
+    if not parts.throttle_has_decimals:
+        return VersionClue.SINCE_2_0
+    is_held = parts.line.throttleTimeMs >= throttle_time_ms
+    return VersionClue.HELD if is_held else VersionClue.SINCE_2_0
+
+
+@dataclass(slots=True)
+class BrokerVersion:
+    """What the lines of one file told so far; a broker may be upgraded in the middle of it."""
+
+    is_before_2_0: bool = False
+    held_in_a_row: int = 0
+
+    def take(self, clue: VersionClue) -> None:
+        """Take a line's clue into account."""
+        if clue is VersionClue.HELD:
+            self.held_in_a_row += 1
+            self.is_before_2_0 |= self.held_in_a_row >= HELD_IN_A_ROW
+        elif clue is not VersionClue.NONE:
+            self.held_in_a_row = 0
+            self.is_before_2_0 = clue is VersionClue.BEFORE_2_0
