@@ -1,4 +1,14 @@
-"""A line in the text format of Kafka 2.0 to 2.7 → the request it tells of.
+r"""A line in the text format of Kafka 2.0 to 2.7 → the request it tells of.
+
+Kafka: ``RequestChannel.Request.updateRequestMetrics`` of those releases::
+
+    RequestHeader(apiKey=…, apiVersion=…, clientId=…, correlationId=…) -- {…},response:{…} from
+    connection …;totalTime:…,requestQueueTime:…,localTime:…,remoteTime:…,throttleTime:…,
+    responseQueueTime:…,sendTime:…,securityProtocol:…,principal:User:…,listener:…
+
+and where they are known ``,clientInformation:…`` (2.5 and later), ``,temporaryMemoryBytes:…`` and
+``,messageConversionsTime:…``. 1.0 and 1.1 wrote the same; earlier releases had no response in it.
+Client ids and principals may hold any of this: a part is found from the side where it is sure.
 
 Its messages are brought into the shape of the later JSON and read from there on as those are.
 Three things only the text format has:
@@ -8,6 +18,16 @@ Three things only the text format has:
 - The throttle time is the response's. Where there is none (acks=0) the line's own counts from 2.6
   on; before, it is not in the log (KAFKA-9652) and read as 0.
 - Fetches keep no size where records lay in memory before 2.4.
+
+Until 1.1 a throttled response was held back for its throttle time; since 2.0 (KIP-219) it is sent
+at once and the connection is muted: another rule of when a request was recorded and answered. Two
+kinds of line tell which it was:
+
+- The answer to API_VERSIONS names the highest version of every request that the broker knows:
+  2.0 was the first with Produce 6 (KIP-219 raised it).
+- A held response of a produce or fetch spent its throttle time in the broker, so ``throttleTime``
+  is at least as long; from 2.0 to 2.5 it is not the throttle time (KAFKA-9652), and 2.6 prints it
+  without decimals.
 """
 
 from __future__ import annotations
@@ -29,6 +49,8 @@ from spark_jobs.ingest.lines.request_line import (
 from spark_jobs.ingest.lines.text_message import TextMessageError, read_message
 from spark_jobs.ingest.messages.api_keys import API_KEYS
 from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
+
+_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
 
 BEGIN = b"RequestHeader("
 """What follows the marker in the text format."""
@@ -160,7 +182,6 @@ def _milliseconds(text: str) -> float:
     return value
 
 
-_PRODUCE, _FETCH = 0, 1
 _PRODUCE_TEXT = re.compile(
     r"\{acks=(-?\d{1,5}),timeout=(-?\d{1,10}),"
     r"(?:numPartitions=\d+|partitionSizes=\[(?P<sizes>.*)\])\}",
@@ -268,7 +289,6 @@ HELD_MIN_MS = 50
 HELD_IN_A_ROW = 3
 """So many held responses without one that was not: no pause of a broker does that."""
 
-_PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
 _PRODUCE_OF_2_0 = 6
 PRODUCE_VERSIONS = re.compile(r"\{api_key=0,min_version=\d+,max_version=(\d+)[,}]")
 """What the text of an API_VERSIONS answer says of produces."""
