@@ -20,7 +20,7 @@ from spark_jobs.anonymize.message_names import replace_names
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
 from spark_jobs.anonymize.text_lines import written_text
 from spark_jobs.ingest.lines.envelope import JOINED_BYTES_MAX, EnvelopeState, stream_of, unwrap
-from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_request
+from spark_jobs.ingest.lines.line_reader import Reason, read_request
 from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.ingest.lines.request_line import (
     MARKER,
@@ -29,7 +29,7 @@ from spark_jobs.ingest.lines.request_line import (
     RequestLine,
     request_begin,
 )
-from spark_jobs.ingest.lines.text_request import BEGIN as TEXT_BEGIN
+from spark_jobs.ingest.lines.text_request import TEXT_BEGIN, LoggedRequest
 from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
 
 _PLACE = b"<set aside>"

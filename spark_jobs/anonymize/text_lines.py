@@ -13,11 +13,11 @@ from msgspec import UNSET
 
 from spark_jobs.anonymize.message_names import replace_names
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
-from spark_jobs.ingest.lines.line_reader import LoggedRequest
 from spark_jobs.ingest.lines.request_line import RequestLine
 from spark_jobs.ingest.lines.text_message import Layout, Slot, message_layout, snake_case
 from spark_jobs.ingest.lines.text_request import (
     PRODUCE_VERSIONS,
+    LoggedRequest,
     TextLine,
     split_text_line,
     text_messages,

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from spark_jobs.ingest.fast_lines.ordinary_lines import OrdinaryLines, read_ordinary
 from spark_jobs.ingest.lines.api_fields import ApiFields
 from spark_jobs.ingest.lines.envelope import JOINED_BYTES_MAX, EnvelopeState, unwrap
-from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_request
+from spark_jobs.ingest.lines.line_reader import Reason, read_request
 from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.ingest.lines.record_time import ReplicaWaits, recorded_interval
 from spark_jobs.ingest.lines.request_line import RequestLine
-from spark_jobs.ingest.lines.text_request import BrokerVersion
+from spark_jobs.ingest.lines.text_request import BrokerVersion, LoggedRequest
 from spark_jobs.warehouse.tables import QUARANTINE, REQUESTS
 
 LINE_BYTES_MAX = JOINED_BYTES_MAX - 1

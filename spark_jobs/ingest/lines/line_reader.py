@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 from msgspec import UNSET
 
-from spark_jobs.ingest.lines.api_fields import ApiFields, api_fields
-from spark_jobs.ingest.lines.request_line import (
-    MARKER,
-    RequestLine,
-    decode_request_line,
-    request_begin,
-)
+from spark_jobs.ingest.lines.api_fields import api_fields
+from spark_jobs.ingest.lines.request_line import MARKER, decode_request_line, request_begin
 from spark_jobs.ingest.lines.text_message import TextMessageError
-from spark_jobs.ingest.lines.text_request import BEGIN as TEXT_BEGIN
 from spark_jobs.ingest.lines.text_request import (
+    TEXT_BEGIN,
     CutLineError,
+    LoggedRequest,
     NoResponseLoggedError,
-    VersionClue,
     read_text_request,
 )
 
@@ -45,15 +39,6 @@ class Reason(StrEnum):
     BEFORE_2_0 = "before_2_0"  # by a broker that held throttled responses back (before KIP-219)
     TOO_LONG = "too_long"  # more bytes than LINE_BYTES_MAX: no request is
     UNKNOWN_BROKER = "unknown_broker"  # neither folder nor listener names the broker
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedRequest:
-    """A request that was read, still without its time."""
-
-    line: RequestLine
-    fields: ApiFields
-    clue: VersionClue | None = None  # only of lines in the text format
 
 
 def read_request(text: bytes) -> LoggedRequest | Reason | None:
@@ -102,7 +87,7 @@ def _text_format(text: bytes, start: int) -> LoggedRequest | Reason:
     if not text.startswith(TEXT_BEGIN, start):
         return Reason.CUT
     try:
-        found = read_text_request(text[start:].decode())
+        return read_text_request(text[start:].decode())
     except CutLineError:
         return Reason.CUT
     except NoResponseLoggedError:
@@ -111,4 +96,3 @@ def _text_format(text: bytes, start: int) -> LoggedRequest | Reason:
         return Reason.BROKEN_TEXT
     except (ValueError, KeyError, AttributeError, TypeError):  # among them msgspec's
         return Reason.UNEXPECTED_FIELD
-    return LoggedRequest(found.line, found.fields, found.clue)

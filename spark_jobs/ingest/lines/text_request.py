@@ -52,7 +52,7 @@ from spark_jobs.ingest.messages.message_definition import API_NAMES, message_str
 
 _PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
 
-BEGIN = b"RequestHeader("
+TEXT_BEGIN = b"RequestHeader("
 """What follows the marker in the text format."""
 
 _HEADER = re.compile(
@@ -196,15 +196,15 @@ _END_OF_TAGGED = "}}"
 
 
 @dataclass(frozen=True, slots=True)
-class TextRequest:
-    """A request read from text, and what its line tells of the broker's version."""
+class LoggedRequest:
+    """A request that was read, still without its time."""
 
     line: RequestLine
     fields: ApiFields
-    clue: VersionClue
+    clue: VersionClue | None = None  # only of lines in the text format
 
 
-def read_text_request(text: str) -> TextRequest:
+def read_text_request(text: str) -> LoggedRequest:
     """Return the request of the text behind ``Completed request:``.
 
     Raises the errors of :func:`split_text_line`, TextMessageError or msgspec.ValidationError where
@@ -218,7 +218,7 @@ def read_text_request(text: str) -> TextRequest:
         fields = ApiFields(throttle_time_ms=throttle_ms)
     if throttle_ms is None and parts.throttle_has_decimals:
         fields = fields._replace(throttle_time_ms=0)
-    return TextRequest(parts.line, fields, version_clue(parts, throttle_ms))
+    return LoggedRequest(parts.line, fields, version_clue(parts, throttle_ms))
 
 
 def _throttle_time_ms(parts: TextLine) -> int | None:

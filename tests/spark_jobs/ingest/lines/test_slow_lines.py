@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_request
+from spark_jobs.ingest.lines.line_reader import Reason, read_request
+from spark_jobs.ingest.lines.text_request import LoggedRequest
 from tests.builders.log_lines import log_line, message, text_line
 
 READ = LoggedRequest
