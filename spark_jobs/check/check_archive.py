@@ -15,14 +15,13 @@ from spark_jobs.check.auditable import (
     quota_shares,
     uses_zookeeper,
 )
-from spark_jobs.check.capacity import AuditSize, audit_size
 from spark_jobs.check.clock import JOURNAL, ClockAnswer, ClockSign, clock_answer, pairs_of_brokers
 from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.look_at_log import Looking, look_at_log
 from spark_jobs.check.looked_at import Beside, Gathered, Looked
 from spark_jobs.check.lost import LINES_MAX, Loss, lost_requests
 from spark_jobs.check.missing import missing_of
-from spark_jobs.check.result import Check
+from spark_jobs.check.result import AuditSize, Check, audit_size
 from spark_jobs.check.sampling import FILES_MAX, SAMPLE_BYTES, chosen_files, share_of_file
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive, LogFile

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
-from spark_jobs.check.capacity import AuditSize
 from spark_jobs.check.clock import PLAUSIBLE_MS, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.looked_at import Beside, FileLook, Looked
@@ -17,6 +16,56 @@ from spark_jobs.check.missing import can_be_audited
 from spark_jobs.check.missing_parts import Missing
 from spark_jobs.warehouse.days import HOUR_MS
 from spark_jobs.wording.numbers import iso
+
+GB = 1e9
+
+STARTING_CPU_S = 48.0
+"""An audit of 0.1 GB, nearly all of it starting: of each day."""
+INGEST_CPU_S_PER_GB = 10.8
+REPLAY_CPU_S_PER_GB = 1.4
+RECOMMEND_CPU_S_PER_GB = 9.3
+OTHERS_CPU_S_PER_GB = 1.6
+VALIDATE_CPU_S_PER_GB = 23.0
+"""Where no rule is broken."""
+WAREHOUSE_BYTES_PER_GB = 37e6
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSize:
+    """What an audit of an archive takes."""
+
+    unpacked_bytes: float
+    lines: float
+    requests: float
+    days: int
+    cpu_s: float
+    wall_s: tuple[float, float]  # every processor busy; one at a time
+    processors: int
+    warehouse_bytes: float
+
+
+def audit_size(
+    unpacked_bytes: float, lines: float, requests: float, days: int, processors: int
+) -> AuditSize:
+    """Return the time and room that an audit of so many days of logs takes; sizes are unpacked."""
+    gb = unpacked_bytes / GB if requests else 0.0
+    cpu_s = STARTING_CPU_S * days + gb * (
+        INGEST_CPU_S_PER_GB
+        + REPLAY_CPU_S_PER_GB
+        + RECOMMEND_CPU_S_PER_GB
+        + OTHERS_CPU_S_PER_GB
+        + VALIDATE_CPU_S_PER_GB
+    )
+    return AuditSize(
+        unpacked_bytes=unpacked_bytes,
+        lines=lines,
+        requests=requests,
+        days=days,
+        cpu_s=cpu_s,
+        wall_s=(cpu_s / processors, cpu_s),
+        processors=processors,
+        warehouse_bytes=unpacked_bytes / GB * WAREHOUSE_BYTES_PER_GB,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.check import capacity
-from spark_jobs.check.capacity import audit_size
+from spark_jobs.check.result import audit_size
 
 PAGE = (Path(__file__).parents[3] / "docs" / "capacity.md").read_text("utf-8")
 
