@@ -1,34 +1,252 @@
-"""What an archive lacks, each with what to do; and whether anything of it can be audited."""
+"""What is missing in the lines, the hours and the files of an archive."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
-from spark_jobs.check.clock import ClockAnswer
+from spark_jobs.check.clock import AGREES, DIFFERS, HINTED, MIXED, ClockAnswer
+from spark_jobs.check.hours import hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Beside, Looked
 from spark_jobs.check.lost import Loss
-from spark_jobs.check.missing_parts import (
-    BLOCKS,
-    DO_DEBUG,
-    LIMITS,
-    NOTE,
-    REASONS,
-    Missing,
-    beside_missing,
-    clock_missing,
-    files_missing,
-    hours_missing,
-    lines_missing,
-    lost_missing,
-    named,
-    unheard_missing,
-)
 from spark_jobs.ingest.lines.line_reader import Reason
+from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.wording.names import plural
 from spark_jobs.wording.numbers import share
+
+BLOCKS, LIMITS, NOTE = "blocks", "limits", "note"
+"""Nothing can be audited so; less can be than could; nothing is wrong with the result."""
+
+NAMED_MAX = 3
+DO_DEBUG = "set kafka.request.logger to DEBUG on every broker (docs/howto/own-archive.md)"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """One thing that is missing or wrong, what to do about it, and how much it matters."""
+
+    weight: str
+    what: str
+    do: str
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first of many names, and how many more there are.
+
+    >>> named(["a", "b", "c", "d"])
+    'a, b, c and 1 more'
+    """
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+
+
+MANY_REQUESTS = 1000
+"""Among so many a kind that all clusters have is no longer missing by chance."""
+REASONS = {
+    Reason.FOREIGN: (
+        "no line of a Kafka log",
+        "take the file out; if a shipper put something before each line, pass --prefix",
+    ),
+    Reason.BAD_TIME: (
+        "a time that clocks of this zone never showed",
+        "pass the brokers' zone with --timezone",
+    ),
+    Reason.CUT: ("lines that end early", "copy files when they are closed; look at the shipper"),
+    Reason.INTERLEAVED: ("two requests in one line", "give the logger an appender of its own"),
+    Reason.BROKEN_JSON: ("JSON that does not read", "look at what rewrites the lines"),
+    Reason.UNEXPECTED_FIELD: (
+        "a message that this release does not read",
+        "look for a newer quota-audit; the brokers may be newer",
+    ),
+    Reason.BROKEN_TEXT: (
+        "text of 2.0 to 2.7 that does not read",
+        "look at what rewrites the lines",
+    ),
+    Reason.BEFORE_2_0: (
+        "requests of a broker before 2.0",
+        "nothing: such brokers held throttled responses back, they cannot be audited",
+    ),
+    Reason.TOO_LONG: ("lines of more than 16 MB", "take the file out of the archive"),
+}
+
+
+def clock_missing(clock: ClockAnswer) -> Iterator[Missing]:
+    """Yield the things that are wrong, or not known, about the time zone."""
+    if clock.state == AGREES:
+        return
+    said = "; ".join(clock.sentences)
+    if clock.state == DIFFERS:
+        example = f", such as {clock.example}" if clock.example else ""
+        yield Missing(
+            LIMITS,
+            f"the log was read in the wrong zone, {clock.read_as}: {said}",
+            f"pass the brokers' zone with --timezone{example}",
+        )
+    elif clock.state == MIXED:
+        yield Missing(
+            LIMITS,
+            f"brokers in different zones do not fit into one audit: {said}",
+            "set -Duser.timezone=UTC for all; audit older logs in an archive for each zone",
+        )
+    elif clock.state == HINTED:
+        yield Missing(
+            LIMITS,
+            f"the zone {clock.read_as} does not seem to fit: {said}",
+            "ask which zone the brokers' clocks are set to, and pass it with --timezone",
+        )
+    else:
+        yield Missing(
+            NOTE,
+            f"the time zone is not told by the log; it was read as {clock.read_as}",
+            "pass the brokers' zone with --timezone if it is another",
+        )
+
+
+def files_missing(looked: Looked) -> Iterator[Missing]:
+    """Yield files that are cut, empty, or copies of others."""
+    cut = [f.source_file for f in looked.files if f.cut]
+    empty = [f.source_file for f in looked.files if f.is_empty]
+    if cut:
+        yield Missing(
+            LIMITS,
+            f"{len(cut)} {plural(len(cut), 'file')} cut off: {named(cut)}",
+            "copy again when the file is closed; what is lost is treated as missing",
+        )
+    if empty:
+        yield Missing(
+            NOTE, f"{len(empty)} empty {plural(len(empty), 'file')}: {named(empty)}", "nothing"
+        )
+    if looked.copies:
+        n = len(looked.copies)
+        yield Missing(
+            NOTE,
+            f"{n} {plural(n, 'file')} with the lines of another: {named(looked.copies)}",
+            "nothing: each line counts once",
+        )
+
+
+def hours_missing(looked: Looked) -> Iterator[Missing]:
+    """Yield brokers without hours that others have, and stamps far from all others."""
+    for broker, hours in hours_of_brokers(looked).items():
+        lacked = sum(end - begin for begin, end in hours.missing)
+        if lacked:
+            who = "files of no broker's folder" if broker is None else f"broker {broker}"
+            yield Missing(
+                LIMITS,
+                f"{who}: no line of {lacked:,} {plural(lacked, 'hour')} that others have",
+                "archive what was rotated away; a quiet or stopped broker has none",
+            )
+    first, end = main_span(looked.hours)
+    far = sum(n for hour, n in looked.hours.items() if not first <= hour < end)
+    if far:
+        yield Missing(
+            LIMITS,
+            f"{far:,} {plural(far, 'request')} a year or more from most others: days of their own",
+            "look for damaged stamps; audit with --day, or take the lines out",
+        )
+
+
+def lines_missing(looked: Looked) -> Iterator[Missing]:
+    """Yield the reasons why lines go to quarantine, those of the most lines first."""
+    for reason, count in looked.quarantined.most_common():
+        if reason in REASONS:
+            what, do = REASONS[Reason(reason)]
+            yield Missing(LIMITS, f"{count:,} {plural(count, 'line')}: {what} ({reason})", do)
+
+
+def lost_missing(looked: Looked, losses: Mapping[Loss, int] | None) -> Iterator[Missing]:
+    """Yield requests that no line tells of."""
+    for cause, what, do in (
+        (
+            LOST_LINES,
+            "are missing, by gaps in the clients' correlation ids",
+            "look for what drops lines: rotation, an asynchronous appender that discards",
+        ),
+        (
+            OTHER_BROKER,
+            "went to brokers whose logs are not in the archive",
+            "archive the request logs of all brokers",
+        ),
+    ):
+        count = sum(n for (*_, of), n in (losses or {}).items() if of == cause)
+        if count:
+            of_all = share(count, looked.requests + count)
+            yield Missing(LIMITS, f"{count:,} requests ({of_all}) {what}", do)
+
+
+def beside_missing(looked: Looked, beside: Beside) -> Iterator[Missing]:
+    """Yield the files missing beside the request logs, with what they would add."""
+    brokers = set(looked.broker_ids)
+    if not brokers:
+        return
+    unlogged = brokers - beside.server_log_brokers
+    if unlogged:
+        yield Missing(
+            LIMITS,
+            f"no server.log of broker {_ids(unlogged)}: when quotas changed there is known to "
+            "tens of ms only, and starts of the broker by inference",
+            "archive server.log* beside the request logs, quota managers at INFO or DEBUG",
+        )
+    elif not beside.throttle_records and beside.server_logs:
+        yield Missing(
+            NOTE,
+            "the server logs have no throttled requests",
+            "set kafka.server.ClientQuotaManager to DEBUG: record times are then exact",
+        )
+    without = (beside.server_log_brokers | beside.property_brokers) - brokers
+    if without and looked.is_whole:
+        yield Missing(
+            LIMITS,
+            f"no request of broker {_ids(without)}, which has other files here",
+            f"archive its request logs, or {DO_DEBUG}",
+        )
+    if brokers - beside.property_brokers:
+        yield Missing(
+            NOTE,
+            f"no server.properties of broker {_ids(brokers - beside.property_brokers)}: "
+            "Kafka's default windows are taken",
+            "archive it, if quota.window.num or quota.window.size.seconds is set",
+        )
+    if not beside.versions:
+        told = sorted({v for f in looked.files for v in f.versions})
+        yield Missing(
+            NOTE,
+            "the brokers' version is not given: it is found out from throttles, if there are any",
+            f"write {' or '.join(told) or 'it'} into kafka-version.txt, or pass --broker-version",
+        )
+
+
+def unheard_missing(looked: Looked, beside: Beside) -> Iterator[Missing]:
+    """Yield the listeners and kinds of requests that one would expect and that no line is of."""
+    heard = {(g.broker_id, g.listener) for g in looked.groups}
+    brokers = set(looked.broker_ids)
+    silent = sorted(
+        f"{listener} of broker {broker}"
+        for broker, listeners in beside.listeners.items()
+        for listener in listeners
+        if broker in brokers and (broker, listener) not in heard
+    )
+    if silent:
+        yield Missing(
+            NOTE,
+            f"no request on a listener that is configured: {named(silent)}",
+            "nothing if nobody uses it; else look for a filter of the appender or the shipper",
+        )
+    apis = {g.api_name for g in looked.groups}
+    lacking = [api for api in ("PRODUCE", "FETCH") if api not in apis]
+    if lacking and looked.requests >= MANY_REQUESTS:
+        yield Missing(
+            NOTE,
+            f"no {' and no '.join(lacking)} among {looked.requests:,} requests",
+            "look for a filter of the appender or the shipper",
+        )
+
+
+def _ids(brokers: set[int] | frozenset[int]) -> str:
+    return named([str(b) for b in sorted(brokers)])
 
 
 def missing_of(

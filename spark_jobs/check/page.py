@@ -12,7 +12,7 @@ from spark_jobs.check.clock import AGREES, HINTED, NOT_TOLD, ClockAnswer
 from spark_jobs.check.hours import BrokerHours, hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Beside, Looked
 from spark_jobs.check.lost import LINES_MAX, Loss
-from spark_jobs.check.missing_parts import BLOCKS, LIMITS, named
+from spark_jobs.check.missing import BLOCKS, LIMITS, named
 from spark_jobs.check.result import AuditSize, Check
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
 from spark_jobs.wording.names import counted, plural

@@ -12,8 +12,7 @@ from spark_jobs.check.clock import PLAUSIBLE_MS, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.looked_at import Beside, FileLook, Looked
 from spark_jobs.check.lost import Loss
-from spark_jobs.check.missing import can_be_audited
-from spark_jobs.check.missing_parts import Missing
+from spark_jobs.check.missing import Missing, can_be_audited
 from spark_jobs.warehouse.days import HOUR_MS
 from spark_jobs.wording.numbers import iso
 
