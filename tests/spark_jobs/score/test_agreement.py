@@ -12,14 +12,14 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.score.agreement import compare
 from spark_jobs.score.consistency import KnownState, RateRule, check_consistency
-from spark_jobs.score.figures import (
+from spark_jobs.score.logged_outcomes import LoggedMutation, LoggedOutcomes, LoggedProduce
+from spark_jobs.score.score_capture import (
     capture_figures,
     count_found,
     planted_figures,
     read_planted,
     sensor_figures,
 )
-from spark_jobs.score.logged_outcomes import LoggedMutation, LoggedOutcomes, LoggedProduce
 
 ALICE = frozenset({("user", "alice"), ("client-id", "app")})
 RULES = {1: RateRule(RateProfile.RATE_3_8)}
