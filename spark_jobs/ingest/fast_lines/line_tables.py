@@ -3,7 +3,7 @@
 One struct of a line, or of a version of a message, is a row of ``structs`` and a run of rows of
 ``fields``, in the order in which Kafka prints them (``RequestConvertToJson.requestDescMetrics`` and
 the generated ``*JsonConverter``). Beside the name, a field's row says what its value must be and
-what it adds to the size on the wire, as :mod:`spark_jobs.ingest.messages.size_source` has it.
+what it adds to the size on the wire, as :mod:`spark_jobs.ingest.messages.wire_size` has it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ from spark_jobs.ingest.messages.message_definition import (
     Message,
     message_definitions,
 )
-from spark_jobs.ingest.messages.size_source import FIXED_BYTES, varint_bytes
-from spark_jobs.ingest.messages.wire_size import FETCH_APIS, NOT_IN_SIZE_OF, header_size
+from spark_jobs.ingest.messages.wire_size import (
+    FETCH_APIS,
+    FIXED_BYTES,
+    NOT_IN_SIZE_OF,
+    header_size,
+    varint_bytes,
+)
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _KEPT: Mapping[str, Mapping[str, tuple[int, int]]] = {

@@ -15,12 +15,12 @@ from spark_jobs.ingest.messages.message_definition import (
     message_struct,
     parse_message,
 )
-from spark_jobs.ingest.messages.size_source import size_function
 from spark_jobs.ingest.messages.wire_size import (
     body_sizer,
     header_size,
     request_size,
     response_body_size,
+    size_function,
 )
 
 PRODUCE, FETCH, DELETE_TOPICS, SHARE_FETCH = 0, 1, 20, 78
