@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.check.looked_at import Group
-from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS, ZOOKEEPER_APIS
+from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.partition_inventory import DECIDED_ERRORS, NO_ERROR, PartitionInventory
 from spark_jobs.replay.rates.recorded_amounts import EXEMPT_APIS

@@ -30,7 +30,7 @@ from spark_jobs.ingest.lines.chunk import (
 )
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks, read_block
 from spark_jobs.ingest.lost_lines.gap_spans import FETCH, PRODUCE, SHARE_FETCH
-from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
+from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS
 from spark_jobs.ingest.read_logs import ALTERATION_COLUMNS
 from spark_jobs.warehouse.days import HOUR_MS
 

@@ -20,7 +20,7 @@ from spark_jobs.ingest.lost_lines.gap_spans import (
     ClientLines,
 )
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER, Gap, gaps_of
-from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
+from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS
 from spark_jobs.warehouse.read import read_frame
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import LOG_GAPS

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS
+from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS
 from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.read_traffic import Aggregate, grouped

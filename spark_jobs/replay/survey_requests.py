@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from spark_jobs.ingest.messages.api_keys import CONTROLLER_APIS, ZOOKEEPER_APIS
+from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.broker_stream import RowGroup
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.log_gaps import controller_listeners
-from spark_jobs.ingest.messages.api_keys import ZOOKEEPER_APIS
+from spark_jobs.ingest.messages.message_definition import ZOOKEEPER_APIS
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.resolve.broker_log import read_starts
 from spark_jobs.resolve.resolve_quotas import read_changes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.ingest.messages.api_keys import API_KEYS
+from spark_jobs.ingest.messages.message_definition import API_KEYS
 from spark_jobs.replay.rates.recorded_amounts import EXEMPT_APIS
 from spark_jobs.whatif.policies.decision import ADMITTED, Held
 from spark_jobs.whatif.policies.today.broker_client_quotas import BrokerRequestPercentage
