@@ -23,7 +23,7 @@ from benchmarks.made_traffic import (
     Traffic,
     broker_rows,
 )
-from spark_jobs.ingest.part_writer import ROW_GROUP_ROWS, SEARCHED_BY
+from spark_jobs.ingest.read_logs import ROW_GROUP_ROWS, SEARCHED_BY
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import (

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.ingest.part_writer import SEARCHED_BY as REQUESTS_BY
+from spark_jobs.ingest.read_logs import SEARCHED_BY as REQUESTS_BY
 from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.read import check_version
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from benchmarks.made_requests import make_warehouse
 from benchmarks.made_traffic import Traffic
-from spark_jobs.ingest.part_writer import SEARCHED_BY
+from spark_jobs.ingest.read_logs import SEARCHED_BY
 from spark_jobs.replay.broker_rules import rules_of
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks, row_groups
 from spark_jobs.replay.day_edges import interval_of

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app
-from spark_jobs.ingest.part_writer import PartWriter
+from spark_jobs.ingest.read_logs import PartWriter
 from spark_jobs.replay.broker_stream import request_chunks, row_groups
 from spark_jobs.upkeep.compact_warehouse import compact_days, scattered_days
 from spark_jobs.upkeep.digest_tables import table_digest
