@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.ingest.lost_lines import missing_within as module
-from spark_jobs.ingest.lost_lines.missing_within import SensorGaps, missing_within
+from spark_jobs.replay.sensors.lost_requests import SensorGaps, missing_within
 
 GAP = st.tuples(
     st.integers(0, 2), st.integers(0, 50), st.integers(0, 20), st.integers(1, 5), st.integers(0, 9)
