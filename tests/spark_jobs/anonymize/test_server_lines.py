@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.anonymize.anonymize_file import ServerLines
 from spark_jobs.anonymize.pseudonyms import Kind, Pseudonyms
-from spark_jobs.anonymize.server_lines import ServerLines
 from spark_jobs.ingest.quota_sources.server_log import ServerLog, read_server_log
 
 KEY = b"the key of the tests, 32 bytes.."
