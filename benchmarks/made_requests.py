@@ -23,7 +23,7 @@ from benchmarks.made_traffic import (
     Traffic,
     broker_rows,
 )
-from spark_jobs.ingest.read_logs import ROW_GROUP_ROWS, SEARCHED_BY
+from spark_jobs.ingest.read_logs import ROW_GROUP_ROWS
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import (
@@ -32,7 +32,7 @@ from spark_jobs.warehouse.tables import (
     QUOTA_EVENTS,
     REQUESTS,
 )
-from spark_jobs.warehouse.worker_files import layout
+from spark_jobs.warehouse.worker_files import REQUESTS_SEARCHED_BY, layout
 from spark_jobs.warehouse.write import write_table
 
 CLUSTER = "made"
@@ -63,7 +63,7 @@ def _write_requests(scope: RunScope, traffic: Traffic, broker_id: int) -> None:
     """Write one broker's requests as the ingest lays them out."""
     rng = np.random.default_rng([traffic.seed, broker_id, 1])
     path = scope.partition_dir("requests") / f"part-{broker_id:04d}.parquet"
-    with pq.ParquetWriter(path, REQUESTS, **layout(REQUESTS, SEARCHED_BY)) as writer:
+    with pq.ParquetWriter(path, REQUESTS, **layout(REQUESTS, REQUESTS_SEARCHED_BY)) as writer:
         for first, rows in broker_rows(traffic, broker_id).parts(ROW_GROUP_ROWS):
             columns = _columns(broker_id, rows, first, rng, traffic)
             writer.write_table(pa.table([columns[f.name] for f in REQUESTS], schema=REQUESTS))

@@ -37,7 +37,6 @@ ROW_GROUP_ROWS = 65_536
 WAITING_ROWS_MAX = 4 * ROW_GROUP_ROWS
 WAITING_DAYS_MAX = 64
 UNDATED = "undated"
-SEARCHED_BY = ("broker_id", "log_time_ms", "api_key", "recorded_estimate_us")
 
 
 def part_folder(folder: Path, table: str, day: int | None) -> Path:
@@ -96,7 +95,7 @@ class PartWriter:
         schema = TABLES[key[0]]
         if key not in self._writers:
             path = part_folder(self._folder, *key) / f"part-{uuid.uuid4().hex}.parquet"
-            self._writers[key] = _OpenPart(path, worker_file(path, key[0], schema, SEARCHED_BY))
+            self._writers[key] = _OpenPart(path, worker_file(path, key[0], schema))
         rows = pa.Table.from_batches(batches, schema)
         self._writers[key].writer.write_table(rows)
         self._writers[key].rows += len(rows)

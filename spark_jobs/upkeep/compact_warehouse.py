@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.ingest.read_logs import SEARCHED_BY as REQUESTS_BY
 from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.read import check_version
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.tables import TABLES
-from spark_jobs.warehouse.worker_files import SEARCHED_BY, worker_file
+from spark_jobs.warehouse.worker_files import worker_file
 from spark_jobs.warehouse.write import (
     ROWS_IN_GROUP,
     drafted_for,
@@ -113,10 +112,9 @@ def _broker_of(path: Path) -> int | None:
 
 def _merge(folder: Path, version: Path, table: str) -> None:
     schema = TABLES[table]
-    searched_by = REQUESTS_BY if table in ("requests", "quarantine") else SEARCHED_BY
     for broker, files in _groups(folder).items():
         name = "several" if broker is None else f"broker-{broker}"
-        with worker_file(version / f"{name}.parquet", table, schema, searched_by) as writer:
+        with worker_file(version / f"{name}.parquet", table, schema) as writer:
             for rows in _groups_of_rows(files, schema):
                 writer.write_table(rows, row_group_size=ROWS_IN_GROUP)
 

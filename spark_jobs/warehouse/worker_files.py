@@ -70,13 +70,14 @@ SEARCHED_BY = (
     "broker_id", "quota_type", "quota_user", "quota_client_id", "recorded_at_ms", "log_time_ms",
     "second_ms", "verdict", "reason", "logged_throttle_time_ms",
 )  # fmt: skip
+REQUESTS_SEARCHED_BY = ("broker_id", "log_time_ms", "api_key", "recorded_estimate_us")
 
 
-def worker_file(
-    path: Path, table: str, schema: pa.Schema, searched_by: Iterable[str]
-) -> pq.ParquetWriter:
+def worker_file(path: Path, table: str, schema: pa.Schema) -> pq.ParquetWriter:
     """Return an opened file of ``table`` with columns of ``schema``; see :func:`layout`."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    is_of_lines = table in ("requests", "quarantine")
+    searched_by = REQUESTS_SEARCHED_BY if is_of_lines else SEARCHED_BY
     writer = parquet_writer(path, schema, **layout(schema, searched_by))
     if table in TABLES:  # else an intermediate result
         writer.add_key_value_metadata(file_keys(table))
@@ -97,7 +98,7 @@ class TableFiles:
             return
         if (table, kind) not in self._writers:
             path = self._folder / table / f"part-{uuid.uuid4().hex}.parquet"
-            self._writers[table, kind] = path, worker_file(path, table, rows.schema, SEARCHED_BY)
+            self._writers[table, kind] = path, worker_file(path, table, rows.schema)
         self._writers[table, kind][1].write_table(rows, row_group_size=ROWS_IN_GROUP)
 
     def close(self) -> list[str]:

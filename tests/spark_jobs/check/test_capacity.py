@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.check import capacity
+from spark_jobs.check import result
 from spark_jobs.check.result import audit_size
 
 PAGE = (Path(__file__).parents[3] / "docs" / "capacity.md").read_text("utf-8")
@@ -17,14 +17,14 @@ def test_the_coefficients_are_those_of_the_page() -> None:
         assert found, name
         return found[1]
 
-    assert float(of_step("`ingest`")) == capacity.INGEST_CPU_S_PER_GB
-    assert float(of_step("`replay`")) == capacity.REPLAY_CPU_S_PER_GB
-    assert float(of_step("`recommend`")) == capacity.RECOMMEND_CPU_S_PER_GB
-    assert float(of_step("the others")) == capacity.OTHERS_CPU_S_PER_GB
+    assert float(of_step("`ingest`")) == result.INGEST_CPU_S_PER_GB
+    assert float(of_step("`replay`")) == result.REPLAY_CPU_S_PER_GB
+    assert float(of_step("`recommend`")) == result.RECOMMEND_CPU_S_PER_GB
+    assert float(of_step("the others")) == result.OTHERS_CPU_S_PER_GB
     validate, _, _ = of_step("`validate`, three times").partition(",")
-    assert float(validate) == capacity.VALIDATE_CPU_S_PER_GB
-    assert f"takes {capacity.STARTING_CPU_S:.0f} processor seconds" in PAGE
-    assert f"grows by {capacity.WAREHOUSE_BYTES_PER_GB / 1e6:.0f} MB a GB" in PAGE
+    assert float(validate) == result.VALIDATE_CPU_S_PER_GB
+    assert f"takes {result.STARTING_CPU_S:.0f} processor seconds" in PAGE
+    assert f"grows by {result.WAREHOUSE_BYTES_PER_GB / 1e6:.0f} MB a GB" in PAGE
 
 
 def test_an_audit_of_a_large_day_takes_what_the_page_says_a_gb() -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from benchmarks.made_requests import make_warehouse
 from benchmarks.made_traffic import Traffic
-from spark_jobs.ingest.read_logs import SEARCHED_BY
 from spark_jobs.replay.broker_rules import rules_of
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks, row_groups
 from spark_jobs.replay.day_edges import interval_of
@@ -35,7 +34,7 @@ from spark_jobs.resolve.resolve_quotas import read_timeline, resolve_quotas
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import REQUESTS, TABLES
-from spark_jobs.warehouse.worker_files import layout
+from spark_jobs.warehouse.worker_files import REQUESTS_SEARCHED_BY, layout
 from tests.builders.tables_builder import row
 
 TRAFFIC = Traffic(requests=30_000, brokers=2, clients=40, throttled_clients=4, span_ms=300_000)
@@ -137,7 +136,7 @@ def test_what_fetches_were_given_is_read_only_where_one_was_throttled(
     answer = {"topics": [{"topic": "t", "records_bytes": 5}], "error_codes": [0, 6]}
     rows = [row("requests", throttle_time_ms=9), row("requests", **fetch, **answer)]
     table = pa.Table.from_pylist(rows, REQUESTS)
-    pq.write_table(table, tmp_path / "part.parquet", **layout(REQUESTS, SEARCHED_BY))
+    pq.write_table(table, tmp_path / "part.parquet", **layout(REQUESTS, REQUESTS_SEARCHED_BY))
     ((broker_id, where),) = row_groups(tmp_path).items()
     ((requests, _, _),) = request_chunks(where, broker_id)
     read = requests.select([c for c in ANSWER_COLUMNS if c in requests.column_names])

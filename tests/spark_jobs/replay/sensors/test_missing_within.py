@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.ingest.lost_lines import missing_within as module
+from spark_jobs.replay.sensors import lost_requests as module
 from spark_jobs.replay.sensors.lost_requests import SensorGaps, missing_within
 
 GAP = st.tuples(
