@@ -19,7 +19,7 @@ from spark_jobs.check.clock import JOURNAL, ClockAnswer, ClockSign, clock_answer
 from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.look_at_log import Looking, look_at_log
 from spark_jobs.check.looked_at import Beside, Gathered, Looked
-from spark_jobs.check.lost import LINES_MAX, Loss, lost_requests
+from spark_jobs.check.lost import LINES_MAX, lost_requests
 from spark_jobs.check.missing import missing_of
 from spark_jobs.check.result import AuditSize, Check, audit_size
 from spark_jobs.check.sampling import FILES_MAX, SAMPLE_BYTES, chosen_files, share_of_file
@@ -267,11 +267,11 @@ def _told_by_several(
             yield thing, row["broker_id"], row["log_time_ms"]
 
 
-def _losses(looked: Looked) -> dict[Loss, int] | None:
+def _losses(looked: Looked) -> Counter[str] | None:
     batches = [rows for f in looked.files for rows in f.client_lines]
     if not looked.is_whole or sum(map(len, batches)) != looked.requests:
         return None
-    return dict(lost_requests(batches, controller_listeners(looked.groups)))
+    return lost_requests(batches, controller_listeners(looked.groups))
 
 
 def _size(looked: Looked) -> AuditSize:
@@ -280,7 +280,6 @@ def _size(looked: Looked) -> AuditSize:
     if not looked.is_whole:
         hours = hours_of_brokers(looked).values()
         days = {h // 24 for of_broker in hours for h in of_broker.seen | of_broker.unread}
-        requests = looked.estimated_requests if days else 0.0
-    return audit_size(
-        looked.estimated_bytes, looked.estimated_lines, requests, len(days), os.cpu_count() or 1
-    )
+        requests = looked.estimated("requests") if days else 0.0
+    unpacked_bytes, lines = looked.estimated("unpacked_bytes"), looked.estimated("lines")
+    return audit_size(unpacked_bytes, lines, requests, len(days), os.cpu_count() or 1)

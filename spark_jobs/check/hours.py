@@ -47,7 +47,7 @@ def hours_of_brokers(looked: Looked) -> dict[int | None, BrokerHours]:
         unread = frozenset(covered) - seen[broker]
         there = seen[broker] | unread
         found[broker] = BrokerHours(
-            seen[broker], unread, tuple(_runs([h for h in range(first, end) if h not in there]))
+            seen[broker], unread, tuple(runs([h for h in range(first, end) if h not in there]))
         )
     return found
 
@@ -91,15 +91,15 @@ def _inside(look: FileLook, first: int, end: int) -> list[int]:
     return [hour for hour in look.hours if first <= hour < end]
 
 
-def _runs(hours: Sequence[int]) -> Iterable[tuple[int, int]]:
-    """Yield [from, to) of hours in a row.
+def runs(numbers: Sequence[int]) -> Iterable[tuple[int, int]]:
+    """Yield [from, to) of numbers in a row.
 
-    >>> list(_runs([3, 4, 7]))
+    >>> list(runs([3, 4, 7]))
     [(3, 5), (7, 8)]
     """
     begin = None
-    for index, hour in enumerate(hours):
-        begin = hour if begin is None else begin
-        if index + 1 == len(hours) or hours[index + 1] != hour + 1:
-            yield begin, hour + 1
+    for index, number in enumerate(numbers):
+        begin = number if begin is None else begin
+        if index + 1 == len(numbers) or numbers[index + 1] != number + 1:
+            yield begin, number + 1
             begin = None

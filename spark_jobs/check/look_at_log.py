@@ -59,14 +59,8 @@ _TEXT_PROTOCOL = re.compile(rb"securityProtocol:(\w+),principal:.*?,listener:([^
 _ADDRESS = re.compile(rb'(?:"connection":"| from connection )([^\s"]+?:\d+)-')
 
 
-def take_block(
-    look: FileLook,
-    data: bytes,
-    parsed: ParsedChunk,
-    timezone: dt.tzinfo,
-    alteration_columns: tuple[str, ...],
-    *,
-    follows: bool,
+def _take_block(
+    look: FileLook, data: bytes, parsed: ParsedChunk, timezone: dt.tzinfo, *, follows: bool
 ) -> None:
     """Add a block to what is known of its file; ``follows``: it begins where the last one ended."""
     look.lines += parsed.lines_read
@@ -92,12 +86,7 @@ def take_block(
     room = ROWS_MAX - len(look.mutations)
     look.mutations += _with_items(rows, "mutations", MUTATION_COLUMNS, room)
     room = ROWS_MAX - len(look.alterations)
-    look.alterations += _with_items(rows, "quota_alterations", alteration_columns, room)
-
-
-def client_lines(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the columns of requests that the search for lost lines needs."""
-    return rows.select(list(CLIENT_COLUMNS))
+    look.alterations += _with_items(rows, "quota_alterations", ALTERATION_COLUMNS, room)
 
 
 def _take_text(look: FileLook, data: bytes, timezone: dt.tzinfo) -> None:
@@ -196,12 +185,8 @@ class Looking:
     keeps_lines: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Whole lines of a file, in the order of the file."""
-
-    data: bytes
-    begins_anew: bool  # lines between this and the piece before were not read
+_Piece = tuple[bytes, bool]
+"""Whole lines of a file, and whether lines between them and the piece before were not read."""
 
 
 def look_at_log(log: LogFile, looking: Looking, share_bytes: int | None) -> FileLook:
@@ -225,29 +210,20 @@ def look_at_log(log: LogFile, looking: Looking, share_bytes: int | None) -> File
 def _read(log: LogFile, looking: Looking, share_bytes: int | None, look: FileLook) -> None:
     """Read the pieces of a file into ``look``."""
     lines = _Lines(log, looking, look)
-    is_in_pieces = share_bytes is not None and not look.is_packed and log.size_bytes > share_bytes
     digest = xxhash.xxh3_128()
     try:
-        if share_bytes is None:
-            for block in line_blocks(log.path, BLOCK_BYTES, looking.unpacked_ratio_max):
-                digest.update(block)
-                lines.take(_Piece(block, False))
-            look.packed_bytes, look.is_whole = log.size_bytes, True
-        elif is_in_pieces:
-            for piece in _pieces(log, share_bytes, look):
-                lines.take(piece)
-        else:
-            for block in _beginning(log, share_bytes, look):
-                digest.update(block)
-                lines.take(_Piece(block, False))
+        for data, begins_anew in _pieces(log, looking, share_bytes, look):
+            digest.update(data)
+            lines.take(data, begins_anew=begins_anew)
     except TruncatedFileError as error:
         look.cut = str(error)
         look.is_whole = True
         look.packed_bytes = log.size_bytes
         look.lines += 1
         look.quarantined[UNREADABLE_FILE] += 1
-    lines.end(is_last=look.is_whole and not look.cut)
-    look.reaches_end = look.is_whole or is_in_pieces
+    if look.is_whole and not look.cut:
+        lines.parse(b"", is_last=True, follows=True)
+    look.reaches_end |= look.is_whole
     look.digest = digest.hexdigest() if look.is_whole else None
 
 
@@ -259,33 +235,42 @@ class _Lines:
         self._state = ChunkState()
         self._timezone = zoneinfo.ZoneInfo(looking.options.timezone)
 
-    def take(self, piece: _Piece) -> None:
+    def take(self, data: bytes, *, begins_anew: bool) -> None:
         """Read a piece."""
-        if piece.begins_anew:
+        if begins_anew:
             # A stack trace may have begun before the piece; the broker's version is still known.
             self._state = ChunkState(
                 waits=self._state.waits, version=self._state.version, is_after_other=True
             )
-        self._parse(piece.data, is_last=False, follows=not piece.begins_anew)
+        self.parse(data, is_last=False, follows=not begins_anew)
 
-    def end(self, *, is_last: bool) -> None:
-        """Read the begin of a line whose rest never comes."""
-        if is_last:
-            self._parse(b"", is_last=True, follows=True)
-
-    def _parse(self, data: bytes, *, is_last: bool, follows: bool) -> None:
+    def parse(self, data: bytes, *, is_last: bool, follows: bool) -> None:
+        """Read lines, at the file's end the begin of a line whose rest never comes."""
         look = self._look
         source = LineSource(self._log.source_file, self._log.broker_id, look.lines + 1)
         options = self._looking.options
         parsed, self._state = parse_chunk(data, source, options, self._state, is_last=is_last)
-        take_block(look, data, parsed, self._timezone, ALTERATION_COLUMNS, follows=follows)
+        _take_block(look, data, parsed, self._timezone, follows=follows)
         if self._looking.keeps_lines and len(parsed.requests):
+            rows = parsed.requests.select(list(CLIENT_COLUMNS))
             # A copy, for a slice would keep all columns in memory.
-            look.client_lines.append(_copied(client_lines(parsed.requests)))
+            look.client_lines.append(rows.take(pa.array(range(len(rows)), pa.int64())))
 
 
-def _copied(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.take(pa.array(range(len(rows)), pa.int64()))
+def _pieces(
+    log: LogFile, looking: Looking, share_bytes: int | None, look: FileLook
+) -> Iterator[_Piece]:
+    """Yield all of a file, its beginning, or three pieces of it."""
+    if share_bytes is None:
+        for block in line_blocks(log.path, BLOCK_BYTES, looking.unpacked_ratio_max):
+            yield block, False
+        look.packed_bytes, look.is_whole = log.size_bytes, True
+    elif look.is_packed or log.size_bytes <= share_bytes:
+        for block in _beginning(log, share_bytes, look):
+            yield block, False
+    else:
+        yield from _pieces_of_plain(log, share_bytes, look)
+        look.reaches_end = True
 
 
 def _beginning(log: LogFile, share_bytes: int, look: FileLook) -> Iterator[bytes]:
@@ -315,7 +300,7 @@ def _beginning(log: LogFile, share_bytes: int, look: FileLook) -> Iterator[bytes
                 return
 
 
-def _pieces(log: LogFile, share_bytes: int, look: FileLook) -> Iterator[_Piece]:
+def _pieces_of_plain(log: LogFile, share_bytes: int, look: FileLook) -> Iterator[_Piece]:
     """Yield whole lines of the beginning, the middle and the end of a plain file."""
     size = share_bytes // PIECES
     begins = piece_begins(log.size_bytes, share_bytes)
@@ -335,5 +320,5 @@ def _pieces(log: LogFile, share_bytes: int, look: FileLook) -> Iterator[_Piece]:
                 rest = block[cut:]
                 look.packed_bytes += cut
                 if cut:
-                    yield _Piece(block[:cut], is_new)
+                    yield block[:cut], is_new
                     is_new = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -128,27 +128,12 @@ class Looked:
         lasts = [f.last_ms for f in self.files if f.last_ms is not None]
         return (min(firsts), max(lasts)) if firsts and lasts else None
 
-    @property
-    def estimated_bytes(self) -> float:
-        """Return the unpacked bytes of all files."""
-        return self._estimated(lambda f: f.unpacked_bytes)
-
-    @property
-    def estimated_lines(self) -> float:
-        """Return the lines of all files."""
-        return self._estimated(lambda f: f.lines)
-
-    @property
-    def estimated_requests(self) -> float:
-        """Return the requests of all files."""
-        return self._estimated(lambda f: f.requests)
-
-    def _estimated(self, seen: Callable[[FileLook], int]) -> float:
-        """Return an estimate of all files together, from what was seen of each.
+    def estimated(self, seen: str) -> float:
+        """Return an estimate of all files together, from the field ``seen`` of each.
 
         Files passed by are taken to be like the others.
         """
-        known = sum(seen(f) * f.scale for f in self.files)
+        known: float = sum(getattr(f, seen) * f.scale for f in self.files)
         size = sum(f.size_bytes for f in self.files)
         beside = sum(size for _, size in self.passed_by)
         return known + (beside * known / size if size else 0.0)

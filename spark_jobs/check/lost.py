@@ -25,18 +25,15 @@ _HOST = re.compile(r"-([^-]+):\d+(?:-\d+)+$")
 _RELEASE = re.compile(r"^(\d+)\.(\d+)")
 _FIRST_WITH_TELEMETRY = (3, 7)
 
-Loss = tuple[str, str | None, str]
-"""User, client-id and cause (``request_log.lost_lines``)."""
-
 
 def lost_requests(
     batches: Sequence[pa.RecordBatch], controller_listeners: Collection[str]
-) -> Counter[Loss]:
-    """Return the number of missing requests of each client, by cause.
+) -> Counter[str]:
+    """Return the number of missing requests by cause (``lost_lines.LOST_LINES`` and others).
 
     ``batches`` have CLIENT_COLUMNS of all requests of the archive.
     """
-    losses: Counter[Loss] = Counter()
+    losses: Counter[str] = Counter()
     if not batches:
         return losses
     rows = pa.Table.from_batches(batches)
@@ -53,11 +50,9 @@ def lost_requests(
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
     lines = _lines(clients)
-    users, client_ids = clients["user"], clients["client_id"]
     for of_client in np.split(order, starts[1:]):
-        client = users[int(of_client[0])].as_py(), client_ids[int(of_client[0])].as_py()
         for gap in gaps_of(lines.take(of_client)):
-            losses[*client, gap.cause] += gap.missing
+            losses[gap.cause] += gap.missing
     return losses
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
 from spark_jobs.check.clock import AGREES, DIFFERS, HINTED, MIXED, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers, main_span
-from spark_jobs.check.looked_at import Beside, Looked
-from spark_jobs.check.lost import Loss
+from spark_jobs.check.looked_at import Beside, Looked, summed
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER
 from spark_jobs.quota.codes import QuotaType
@@ -157,7 +155,7 @@ def lines_missing(looked: Looked) -> Iterator[Missing]:
             yield Missing(LIMITS, f"{count:,} {plural(count, 'line')}: {what} ({reason})", do)
 
 
-def lost_missing(looked: Looked, losses: Mapping[Loss, int] | None) -> Iterator[Missing]:
+def lost_missing(looked: Looked, losses: Mapping[str, int] | None) -> Iterator[Missing]:
     """Yield requests that no line tells of."""
     for cause, what, do in (
         (
@@ -171,7 +169,7 @@ def lost_missing(looked: Looked, losses: Mapping[Loss, int] | None) -> Iterator[
             "archive the request logs of all brokers",
         ),
     ):
-        count = sum(n for (*_, of), n in (losses or {}).items() if of == cause)
+        count = (losses or {}).get(cause, 0)
         if count:
             of_all = share(count, looked.requests + count)
             yield Missing(LIMITS, f"{count:,} requests ({of_all}) {what}", do)
@@ -254,7 +252,7 @@ def missing_of(
     beside: Beside,
     shares: Sequence[QuotaShare],
     clock: ClockAnswer,
-    losses: Mapping[Loss, int] | None,
+    losses: Mapping[str, int] | None,
 ) -> list[Missing]:
     """Return all that is missing, what matters most first."""
     found = [
@@ -274,11 +272,6 @@ def missing_of(
     ]
     weights = [BLOCKS, LIMITS, NOTE]
     return sorted(found, key=lambda missing: weights.index(missing.weight))
-
-
-def can_be_audited(missing: Sequence[Missing]) -> bool:
-    """Return True if something of the archive can be audited as it is."""
-    return not any(m.weight == BLOCKS for m in missing)
 
 
 def _refused(beside: Beside) -> Iterator[Missing]:
@@ -356,9 +349,7 @@ def _within(looked: Looked) -> str:
 
 
 def _levels(looked: Looked) -> Iterator[Missing]:
-    levels: Counter[str] = Counter()
-    for look in looked.files:
-        levels.update(look.levels)
+    levels = summed(f.levels for f in looked.files)
     if levels["INFO"] and not levels["DEBUG"] and not levels["TRACE"]:
         yield Missing(
             BLOCKS,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from spark_jobs.check.auditable import QuotaShare, controller_listeners
+from spark_jobs.check.auditable import QuotaShare
 from spark_jobs.check.clock import AGREES, HINTED, NOT_TOLD, ClockAnswer
-from spark_jobs.check.hours import BrokerHours, hours_of_brokers, main_span
-from spark_jobs.check.looked_at import Beside, Looked
-from spark_jobs.check.lost import LINES_MAX, Loss
+from spark_jobs.check.hours import BrokerHours, hours_of_brokers, main_span, runs
+from spark_jobs.check.looked_at import Beside, Looked, summed
+from spark_jobs.check.lost import LINES_MAX
 from spark_jobs.check.missing import BLOCKS, LIMITS, named
-from spark_jobs.check.result import AuditSize, Check
+from spark_jobs.check.result import AuditSize, Check, listeners_of
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
 from spark_jobs.wording.names import counted, plural
 from spark_jobs.wording.numbers import count, duration, share, significant, size
@@ -105,7 +105,7 @@ def looked_at_text(looked: Looked) -> str:
         ways.append(f"nothing of {count(len(looked.passed_by))}")
     logs = plural(listed, "log")
     return (
-        f"Looked at: {what}, {size(read)} of about {size(looked.estimated_bytes)}; of "
+        f"Looked at: {what}, {size(read)} of about {size(looked.estimated('unpacked_bytes'))}; of "
         f"{count(listed)} request {logs} {', '.join(ways)}. --all looks at every line"
     )
 
@@ -114,28 +114,22 @@ def _files(page: Page, looked: Looked, beside: Beside) -> None:
     page.head("Files")
     if looked.files:
         kinds = Counter(_kind(f.source_file) for f in looked.files)
-        formats: Counter[str] = Counter()
-        levels: Counter[str] = Counter()
-        envelopes: Counter[str] = Counter()
-        for look in looked.files:
-            formats.update(look.formats)
-            levels.update(look.levels)
-            envelopes.update(look.envelopes)
+        levels = summed(f.levels for f in looked.files)
         parts = [
             f"{count(len(looked.files) + len(looked.passed_by))} "
             f"({', '.join(f'{count(n)} {kind}' for kind, n in kinds.most_common())})"
         ]
         said = {"JSON": "JSON (Kafka 2.8 and later)", "text": "text (Kafka 2.0 to 2.7)"}
-        parts += [said[name] for name in formats]
+        parts += [said[name] for name in summed(f.formats for f in looked.files)]
         if levels:
-            parts.append("at " + " and ".join(f"{level}" for level in levels))
+            parts.append("at " + " and ".join(levels))
+        envelopes = summed(f.envelopes for f in looked.files)
         wrapped = [f"in {name} envelopes" for name in envelopes if name != "plain"]
         page.row("requests", ", ".join(parts + wrapped))
-    ignored = beside.ignored
     if beside.server_logs:
         read = beside.server_logs_read
         part = "" if read == beside.server_logs else f", of which {count(read)} were read"
-        changes = sum(beside.events.get(s, 0) for s in ("server_log",))
+        changes = beside.events.get("server_log", 0)
         page.row(
             "server log",
             f"{count(beside.server_logs)} of broker {_ids(beside.server_log_brokers)}{part}: "
@@ -146,8 +140,8 @@ def _files(page: Page, looked: Looked, beside: Beside) -> None:
         page.row("settings", f"server.properties of broker {_ids(beside.property_brokers)}")
     page.row("version", _versions(looked, beside))
     page.row("quotas", _sources(beside))
-    if ignored:
-        page.row("not read", f"{count(len(ignored))}: {named(ignored)}")
+    if beside.ignored:
+        page.row("not read", f"{count(len(beside.ignored))}: {named(beside.ignored)}")
 
 
 def _kind(name: str) -> str:
@@ -155,17 +149,9 @@ def _kind(name: str) -> str:
 
 
 def _ids(brokers: Iterable[int]) -> str:
-    return ", ".join(_runs(sorted(brokers))) or "none"
-
-
-def _runs(numbers: Sequence[int]) -> Iterator[str]:
-    """Yield numbers as people list them: 1-3, 7."""
-    begin = 0
-    for index in range(1, len(numbers) + 1):
-        if index == len(numbers) or numbers[index] != numbers[index - 1] + 1:
-            first, last = numbers[begin], numbers[index - 1]
-            yield str(first) if first == last else f"{first}-{last}"
-            begin = index
+    """Return the ids as people list them: 1-3, 7."""
+    spans = runs(sorted(brokers))
+    return ", ".join(f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in spans) or "none"
 
 
 def _versions(looked: Looked, beside: Beside) -> str:
@@ -201,19 +187,14 @@ def _hours(page: Page, looked: Looked) -> None:
     first, end = main_span(looked.hours)
     step = 1 if end - first <= _CELLS_MAX else 24
     begin = first - first % step
-    unit = "hour" if step == 1 else "day"
-    page.head(
-        f"Hours  {_hour(first)} to {_hour(end)} UTC, one sign an {unit}"
-        if unit == "hour"
-        else f"Hours  {_hour(first)} to {_hour(end)} UTC, one sign a day"
-    )
+    unit = "an hour" if step == 1 else "a day"
+    page.head(f"Hours  {_hour(first)} to {_hour(end)} UTC, one sign {unit}")
     maps: defaultdict[str, list[int | None]] = defaultdict(list)
     for broker, of_broker in hours.items():
         maps[_map(of_broker, begin, end, step)].append(broker)
     for cells, brokers in list(maps.items())[:_MAPS_MAX]:
         known = _ids([b for b in brokers if b is not None])
-        name = "no folder" if None in brokers else f"broker {known}"
-        page.wrap(f"  {name:<{_NAME}} ", " " * (_NAME + 3), cells)
+        page.row("no folder" if None in brokers else f"broker {known}", cells)
     if len(maps) > _MAPS_MAX:
         page.row("", f"and {len(maps) - _MAPS_MAX} more kinds of brokers (--json has all)")
     if any(set(cells) - {"#"} for cells in maps):
@@ -249,7 +230,7 @@ def _clock(page: Page, clock: ClockAnswer) -> None:
         page.row("read as", f"{clock.read_as}, {fits}: {said}")
 
 
-def _lines(page: Page, looked: Looked, losses: Mapping[Loss, int] | None) -> None:
+def _lines(page: Page, looked: Looked, losses: Mapping[str, int] | None) -> None:
     if not looked.lines:
         return
     page.head("Lines")
@@ -265,42 +246,30 @@ def _lines(page: Page, looked: Looked, losses: Mapping[Loss, int] | None) -> Non
         why = f"every line has to be looked at, of up to {count(LINES_MAX)} requests"
         page.row("lost", f"not looked for: {why}")
     elif looked.requests:
-        lost = sum(n for (*_, cause), n in losses.items() if cause == LOST_LINES)
+        lost = losses.get(LOST_LINES, 0)
         told = share(lost, looked.requests + lost)
         page.row("lost", f"{count(lost)} requests ({told}), by gaps in the correlation ids")
 
 
 def _listeners(page: Page, looked: Looked) -> None:
     page.head("Listeners")
-    groups = looked.groups
-    controllers = controller_listeners(groups)
-    protocols = defaultdict(set)
-    for look in looked.files:
-        for name, protocol in look.protocols:
-            protocols[name].add(protocol)
-    by_listener = Counter({g.listener: 0 for g in groups})
-    for group, n in groups.items():
-        by_listener[group.listener] += n
-    for listener, total in by_listener.most_common(_LISTENERS_MAX):
-        own = {g: n for g, n in groups.items() if g.listener == listener}
-        apis: Counter[str] = Counter()
-        for group, n in own.items():
-            apis[group.api_name] += n
-        who = "controllers" if listener in controllers else "clients"
-        if listener not in controllers and any(g.is_replica for g in own):
-            who = "clients and replicas"
-        shown = ", ".join(f"{api} {count(n)}" for api, n in apis.most_common(_APIS_MAX))
+    with_replicas = {g.listener for g in looked.groups if g.is_replica}
+    busiest = sorted(listeners_of(looked), key=lambda one: -sum(one["requests"].values()))
+    for each in busiest[:_LISTENERS_MAX]:
+        listener, apis = each["listener"], each["requests"]
+        who = "clients and replicas" if listener in with_replicas else "clients"
+        who = "controllers" if each["is_controllers"] else who
+        shown = ", ".join(f"{api} {count(n)}" for api, n in [*apis.items()][:_APIS_MAX])
         more = f" and {len(apis) - _APIS_MAX} more" if len(apis) > _APIS_MAX else ""
-        protocol = "/".join(sorted(protocols[listener])) or "protocol not told"
-        of = _ids({g.broker_id for g in own})
+        protocol = "/".join(each["security_protocols"]) or "protocol not told"
         page.wrap(
             "  ",
             "    ",
-            f"{shortened(listener, 40)} ({protocol}), broker {of}, {who}: {count(total)} requests, "
-            f"{shown}{more}",
+            f"{shortened(listener, 40)} ({protocol}), broker {_ids(each['brokers'])}, {who}: "
+            f"{count(sum(apis.values()))} requests, {shown}{more}",
         )
-    if len(by_listener) > _LISTENERS_MAX:
-        page.row("", f"and {len(by_listener) - _LISTENERS_MAX} more listeners")
+    if len(busiest) > _LISTENERS_MAX:
+        page.row("", f"and {len(busiest) - _LISTENERS_MAX} more listeners")
 
 
 def _quotas(page: Page, shares: Sequence[QuotaShare]) -> None:

@@ -11,8 +11,7 @@ from spark_jobs.check.auditable import QuotaShare, controller_listeners
 from spark_jobs.check.clock import PLAUSIBLE_MS, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers
 from spark_jobs.check.looked_at import Beside, FileLook, Looked
-from spark_jobs.check.lost import Loss
-from spark_jobs.check.missing import Missing, can_be_audited
+from spark_jobs.check.missing import BLOCKS, Missing
 from spark_jobs.warehouse.days import HOUR_MS
 from spark_jobs.wording.numbers import iso
 
@@ -77,23 +76,20 @@ class Check:
     beside: Beside
     shares: tuple[QuotaShare, ...]
     clock: ClockAnswer
-    losses: Mapping[Loss, int] | None
+    losses: Mapping[str, int] | None
     size: AuditSize
     missing: tuple[Missing, ...]
 
     @property
     def can_be_audited(self) -> bool:
         """Return True if something of the archive can be audited as it is."""
-        return can_be_audited(self.missing)
+        return not any(each.weight == BLOCKS for each in self.missing)
 
 
 def as_json(check: Check) -> dict[str, Any]:
     """Return the check as one object of JSON's types; times are UTC."""
     looked, beside = check.looked, check.beside
     span = looked.span_ms
-    losses: Counter[str] = Counter()
-    for (*_, cause), missing in (check.losses or {}).items():
-        losses[cause] += missing
     return {
         "archive": check.archive,
         "cluster": check.cluster,
@@ -142,8 +138,8 @@ def as_json(check: Check) -> dict[str, Any]:
                 for broker, minutes in check.clock.ahead_minutes.items()
             ]
         },
-        "lost_requests": None if check.losses is None else dict(sorted(losses.items())),
-        "listeners": _listeners(looked),
+        "lost_requests": None if check.losses is None else dict(sorted(check.losses.items())),
+        "listeners": sorted(listeners_of(looked), key=lambda one: one["listener"]),
         "quotas": [asdict(each) for each in check.shares],
         "audit": asdict(check.size),
     }
@@ -167,12 +163,13 @@ def _file(look: FileLook) -> dict[str, Any]:
     }
 
 
-def _listeners(looked: Looked) -> list[dict[str, Any]]:
+def listeners_of(looked: Looked) -> list[dict[str, Any]]:
+    """Return what was heard on each listener: brokers, protocols, requests by kind, most first."""
     groups = looked.groups
     controllers = controller_listeners(groups)
     protocols = {pair for look in looked.files for pair in look.protocols}
     found = []
-    for listener in sorted({g.listener for g in groups}):
+    for listener in dict.fromkeys(g.listener for g in groups):
         own = {g: n for g, n in groups.items() if g.listener == listener}
         apis: Counter[str] = Counter()
         for group, n in own.items():
