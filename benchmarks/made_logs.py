@@ -23,7 +23,7 @@ from benchmarks.busy_log import EXAMPLE
 from benchmarks.made_traffic import PLENTY, START_MS, BrokerRows, Traffic, broker_rows
 from spark_jobs.ingest.archive import find_archive
 from spark_jobs.ingest.log_stream import line_blocks
-from spark_jobs.ingest.messages.wire_size import request_size
+from tests.builders.message_sizes import request_size
 
 BROKERS, CLIENTS, THROTTLED = 4, 400, 8
 REQUESTS_PER_SECOND = 500

@@ -20,9 +20,10 @@ from spark_jobs.ingest.fast_lines import line_layout as at
 from spark_jobs.ingest.fast_lines.line_layout import LineTables
 from spark_jobs.ingest.messages.message_definition import (
     API_NAMES,
+    INTEGER_BITS,
     Field,
     Message,
-    message_definitions,
+    message_definition,
 )
 from spark_jobs.ingest.messages.wire_size import (
     FETCH_APIS,
@@ -32,7 +33,6 @@ from spark_jobs.ingest.messages.wire_size import (
     varint_bytes,
 )
 
-_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _KEPT: Mapping[str, Mapping[str, tuple[int, int]]] = {
     "ProduceRequest": {
         "acks": (at.KEEP_NUMBER, at.ACKS),
@@ -87,10 +87,7 @@ def _versions(api_name: str) -> Iterator[tuple[int, tuple[Message, Message]]]:
     """Yield each version with its request and response as the newest release defines them."""
     for version in range(at.API_VERSIONS):
         found = [
-            next(
-                (m for m in message_definitions(f"{api_name}{side}") if version in m.versions), None
-            )
-            for side in ("Request", "Response")
+            message_definition(f"{api_name}{side}", version) for side in ("Request", "Response")
         ]
         if found[0] is not None and found[1] is not None:
             yield version, (found[0], found[1])
@@ -133,6 +130,14 @@ class _Build:
             row[getattr(at, column)] = value
         return row
 
+    def number(self, name: str, column: int, kind: int = at.INTEGER, **columns: int) -> list[int]:
+        """Return the row of a number that is kept in ``column``."""
+        return self.row(name, kind, KEEP=at.KEEP_NUMBER, COLUMN=column, **columns)
+
+    def text(self, name: str, column: int, **columns: int) -> list[int]:
+        """Return the row of a text that is kept in ``column``."""
+        return self.row(name, at.STRING, KEEP=at.KEEP_TEXT, COLUMN=column, **columns)
+
     def struct(self, rows: list[list[int]], constant: int = 0, *, lacks_error: bool = False) -> int:
         """Add a struct and return its number."""
         first = len(self.fields)
@@ -142,47 +147,21 @@ class _Build:
 
     def line(self) -> None:
         """Add what stands outside of the messages; the line itself is LINE_STRUCT."""
-        self.structs.append(
-            (0, 0, 0, False)
-        )  # the line's, whose rows follow those of its own structs
+        self.structs.append((0, 0, 0, False))  # the line's, whose rows follow those of its structs
         header = self.struct(
             [
-                self.row(
-                    "requestApiKey", at.INTEGER, BITS=16, KEEP=at.KEEP_NUMBER, COLUMN=at.API_KEY
-                ),
-                self.row(
-                    "requestApiVersion",
-                    at.INTEGER,
-                    BITS=16,
-                    KEEP=at.KEEP_NUMBER,
-                    COLUMN=at.API_VERSION,
-                ),
-                self.row(
-                    "correlationId",
-                    at.INTEGER,
-                    BITS=32,
-                    KEEP=at.KEEP_NUMBER,
-                    COLUMN=at.CORRELATION_ID,
-                ),
-                self.row(
-                    "clientId", at.STRING, NULL_BYTES=0, KEEP=at.KEEP_TEXT, COLUMN=at.CLIENT_ID
-                ),
-                self.row("requestApiKeyName", at.STRING, KEEP=at.KEEP_TEXT, COLUMN=at.API_NAME),
+                self.number("requestApiKey", at.API_KEY, BITS=16),
+                self.number("requestApiVersion", at.API_VERSION, BITS=16),
+                self.number("correlationId", at.CORRELATION_ID, BITS=32),
+                self.text("clientId", at.CLIENT_ID, NULL_BYTES=0),
+                self.text("requestApiKeyName", at.API_NAME),
                 self.row("requestApiVersionDeprecated", at.BOOLEAN, MAY_LACK=1),
             ]
         )
         software = self.struct(
             [
-                self.row(
-                    "softwareName", at.STRING, NULL_BYTES=0, KEEP=at.KEEP_TEXT, COLUMN=at.SOFTWARE
-                ),
-                self.row(
-                    "softwareVersion",
-                    at.STRING,
-                    NULL_BYTES=0,
-                    KEEP=at.KEEP_TEXT,
-                    COLUMN=at.SOFTWARE_VERSION,
-                ),
+                self.text("softwareName", at.SOFTWARE, NULL_BYTES=0),
+                self.text("softwareVersion", at.SOFTWARE_VERSION, NULL_BYTES=0),
             ]
         )
         times = {
@@ -195,20 +174,15 @@ class _Build:
             "sendTimeMs": at.SEND_US,
         }
         rows = [
-            self.row(
-                "isForwarded", at.BOOLEAN, MAY_LACK=1, KEEP=at.KEEP_NUMBER, COLUMN=at.IS_FORWARDED
-            ),
+            self.number("isForwarded", at.IS_FORWARDED, at.BOOLEAN, MAY_LACK=1),
             self.row("requestHeader", at.STRUCT, CHILD=header),
             self.row("request", at.REQUEST),
             self.row("response", at.RESPONSE),
-            self.row("connection", at.STRING, KEEP=at.KEEP_TEXT, COLUMN=at.CONNECTION),
-            *(
-                self.row(name, at.MILLISECONDS, KEEP=at.KEEP_NUMBER, COLUMN=column)
-                for name, column in times.items()
-            ),
+            self.text("connection", at.CONNECTION),
+            *(self.number(name, column, at.MILLISECONDS) for name, column in times.items()),
             self.row("securityProtocol", at.STRING),
-            self.row("principal", at.STRING, KEEP=at.KEEP_TEXT, COLUMN=at.PRINCIPAL),
-            self.row("listener", at.STRING, KEEP=at.KEEP_TEXT, COLUMN=at.LISTENER),
+            self.text("principal", at.PRINCIPAL),
+            self.text("listener", at.LISTENER),
             self.row("clientInformation", at.STRUCT, CHILD=software, MAY_LACK=1),
             self.row("temporaryMemoryBytes", at.ANY, MAY_LACK=1),
             self.row("messageConversionsTime", at.ANY, MAY_LACK=1),
@@ -281,7 +255,7 @@ class _MessageSource:
         if one.kind == "string":
             return {"kind": at.STRING}
         kind = {"bool": at.BOOLEAN, "uuid": at.UUID}.get(one.kind, at.INTEGER)
-        return {"kind": kind, "BITS": _BITS.get(one.kind, 0), "BYTES": FIXED_BYTES[one.kind]}
+        return {"kind": kind, "BITS": INTEGER_BITS.get(one.kind, 0), "BYTES": FIXED_BYTES[one.kind]}
 
     def _null_bytes(self, one: Field) -> int:
         if self.version in (one.flexible or self.message.flexible):

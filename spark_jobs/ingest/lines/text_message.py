@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from spark_jobs.ingest.messages.message_definition import Field, message_definitions
+from spark_jobs.ingest.messages.message_definition import Field, message_definition
 
 _NAME = re.compile(r"([a-z][a-z_]*)=")
 _NAMED_INTEGER = re.compile(r"[a-z][a-z_]*=(-?\d{1,19})")
@@ -108,8 +108,7 @@ def read_message(name: str, version: int, text: str) -> dict[str, Any]:
 @cache
 def message_layout(name: str, version: int) -> Layout | None:
     """Return the fields of message ``name`` in ``version``; None where it has no such version."""
-    known = (m for m in message_definitions(name) if version in m.versions)
-    found = next(known, None)
+    found = message_definition(name, version)
     return _layout(found.fields, version, version in found.flexible) if found else None
 
 

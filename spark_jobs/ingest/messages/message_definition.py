@@ -125,6 +125,11 @@ def message_definitions(name: str) -> tuple[Message, ...]:
     return tuple(parse_message(path.read_text("utf-8"), r) for r, path in found if path.is_file())
 
 
+def message_definition(name: str, version: int) -> Message | None:
+    """Return the newest definition of ``version`` of a message; None where none has it."""
+    return next((m for m in message_definitions(name) if version in m.versions), None)
+
+
 def parse_message(text: str, release: str) -> Message:
     """Return the message that a definition file describes: JSON with ``//`` comments."""
     spec = json.loads(_STRING_OR_COMMENT.sub(lambda found: found[1] or "", text))
@@ -156,10 +161,10 @@ def _field(spec: Mapping[str, Any]) -> Field:
     )
 
 
-_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _SIMPLE: dict[str, Any] = {"bool": bool, "float64": float, "string": str, "uuid": str} | {
     kind: Annotated[int, msgspec.Meta(ge=-(1 << bits - 1), le=(1 << bits - 1) - 1)]
-    for kind, bits in _BITS.items()
+    for kind, bits in INTEGER_BITS.items()
 }
 _RECORDS_BYTES: Any = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 

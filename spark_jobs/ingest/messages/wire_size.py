@@ -13,8 +13,6 @@ Once per line, in a hot loop, with the messages decoded into their types (1 to 2
     fetch = msgspec.json.Decoder(message_struct("FetchResponse")).decode(raw_response_json)
     response_bytes = body_sizer(1, api_version, "Response")(fetch) + RESPONSE_HEADER_BYTES
 
-``request_size`` and ``response_body_size`` do the same with JSON that is already a dict.
-
 ``body_sizer`` is None for a kind of request or a version without definition here (known: API_NAMES,
 Kafka 2.8 to 4.2), and its function returns None where a field that decides the size is absent: the
 size is then unknown, never guessed.
@@ -27,7 +25,7 @@ recorded before acknowledgement results are merged into its response, and the lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
@@ -37,6 +35,7 @@ from spark_jobs.ingest.messages.message_definition import (
     API_NAMES,
     Field,
     Message,
+    message_definition,
     message_definitions,
     message_struct,
 )
@@ -205,35 +204,6 @@ RESPONSE_HEADER_BYTES = 4
 """What ``sizeOf`` adds to the body of a fetch response."""
 
 
-def request_size(
-    api_key: int, api_version: int, client_id: str | None, request_json: Mapping[str, Any]
-) -> int | None:
-    """Return the bytes of a request (header and body) whose body was logged as ``request_json``.
-
-    None where this (api key, version) has no definition here, or the JSON lacks a field of it.
-    Raises msgspec.ValidationError where a field has the wrong type.
-    """
-    sizer = body_sizer(api_key, api_version, "Request")
-    if sizer is None:
-        return None
-    body = sizer(msgspec.convert(request_json, message_struct(f"{API_NAMES[api_key]}Request")))
-    return None if body is None else body + header_size(api_key, api_version, client_id)
-
-
-def response_body_size(
-    api_key: int, api_version: int, response_json: Mapping[str, Any]
-) -> int | None:
-    """Return the bytes of a response body logged as ``response_json``; None as in request_size.
-
-    For Fetch and ShareFetch this is the body that ``sizeOf`` weighs: without node endpoints and
-    top-level error message. The broker records that plus RESPONSE_HEADER_BYTES.
-    """
-    sizer = body_sizer(api_key, api_version, "Response")
-    if sizer is None:
-        return None
-    return sizer(msgspec.convert(response_json, message_struct(f"{API_NAMES[api_key]}Response")))
-
-
 def header_size(api_key: int, api_version: int, client_id: str | None) -> int:
     """Return the bytes of a request header: version 2 where the request is flexible, else 1.
 
@@ -245,7 +215,7 @@ def header_size(api_key: int, api_version: int, client_id: str | None) -> int:
 
 
 def _header_size(api_key: int, api_version: int, client_id: str | None) -> int:
-    request = _definition(f"{API_NAMES[api_key]}Request", api_version)
+    request = message_definition(f"{API_NAMES[api_key]}Request", api_version)
     assert request is not None, (api_key, api_version)
     header_version = 2 if api_version in request.flexible else 1
     header = message_struct("RequestHeader")(clientId=client_id)
@@ -288,7 +258,3 @@ def _first_that_fits(sizes: list[Callable[[Any], int]]) -> Sizer:
         return None
 
     return size
-
-
-def _definition(name: str, version: int) -> Message | None:
-    return next((m for m in message_definitions(name) if version in m.versions), None)

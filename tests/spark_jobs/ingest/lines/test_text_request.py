@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.ingest.lines.line_reader import LoggedRequest, Reason, read_request
-from spark_jobs.ingest.messages.wire_size import request_size
 from tests.builders.log_lines import PRODUCE, log_line, message, text_line
+from tests.builders.message_sizes import request_size
 
 TRACE = "{acks=1,timeout=30000,partitionSizes=[orders-0=1000,my-audit-1=24,orders-12=7]}"
 DOWN_CONVERTED = (

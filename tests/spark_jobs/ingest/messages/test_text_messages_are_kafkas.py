@@ -13,8 +13,8 @@ from spark_jobs.ingest.lines.line_reader import read_request
 from spark_jobs.ingest.lines.text_message import read_message
 from spark_jobs.ingest.lines.text_request import LoggedRequest
 from spark_jobs.ingest.messages.message_definition import API_NAMES
-from spark_jobs.ingest.messages.wire_size import request_size, response_body_size
 from tests.builders.log_lines import text_line
+from tests.builders.message_sizes import request_size, response_body_size
 from tests.oracle.jars import maven_jar, run_java
 
 pytestmark = pytest.mark.jvm

@@ -15,13 +15,8 @@ from spark_jobs.ingest.messages.message_definition import (
     message_struct,
     parse_message,
 )
-from spark_jobs.ingest.messages.wire_size import (
-    body_sizer,
-    header_size,
-    request_size,
-    response_body_size,
-    size_function,
-)
+from spark_jobs.ingest.messages.wire_size import body_sizer, header_size, size_function
+from tests.builders.message_sizes import request_size, response_body_size
 
 PRODUCE, FETCH, DELETE_TOPICS, SHARE_FETCH = 0, 1, 20, 78
 # The newest version of each that Kafka 4.2 speaks.

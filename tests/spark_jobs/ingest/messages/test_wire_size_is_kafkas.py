@@ -10,12 +10,8 @@ from typing import Any
 import pytest
 
 from spark_jobs.ingest.messages.message_definition import API_NAMES
-from spark_jobs.ingest.messages.wire_size import (
-    FETCH_APIS,
-    RESPONSE_HEADER_BYTES,
-    request_size,
-    response_body_size,
-)
+from spark_jobs.ingest.messages.wire_size import FETCH_APIS, RESPONSE_HEADER_BYTES
+from tests.builders.message_sizes import request_size, response_body_size
 from tests.oracle.jars import maven_jar, run_java
 
 pytestmark = pytest.mark.jvm
