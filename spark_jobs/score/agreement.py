@@ -13,7 +13,12 @@ from typing import Any
 
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SensorKey
-from spark_jobs.score.logged_outcomes import DecisionKey, LoggedMutation, LoggedOutcomes
+from spark_jobs.score.logged_outcomes import (
+    DecisionKey,
+    LoggedMutation,
+    LoggedOutcomes,
+    LoggedProduce,
+)
 
 COLUMNS = (
     "broker_id", "connection", "correlation_id", *ENTITY_COLUMNS, "resource",
@@ -84,7 +89,7 @@ def compare(rows: Iterable[Mapping[str, Any]], logged: LoggedOutcomes) -> Agreem
     decisions: they count for coverage and timing only. Fetches are counted where flagged.
     """
     found = Agreement()
-    mutations = logged.mutations
+    mutations = logged.direct_mutations | logged.mutations
     for row in rows:
         key = (row["broker_id"], row["connection"], row["correlation_id"], row["resource"])
         sensor = SensorKey.of(row)
@@ -94,21 +99,21 @@ def compare(rows: Iterable[Mapping[str, Any]], logged: LoggedOutcomes) -> Agreem
             found.flagged.add(key)
             tally.flagged += 1
         if row["quota_type"] == "producer_byte_rate":
-            _compare_produce(row, key, logged, found, tally)
+            found.rows_of[key] += 1
+            _compare_produce(row, logged.produces.get(key), logged, found, tally)
         elif row["quota_type"] == "controller_mutation_rate":
-            _compare_mutation(row, key, mutations, logged.direct_mutations, found, tally)
+            found.rows_of[key] += 1
+            _compare_mutation(row, mutations.get(key), found, tally)
     return found
 
 
 def _compare_produce(
     row: Mapping[str, Any],
-    key: DecisionKey,
+    produce: LoggedProduce | None,
     logged: LoggedOutcomes,
     found: Agreement,
     tally: Tally,
 ) -> None:
-    found.rows_of[key] += 1
-    produce = logged.produces.get(key)
     if produce is None:
         found.rows_not_in_log += 1
         return
@@ -121,15 +126,8 @@ def _compare_produce(
 
 
 def _compare_mutation(
-    row: Mapping[str, Any],
-    key: DecisionKey,
-    mutations: Mapping[DecisionKey, LoggedMutation],
-    told: Mapping[DecisionKey, LoggedMutation],
-    found: Agreement,
-    tally: Tally,
+    row: Mapping[str, Any], mutation: LoggedMutation | None, found: Agreement, tally: Tally
 ) -> None:
-    found.rows_of[key] += 1
-    mutation = mutations.get(key) or told.get(key)
     if mutation is None:
         found.rows_not_in_log += 1
     elif row["bound"] is not None:

@@ -12,29 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.quota.constants import SAMPLES, WINDOW_MS
 from spark_jobs.quota.rate import Rate, Sample
-from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
-
-
-@dataclass(frozen=True, slots=True)
-class RateRule:
-    """How a broker keeps its rates: profile, number of samples and their length in ms."""
-
-    profile: RateProfile
-    samples: int = SAMPLES
-    window_ms: int = WINDOW_MS
-
-
-@dataclass(frozen=True, slots=True)
-class KnownState:
-    """A sensor as a day before left it: its samples as (start ms, last event ms, value)."""
-
-    sensor_epoch: int
-    sample_index: int
-    samples: tuple[tuple[int, int, float], ...]
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +28,8 @@ class Consistency:
 
 def check_consistency(
     rows: Iterable[Mapping[str, Any]],
-    rules: Mapping[int, RateRule],
-    before: Mapping[SensorKey, KnownState],
+    rules: Mapping[int, BrokerRules],
+    before: Mapping[SensorKey, CarriedState],
 ) -> Consistency:
     """Return counts of bound produce throttles: checked, and following from the rows' own inputs.
 
@@ -69,7 +50,7 @@ def check_consistency(
     return Consistency(checked, equal)
 
 
-def _rate(rule: RateRule, state: KnownState | None, epoch: int) -> Rate:
+def _rate(rule: BrokerRules, state: CarriedState | None, epoch: int) -> Rate:
     if state is None or state.sensor_epoch != epoch:
         return Rate(rule.profile, rule.samples, rule.window_ms)
     slots = [Sample(*sample) for sample in state.samples]

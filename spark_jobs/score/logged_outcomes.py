@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,14 +125,16 @@ class LoggedOutcomes:
         if self.first_quota_ms:
             return
         for event in events:
-            quota_type, at_ms = event["quota_type"], float(event["earliest_ms"])
-            known_ms = self.first_quota_ms.get(quota_type, at_ms)
-            self.first_quota_ms[quota_type] = min(known_ms, at_ms)
-            if quota_type == "request_percentage":
-                parts = {"user": event["quota_user"], "client-id": event["quota_client_id"]}
-                named = {part for part in parts.items() if part[1] not in (None, DEFAULT)}
-                self.request_quota_entities |= named
-                self.has_request_quota_for_all |= not named
+            entity = {"user": event["quota_user"], "client-id": event["quota_client_id"]}
+            named = {part for part in entity.items() if part[1] not in (None, DEFAULT)}
+            self.take_quota(event["quota_type"], float(event["earliest_ms"]), named)
+
+    def take_quota(self, quota_type: str, at_ms: float, named: Set[tuple[str, str | None]]) -> None:
+        """Take a quota into account that was set for what is ``named``: nothing where for all."""
+        self.first_quota_ms[quota_type] = min(self.first_quota_ms.get(quota_type, at_ms), at_ms)
+        if quota_type == "request_percentage":
+            self.request_quota_entities |= named
+            self.has_request_quota_for_all |= not named
 
     def due_decisions(self, after_ms: float) -> Iterator[DecisionKey]:
         """Yield the keys of what ended more than ``after_ms`` after the first quota of its type."""
@@ -174,16 +176,22 @@ def read_outcomes(
 
 
 def _take_text(text: bytes, broker_id: int, at_ms: int, into: LoggedOutcomes) -> None:
-    produce = read_text_produce(text)
-    if produce is not None:
-        key = (broker_id, produce.connection, produce.correlation_id, None)
-        into.produces[key] = _produce(
-            completed_ms=at_ms - produce.send_time_ms - produce.response_queue_time_ms,
-            phases_ms=produce.remote_time_ms + produce.local_time_ms,
-            throttle_time_ms=produce.throttle_time_ms,
-            user=produce.user,
-            client_id=produce.client_id,
-        )
+    """Take a produce into account; nothing where the line has no throttle.
+
+    The throttle is the response's: ``throttleTime`` at the line's end is, in these versions, how
+    long the response took from being complete to being queued. A produce without acks has none.
+    """
+    found, throttle = _PRODUCE.search(text), _THROTTLE.search(text)
+    if found is None or throttle is None:
+        return
+    key = (broker_id, found["connection"].decode(), int(found["correlation_id"]), None)
+    into.produces[key] = _produce(
+        completed_ms=at_ms - float(found["send"]) - float(found["response_queue"]),
+        phases_ms=float(found["remote"]) + float(found["local"]),
+        throttle_time_ms=int(throttle[1]),
+        user=found["user"].decode(),
+        client_id=found["client_id"].decode(),
+    )
 
 
 def _take(line: _Line, broker_id: int, at_ms: int, into: LoggedOutcomes) -> None:
@@ -206,7 +214,10 @@ def _take(line: _Line, broker_id: int, at_ms: int, into: LoggedOutcomes) -> None
                 found[key] = LoggedMutation(row["errorCode"] == ADMITTED, completed_ms)
     elif name == "ALTER_CLIENT_QUOTAS":
         for entry in _rows(line.request, "entries"):
-            _take_quota(entry, completed_ms, into)
+            parts = {(part["entityType"], part["entityName"]) for part in entry["entity"]}
+            named = {part for part in parts if part[1] is not None}
+            for op in entry["ops"]:
+                into.take_quota(op["key"], completed_ms, named)
 
 
 def _produce(
@@ -221,55 +232,6 @@ def _produce(
     )
 
 
-def _take_quota(entry: dict[str, Any], completed_ms: float, into: LoggedOutcomes) -> None:
-    names = {(part["entityType"], part["entityName"]) for part in entry["entity"]}
-    for op in entry["ops"]:
-        quota_type = op["key"]
-        known_ms = into.first_quota_ms.get(quota_type, completed_ms)
-        into.first_quota_ms[quota_type] = min(known_ms, completed_ms)
-        if quota_type == "request_percentage":
-            into.has_request_quota_for_all |= all(name is None for _, name in names)
-            into.request_quota_entities |= {part for part in names if part[1] is not None}
-
-
 def _rows(message: msgspec.Raw, field_name: str) -> list[dict[str, Any]]:
     body = msgspec.json.decode(message)
     return list(body.get(field_name) or ()) if isinstance(body, dict) else []
-
-
-@dataclass(frozen=True, slots=True)
-class TextProduce:
-    """The fields of one line; times are milliseconds."""
-
-    connection: str
-    correlation_id: int
-    client_id: str
-    user: str
-    throttle_time_ms: int
-    local_time_ms: float
-    remote_time_ms: float
-    response_queue_time_ms: float
-    send_time_ms: float
-
-
-def read_text_produce(text: bytes) -> TextProduce | None:
-    """Return the produce of a line; None where it is of another request or has no throttle.
-
-    The throttle is the response's: ``throttleTime`` at the line's end is, in these versions, how
-    long the response took from being complete to being queued. A produce without acks has none.
-    """
-    found = _PRODUCE.search(text)
-    throttle = _THROTTLE.search(text)
-    if found is None or throttle is None:
-        return None
-    return TextProduce(
-        connection=found["connection"].decode(),
-        correlation_id=int(found["correlation_id"]),
-        client_id=found["client_id"].decode(),
-        user=found["user"].decode(),
-        throttle_time_ms=int(throttle[1]),
-        local_time_ms=float(found["local"]),
-        remote_time_ms=float(found["remote"]),
-        response_queue_time_ms=float(found["response_queue"]),
-        send_time_ms=float(found["send"]),
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 import zoneinfo
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,10 +23,11 @@ from spark_jobs.ingest.log_stream import TruncatedFileError, log_lines
 from spark_jobs.quota.codes import BANDWIDTH_TYPES
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.replay.broker_rules import rules_of
 from spark_jobs.replay.replay_quotas import carried_states, replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.agreement import COLUMNS, FIRST_QUOTA_SLACK_MS, Agreement, Tally, compare
-from spark_jobs.score.consistency import Consistency, KnownState, RateRule, check_consistency
+from spark_jobs.score.consistency import Consistency, check_consistency
 from spark_jobs.score.logged_outcomes import DecisionKey, LoggedOutcomes, read_outcomes
 from spark_jobs.settings import IngestSettings
 from spark_jobs.spark.spark_session import spark_session
@@ -106,17 +107,6 @@ class _Truth(msgspec.Struct):
     violations: list[DecisionKey]
 
 
-@dataclass(frozen=True, slots=True)
-class PlantedFound:
-    """Counts of planted faults, of flags, and of what is both; bandwidth is without mutations."""
-
-    planted: int
-    flagged: int
-    found: int
-    bandwidth_flagged: int
-    bandwidth_found: int
-
-
 def read_planted(text: bytes, where: str) -> frozenset[DecisionKey]:
     """Return the planted faults of a truth file, an object with ``violations``.
 
@@ -132,25 +122,19 @@ def read_planted(text: bytes, where: str) -> frozenset[DecisionKey]:
         ) from error
 
 
-def count_found(planted: Collection[DecisionKey], flagged: Collection[DecisionKey]) -> PlantedFound:
-    """Return the counts of planted faults, of flags, and of planted faults that are flagged."""
-    found = set(planted) & set(flagged)
-    return PlantedFound(
-        planted=len(set(planted)),
-        flagged=len(set(flagged)),
-        found=len(found),
-        bandwidth_flagged=sum(key[3] is None for key in flagged),
-        bandwidth_found=sum(key[3] is None for key in found),
+def planted_figures(
+    planted: Set[DecisionKey], flagged: Set[DecisionKey]
+) -> dict[str, int | float | None]:
+    """Return recall and precision of planted faults; those of bandwidth are without mutations."""
+    found = planted & flagged
+    bandwidth_found, bandwidth_flagged = (
+        sum(key[3] is None for key in keys) for keys in (found, flagged)
     )
-
-
-def planted_figures(counts: PlantedFound) -> dict[str, Any]:
-    """Return recall and precision of planted faults."""
     return {
-        "tampered": counts.planted,
-        "recall": share(counts.found, counts.planted),
-        "precision": share(counts.found, counts.flagged),
-        "precision_bandwidth": share(counts.bandwidth_found, counts.bandwidth_flagged),
+        "tampered": len(planted),
+        "recall": share(len(found), len(planted)),
+        "precision": share(len(found), len(flagged)),
+        "precision_bandwidth": share(bandwidth_found, bandwidth_flagged),
     }
 
 
@@ -193,8 +177,8 @@ def score_capture(request: ScoreRequest) -> dict[str, Any]:
     logged = read_capture(archive, request.options.timezone)
     with _audited(request, archive) as scopes:
         rows = _decisions(scopes)
-        rules = _rate_rules(scopes)
-        before = _states_before(scopes[0])
+        rules = {b: rule for scope in scopes for b, rule in rules_of(scope, {}).items()}
+        before = carried_states(scopes[0].day_before)
         logged.take_known_quotas(
             row for scope in scopes for row in read_table(scope, "quota_events").to_pylist()
         )
@@ -208,7 +192,7 @@ def score_capture(request: ScoreRequest) -> dict[str, Any]:
             "quota-snapshot file beside them."
         )
     if planted is not None:
-        figures |= planted_figures(count_found(planted, found.flagged))
+        figures |= planted_figures(planted, found.flagged)
     own = {"rate_profiles": profiles, "sensors": sensor_figures(found.sensors)}
     return figures | own
 
@@ -300,24 +284,6 @@ def _decisions(scopes: Sequence[RunScope]) -> list[dict[str, Any]]:
     tables = [read_table(scope, "decisions", list(COLUMNS)) for scope in scopes]
     rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
     return rows
-
-
-def _rate_rules(scopes: Sequence[RunScope]) -> dict[int, RateRule]:
-    return {
-        row["broker_id"]: RateRule(
-            RateProfile(row["rate_profile"]), row["samples"], row["window_ms"]
-        )
-        for scope in scopes
-        for row in read_table(scope, "brokers").to_pylist()
-    }
-
-
-def _states_before(scope: RunScope) -> dict[SensorKey, KnownState]:
-    before = scope.day_before
-    return {
-        key: KnownState(state.sensor_epoch, state.sample_index, state.samples)
-        for key, state in carried_states(before).items()
-    }
 
 
 def _bytes_of(path: Path) -> bytes:

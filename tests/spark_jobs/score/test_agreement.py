@@ -9,20 +9,27 @@ import pytest
 from spark_jobs.errors import BadInputError
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.throttle_time import throttle_time_ms
+from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from spark_jobs.score.agreement import compare
-from spark_jobs.score.consistency import KnownState, RateRule, check_consistency
+from spark_jobs.score.consistency import check_consistency
 from spark_jobs.score.logged_outcomes import LoggedMutation, LoggedOutcomes, LoggedProduce
 from spark_jobs.score.score_capture import (
     capture_figures,
-    count_found,
     planted_figures,
     read_planted,
     sensor_figures,
 )
 
 ALICE = frozenset({("user", "alice"), ("client-id", "app")})
-RULES = {1: RateRule(RateProfile.RATE_3_8)}
+
+
+def rules(profile: RateProfile = RateProfile.RATE_3_8, samples: int = 11) -> BrokerRules:
+    return BrokerRules(profile, samples, 1000, 11, 1000)
+
+
+RULES = {1: rules()}
 
 
 def decision(n: int, **more: Any) -> dict[str, Any]:
@@ -165,10 +172,8 @@ def test_a_shifted_record_time_is_not_consistent() -> None:
     assert check_consistency(rows, RULES, before={}).equal < 30
 
 
-@pytest.mark.parametrize(
-    "rule", [RateRule(RateProfile.RATE_3_8, 5), RateRule(RateProfile.RATE_3_3)]
-)
-def test_the_rules_of_another_broker_are_not_consistent(rule: RateRule) -> None:
+@pytest.mark.parametrize("rule", [rules(RateProfile.RATE_3_8, 5), rules(RateProfile.RATE_3_3)])
+def test_the_rules_of_another_broker_are_not_consistent(rule: BrokerRules) -> None:
     rows = simulated([500.0, 90.0, 700.0] * 15, every_ms=350)
     assert check_consistency(rows, {1: rule}, before={}).equal < 45
 
@@ -179,13 +184,13 @@ def test_a_lost_state_begins_a_new_simulation() -> None:
 
 
 def test_a_known_state_is_gone_on_from() -> None:
-    rows, key = simulated([500.0] * 30), (1, "producer_byte_rate", "alice", "")
+    rows, key = simulated([500.0] * 30), SensorKey(1, "producer_byte_rate", "alice", "")
     rate = Rate(RateProfile.RATE_3_8)
     for row in rows[:20]:
         rate.record(row["amount"], row["recorded_at_ms"])
         rate.measure(row["recorded_at_ms"])
     samples = tuple((s.start_ms, s.last_event_ms, s.value) for s in rate.slots)
-    before = {key: KnownState(0, rate.index, samples)}
+    before = {key: CarriedState(0, 19, rate.index, samples)}
     assert check_consistency(rows[20:], RULES, before).equal == 10
     assert check_consistency(rows[20:], RULES, {}).equal < 10
 
@@ -198,7 +203,7 @@ def test_nothing_is_checked_after_an_unknown_amount() -> None:
 
 def test_recall_and_precision_count_planted_faults_among_the_flags() -> None:
     planted = read_planted(b'{"violations": [[1, "c", 1, null], [1, "c", 2, "t"]]}', "truth.json")
-    found = planted_figures(count_found(planted, {(1, "c", 1, None), (1, "c", 3, None)}))
+    found = planted_figures(planted, {(1, "c", 1, None), (1, "c", 3, None)})
     assert found == {"tampered": 2, "recall": 0.5, "precision": 0.5, "precision_bandwidth": 0.5}
 
 
