@@ -26,6 +26,7 @@ from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.ingest.lines.request_line import (
     MARKER,
     NO_RESPONSE,
+    TIMES,
     ClientInformation,
     RequestLine,
     request_begin,
@@ -58,40 +59,6 @@ _LIKE: dict[Reason, bytes] = {
 }
 _API_NAME = re.compile(r"[A-Z_]{1,60}")
 _ENVELOPE_TIME = b"1970-01-01T00:00:00Z "
-
-
-class _Header(msgspec.Struct, gc=False):
-    requestApiKey: int
-    requestApiVersion: int
-    correlationId: int
-    clientId: str | None
-    requestApiKeyName: str
-
-
-class _Client(msgspec.Struct, gc=False, omit_defaults=True):
-    softwareName: str | None = None
-    softwareVersion: str | None = None
-
-
-class _Line(msgspec.Struct, gc=False, omit_defaults=True):
-    """What is written of a request: these fields, in Kafka's order, and no other."""
-
-    isForwarded: bool
-    requestHeader: _Header
-    request: msgspec.Raw
-    response: msgspec.Raw
-    connection: str
-    totalTimeMs: float
-    requestQueueTimeMs: float
-    localTimeMs: float
-    remoteTimeMs: float
-    throttleTimeMs: float
-    responseQueueTimeMs: float
-    sendTimeMs: float
-    securityProtocol: str
-    principal: str
-    listener: str
-    clientInformation: _Client | None = None
 
 
 class _Throttle(msgspec.Struct, gc=False, omit_defaults=True):
@@ -183,34 +150,31 @@ class RequestLines:
             return written_text(text[start:].decode(), found, self._pseudonyms).encode()
         return _encode(self._json(found.line))
 
-    def _json(self, line: RequestLine) -> _Line:
+    def _json(self, line: RequestLine) -> dict[str, Any]:
+        """Return what is written of a request: these fields, in Kafka's order, and no other."""
         names, header = self._pseudonyms, line.requestHeader
         request, response = self._messages(line)
         client_id, api_name = header.clientId, header.requestApiKeyName
-        return _Line(
-            isForwarded=line.isForwarded,
-            requestHeader=_Header(
-                header.requestApiKey,
-                header.requestApiVersion,
-                header.correlationId,
-                None if client_id is None else names.name(client_id, Kind.CLIENT_ID),
-                api_name if _API_NAME.fullmatch(api_name) else names.text(api_name),
-            ),
-            request=request,
-            response=response,
-            connection=names.connection(line.connection),
-            totalTimeMs=line.totalTimeMs,
-            requestQueueTimeMs=line.requestQueueTimeMs,
-            localTimeMs=line.localTimeMs,
-            remoteTimeMs=line.remoteTimeMs,
-            throttleTimeMs=line.throttleTimeMs,
-            responseQueueTimeMs=line.responseQueueTimeMs,
-            sendTimeMs=line.sendTimeMs,
-            securityProtocol="PLAINTEXT",  # nobody reads it
-            principal=names.principal(line.principal),
-            listener=names.listener(line.listener),
-            clientInformation=_client(line.clientInformation, names),
-        )
+        client = _client(line.clientInformation, names)
+        return {
+            "isForwarded": line.isForwarded,
+            "requestHeader": {
+                "requestApiKey": header.requestApiKey,
+                "requestApiVersion": header.requestApiVersion,
+                "correlationId": header.correlationId,
+                "clientId": None if client_id is None else names.name(client_id, Kind.CLIENT_ID),
+                "requestApiKeyName": (
+                    api_name if _API_NAME.fullmatch(api_name) else names.text(api_name)
+                ),
+            },
+            "request": request,
+            "response": response,
+            "connection": names.connection(line.connection),
+            **{name: getattr(line, name) for name in TIMES},
+            "securityProtocol": "PLAINTEXT",  # nobody reads it
+            "principal": names.principal(line.principal),
+            "listener": names.listener(line.listener),
+        } | ({} if client is None else {"clientInformation": client})
 
     def _messages(self, line: RequestLine) -> tuple[msgspec.Raw, msgspec.Raw]:
         is_answered = bytes(line.response) not in NO_RESPONSE
@@ -229,11 +193,12 @@ class RequestLines:
         return _raw(message)
 
 
-def _client(client: ClientInformation | None, names: Pseudonyms) -> _Client | None:
+def _client(client: ClientInformation | None, names: Pseudonyms) -> ClientInformation | None:
     if client is None:
         return None
     name, version = client.softwareName, client.softwareVersion
-    return _Client(name and names.software(name), version and names.software_version(version))
+    software = name and names.software(name)
+    return ClientInformation(software, version and names.software_version(version))
 
 
 _decode_throttle = msgspec.json.Decoder(_Throttle).decode
@@ -305,9 +270,11 @@ def _other_response(parts: TextLine, throttle_time_ms: int | None) -> str:
 
 
 def _tail(parts: TextLine, pseudonyms: Pseudonyms) -> str:
-    line = parts.line
-    throttle = line.throttleTimeMs
-    client = line.clientInformation
+    line, client = parts.line, parts.line.clientInformation
+    times = {name: getattr(line, name) for name in TIMES}
+    if not parts.throttle_has_decimals:
+        times["throttleTimeMs"] = int(line.throttleTimeMs)
+    said = ",".join(f"{name.removesuffix('Ms')}:{ms}" for name, ms in times.items())
     software = (
         ""
         if client is None or client.softwareName is None
@@ -316,18 +283,9 @@ def _tail(parts: TextLine, pseudonyms: Pseudonyms) -> str:
         f"softwareVersion={pseudonyms.software_version(client.softwareVersion or '')})"
     )
     return (
-        f" from connection {pseudonyms.connection(line.connection)};{_times(line)},"
-        f"throttleTime:{throttle if parts.throttle_has_decimals else int(throttle)},"
-        f"responseQueueTime:{line.responseQueueTimeMs},sendTime:{line.sendTimeMs},"
+        f" from connection {pseudonyms.connection(line.connection)};{said},"
         f"securityProtocol:PLAINTEXT,principal:{pseudonyms.principal(line.principal)},"
         f"listener:{pseudonyms.listener(line.listener)}{software}"
-    )
-
-
-def _times(line: RequestLine) -> str:
-    return (
-        f"totalTime:{line.totalTimeMs},requestQueueTime:{line.requestQueueTimeMs},"
-        f"localTime:{line.localTimeMs},remoteTime:{line.remoteTimeMs}"
     )
 
 

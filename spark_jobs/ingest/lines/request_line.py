@@ -15,6 +15,12 @@ MARKER = b"Completed request:"
 NO_RESPONSE = frozenset({b'""', b"null"})
 """How a request that is not answered (acks=0) is logged."""
 
+TIMES = (
+    "totalTimeMs", "requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "throttleTimeMs",
+    "responseQueueTimeMs", "sendTimeMs",
+)  # fmt: skip
+"""The line's times, in the order in which both formats print them."""
+
 Int16 = Annotated[int, msgspec.Meta(ge=-(1 << 15), le=(1 << 15) - 1)]
 Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 MILLISECONDS_MAX = 1e11
@@ -34,7 +40,7 @@ class RequestHeader(msgspec.Struct, gc=False):
     clientId: str | None = None
 
 
-class ClientInformation(msgspec.Struct, gc=False):
+class ClientInformation(msgspec.Struct, gc=False, omit_defaults=True):
     """The name and version the client gave of itself (KIP-511)."""
 
     softwareName: str | None = None

@@ -42,6 +42,7 @@ import msgspec
 from spark_jobs.ingest.lines.api_fields import ApiFields, fields_of_messages
 from spark_jobs.ingest.lines.request_line import (
     MILLISECONDS_MAX,
+    TIMES,
     ClientInformation,
     RequestHeader,
     RequestLine,
@@ -115,21 +116,15 @@ def split_text_line(text: str) -> TextLine:
     request, answered, response = text[header.end() : tail.start()].partition(_RESPONSE)
     if not answered:
         raise NoResponseLoggedError
-    times = [_milliseconds(time) for time in tail.groups()[1:]]
-    total, request_queue, local, remote, throttle, response_queue, send = times
-    in_range(str(int(throttle)), 32)
+    times: list[Any] = [_milliseconds(time) for time in tail.groups()[1:]]
+    of_line = dict(zip(TIMES, times, strict=True))
+    in_range(str(int(of_line["throttleTimeMs"])), 32)
     line = RequestLine(
         requestHeader=_header(header),
         request=msgspec.Raw(),
         response=msgspec.Raw(),
         connection=tail[1],
-        totalTimeMs=total,
-        requestQueueTimeMs=request_queue,
-        localTimeMs=local,
-        remoteTimeMs=remote,
-        throttleTimeMs=throttle,
-        responseQueueTimeMs=response_queue,
-        sendTimeMs=send,
+        **of_line,
         principal=text[tail.end() : end.start()],
         listener=end[1],
         clientInformation=ClientInformation(end[2], end[3]) if end[2] else None,
