@@ -97,7 +97,7 @@ def anonymize_archive(archive: Path, out: Path, key: bytes, options: CopyOptions
         tasks = list(_tasks(archive, draft, key, options))
         reports = tuple(_run(tasks))
         check_none_refused(report.file for report in reports)
-        _move(draft, out)
+        draft.rename(out.absolute())  # an empty folder is replaced in the same moment
     except OSError as error:
         raise BadInputError(
             f"{out} cannot be written: {error.strerror or error}. Nothing was left of it."
@@ -139,16 +139,14 @@ def _tasks(archive: Path, draft: Path, key: bytes, options: CopyOptions) -> Iter
             version = written_version(found.kafka_version)
             (target / VERSION).write_text(version, encoding="utf-8")
         files = list(_files(found, archive))
-        copies = names_in_copy(
-            [ArchivedName(_below(log, found), log.broker_id) for _, log in files]
-        )
+        copies = names_in_copy({_below(log, found): log.broker_id for _, log in files})
         for kind, log in files:
             path = target / copies[_below(log, found)]
             yield CopyTask(kind, log, path, options.timezone, options.prefix, key)
         for number, path in enumerate(options.snapshots):
             folder = target / f"option-{number:06}"
             log = _listed(path, path.name, None)
-            copy = names_in_copy([ArchivedName(PurePosixPath(f"quota-snapshot-{path.name}"), None)])
+            copy = names_in_copy({PurePosixPath(f"quota-snapshot-{path.name}"): None})
             name = next(iter(copy.values())).name
             yield CopyTask(SNAPSHOT, log, folder / name, options.timezone, options.prefix, key)
 
@@ -204,11 +202,6 @@ def _run(tasks: Iterable[CopyTask]) -> Iterator[CopyReport]:
             pool.shutdown(cancel_futures=True)
 
 
-def _move(draft: Path, out: Path) -> None:
-    """Make the draft the copy: an empty folder that is there is replaced in the same moment."""
-    draft.rename(out.absolute())
-
-
 def _audit_options(key: bytes, options: CopyOptions) -> tuple[str, ...]:
     """Return the options that an audit of the copy needs, where the archive needed them."""
     names = Pseudonyms(key)
@@ -220,22 +213,17 @@ def _audit_options(key: bytes, options: CopyOptions) -> tuple[str, ...]:
     return zone + listeners
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivedName:
-    """A file that an audit reads, by its path below its cluster's folder."""
-
-    path: PurePosixPath
-    broker_id: int | None
-
-
-def names_in_copy(names: Sequence[ArchivedName]) -> dict[PurePosixPath, PurePosixPath]:
+def names_in_copy(
+    broker_ids: Mapping[PurePosixPath, int | None],
+) -> dict[PurePosixPath, PurePosixPath]:
     """Return the path in the copy for each path: the same where it tells nothing.
 
-    Where a path of a broker has words of its own, all the broker's files lie in numbered folders.
+    ``broker_ids`` are by the path of a file below its cluster's folder. Where a path of a broker
+    has words of its own, all the broker's files lie in numbered folders.
     """
     by_broker: dict[int | None, list[PurePosixPath]] = defaultdict(list)
-    for name in names:
-        by_broker[name.broker_id].append(name.path)
+    for path, broker_id in broker_ids.items():
+        by_broker[broker_id].append(path)
     return {
         path: copy
         for broker_id, paths in by_broker.items()

@@ -7,7 +7,7 @@ import hmac
 import re
 import zoneinfo
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -23,7 +23,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import LogFile
 from spark_jobs.ingest.archived_file import cut_off, packed_writer, read_small_text
 from spark_jobs.ingest.file_report import FileReport
-from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks
+from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks, lines_of
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.server_log import (
     STAMP,
@@ -208,7 +208,7 @@ def _copy_lines(task: CopyTask, written: Callable[[bytes], bytes], report: CopyR
         blocks = line_blocks(task.log.path, ratio_max=IngestSettings().unpacked_ratio_max)
         try:
             for block in blocks:
-                lines = list(_lines(block))
+                lines = lines_of(block)
                 report.lines += len(lines)
                 target.write(b"".join(written(line) + b"\n" for line in lines))
         except TruncatedFileError:
@@ -216,8 +216,3 @@ def _copy_lines(task: CopyTask, written: Callable[[bytes], bytes], report: CopyR
     if is_cut:
         report.blanked["ends of files that are cut off"] += 1
         cut_off(task.target)
-
-
-def _lines(block: bytes) -> Iterator[bytes]:
-    lines = block.split(b"\n")
-    return iter(lines if lines[-1] else lines[:-1])

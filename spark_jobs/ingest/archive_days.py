@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -44,13 +45,11 @@ def days_of_log(log: LogFile, timezone: str, prefix: str | None) -> dict[dt.date
     source = LineSource(log.source_file, log.broker_id or 0, 1)
     state = ChunkState()
     with suppress(TruncatedFileError):  # an ingest says so; the days before that point count
-        for block in line_blocks(log.path, ratio_max=IngestSettings().unpacked_ratio_max):
-            parsed, state = parse_chunk(block, source, options, state, is_last=False)
+        blocks = line_blocks(log.path, ratio_max=IngestSettings().unpacked_ratio_max)
+        for block in chain(blocks, [b""]):
+            parsed, state = parse_chunk(block, source, options, state, is_last=not block)
             for day, rows in rows_by_day(parsed.requests):
                 digests.take(day, rows)
-        last, _ = parse_chunk(b"", source, options, state, is_last=True)
-        for day, rows in rows_by_day(last.requests):
-            digests.take(day, rows)
     return {day_of(day): digest for day, digest in digests.found().items()}
 
 

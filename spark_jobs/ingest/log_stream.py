@@ -63,10 +63,13 @@ def line_blocks(
 def log_lines(path: Path, ratio_max: int = UNPACKED_RATIO_MAX) -> Iterator[bytes]:
     """Yield each line without its line end; raises as :func:`line_blocks`."""
     for block in line_blocks(path, ratio_max=ratio_max):
-        lines = block.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        yield from lines
+        yield from lines_of(block)
+
+
+def lines_of(block: bytes) -> list[bytes]:
+    """Return the lines of a block without their line ends; the last one may lack it."""
+    lines = block.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _pieces(block: bytes) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -171,21 +172,17 @@ def read_log_file(log: LogFile, task: ReadTask) -> FileReport:
     state = ChunkState()
     digest = xxhash.xxh3_128()
     blocks = line_blocks(log.path, ratio_max=task.unpacked_ratio_max)
-    while True:
-        try:
-            data = next(blocks, None)
-        except TruncatedFileError as error:
-            reader.cut(str(error))
-            break
-        digest.update(data or b"")
-        source = LineSource(log.source_file, log.broker_id, reader.report.lines_read + 1)
-        parsed, state = parse_chunk(data or b"", source, task.options, state, is_last=data is None)
-        reader.report.lines_read += parsed.lines_read
-        reader.report.other += parsed.other
-        reader.take_requests(parsed.requests)
-        reader.take_quarantine(parsed.quarantine)
-        if data is None:
-            break
+    try:
+        for data in chain(blocks, [b""]):
+            digest.update(data)
+            source = LineSource(log.source_file, log.broker_id, reader.report.lines_read + 1)
+            parsed, state = parse_chunk(data, source, task.options, state, is_last=not data)
+            reader.report.lines_read += parsed.lines_read
+            reader.report.other += parsed.other
+            reader.take_requests(parsed.requests)
+            reader.take_quarantine(parsed.quarantine)
+    except TruncatedFileError as error:
+        reader.cut(str(error))
     reader.report.digest = digest.hexdigest()
     return reader.close()
 

@@ -19,6 +19,7 @@ from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 USER, CLIENT_ID = "user", "client-id"
 NO_REPLICA = -1
+SHARE_FETCH = 78
 
 
 class ApiFields(NamedTuple):
@@ -134,17 +135,10 @@ def _produce(line: RequestLine, request: Any, response: Any) -> ApiFields:
 
 
 def _fetch(line: RequestLine, request: Any, response: Any) -> ApiFields:
-    return _fetched(line, request, response, "topic", is_replica=_is_replica(request))
-
-
-def _share_fetch(line: RequestLine, request: Any, response: Any) -> ApiFields:
-    return _fetched(line, request, response, "topicId", is_replica=False)
-
-
-def _fetched(
-    line: RequestLine, request: Any, response: Any, name: str, is_replica: bool
-) -> ApiFields:
     header = line.requestHeader
+    is_share_fetch = header.requestApiKey == SHARE_FETCH
+    is_replica = not is_share_fetch and _is_replica(request)
+    name = "topicId" if is_share_fetch else "topic"
     size, codes, topics = None, None, None
     if response is not None:
         sizer = body_sizer(header.requestApiKey, header.requestApiVersion, "Response")
@@ -154,10 +148,7 @@ def _fetched(
         codes = {p.errorCode for t in found for p in _partitions(t)}
         codes |= {_set(response.errorCode) or 0}
         topics = [
-            {
-                "topic": _topic(t, name),
-                "records_bytes": _records_bytes(_partitions(t)),
-            }
+            {"topic": _topic(t, name), "records_bytes": _records_bytes(_partitions(t))}
             for t in found
         ]
     return ApiFields(
@@ -289,6 +280,6 @@ _READERS: dict[int, Callable[[RequestLine, Any, Any], ApiFields]] = {
     20: _delete_topics,
     37: _create_partitions,
     49: _alter_client_quotas,
-    78: _share_fetch,
+    SHARE_FETCH: _fetch,
 }
 assert _READERS.keys() == API_NAMES.keys(), "a kind of request without its reader"

@@ -4,11 +4,11 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from spark_jobs.anonymize.anonymize_archive import ArchivedName, names_in_copy
+from spark_jobs.anonymize.anonymize_archive import names_in_copy
 
 
 def copies(*paths: str, broker_id: int | None = 1) -> dict[str, str]:
-    found = names_in_copy([ArchivedName(PurePosixPath(path), broker_id) for path in paths])
+    found = names_in_copy(dict.fromkeys(map(PurePosixPath, paths), broker_id))
     return {str(path): str(copy) for path, copy in found.items()}
 
 
@@ -65,10 +65,10 @@ def test_files_of_a_broker_keep_their_order() -> None:
 
 
 def test_a_broker_whose_paths_tell_nothing_keeps_them_beside_one_whose_do() -> None:
-    names = [
-        ArchivedName(PurePosixPath("broker=1/kafka-request.log"), 1),
-        ArchivedName(PurePosixPath("broker=2/acme/kafka-request.log"), 2),
-    ]
+    names = {
+        PurePosixPath("broker=1/kafka-request.log"): 1,
+        PurePosixPath("broker=2/acme/kafka-request.log"): 2,
+    }
     assert [str(copy) for copy in names_in_copy(names).values()] == [
         "broker=1/kafka-request.log",
         "broker=2/000000/kafka-request.log",
