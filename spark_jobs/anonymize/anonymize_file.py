@@ -59,7 +59,11 @@ _LIFE = (
 
 
 class ServerLines:
-    """The lines of one file, in their order."""
+    """The lines of a server.log, in their order, and of each what an audit reads of it.
+
+    That are changes of quotas, throttled requests, starts and ends of the broker, and stamps. Of
+    any other line, a stack trace among them, nothing is left but its stamp.
+    """
 
     def __init__(self, pseudonyms: Pseudonyms, key: bytes) -> None:
         """``key`` marks lines of starts, so that different ones stay different."""

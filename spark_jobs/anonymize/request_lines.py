@@ -225,7 +225,10 @@ _RECORDS_WITHOUT_SIZE = "[(record=)]"
 
 
 def written_text(text: str, found: LoggedRequest, pseudonyms: Pseudonyms) -> str:
-    """Return the text behind the marker: ``text``, read as ``found``, under pseudonyms."""
+    """Return the text behind the marker: ``text``, read as ``found``, under pseudonyms.
+
+    What records held, or in which file they lay, is printed in some lines; only sizes are written.
+    """
     parts = split_text_line(text)
     header = parts.line.requestHeader
     client_id = header.clientId

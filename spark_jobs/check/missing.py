@@ -1,4 +1,4 @@
-"""What is missing in the lines, the hours and the files of an archive."""
+"""What an archive lacks, each with what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_jobs.check.auditable import QuotaShare, controller_listeners
-from spark_jobs.check.clock import AGREES, DIFFERS, HINTED, MIXED, ClockAnswer
+from spark_jobs.check.clock import DIFFERS, HINTED, MIXED, NOT_TOLD, ClockAnswer
 from spark_jobs.check.hours import hours_of_brokers, main_span
 from spark_jobs.check.looked_at import Beside, Looked, summed
 from spark_jobs.ingest.lines.line_reader import Reason
@@ -69,42 +69,69 @@ REASONS = {
     ),
     Reason.TOO_LONG: ("lines of more than 16 MB", "take the file out of the archive"),
 }
+_ZONES = {
+    DIFFERS: (
+        LIMITS,
+        "the log was read in the wrong zone, {zone}: {said}",
+        "pass the brokers' zone with --timezone{example}",
+    ),
+    MIXED: (
+        LIMITS,
+        "brokers in different zones do not fit into one audit: {said}",
+        "set -Duser.timezone=UTC for all; audit older logs in an archive for each zone",
+    ),
+    HINTED: (
+        LIMITS,
+        "the zone {zone} does not seem to fit: {said}",
+        "ask which zone the brokers' clocks are set to, and pass it with --timezone",
+    ),
+    NOT_TOLD: (
+        NOTE,
+        "the time zone is not told by the log; it was read as {zone}",
+        "pass the brokers' zone with --timezone if it is another",
+    ),
+}
 
 
-def clock_missing(clock: ClockAnswer) -> Iterator[Missing]:
-    """Yield the things that are wrong, or not known, about the time zone."""
-    if clock.state == AGREES:
-        return
-    said = "; ".join(clock.sentences)
-    if clock.state == DIFFERS:
+def missing_of(
+    looked: Looked,
+    beside: Beside,
+    shares: Sequence[QuotaShare],
+    clock: ClockAnswer,
+    losses: Mapping[str, int] | None,
+) -> list[Missing]:
+    """Return all that is missing, what matters most first."""
+    found = [
+        *(
+            Missing(BLOCKS, f"an ingest would end: {why}", "do what it says, then check again")
+            for why in beside.refused
+        ),
+        *_without_requests(looked, beside),
+        *_levels(looked),
+        *_values(looked, beside, shares),
+        *_sizes(looked, shares),
+        *_controllers(looked, shares),
+        *(_clock(clock) if looked.requests else ()),
+        *_files(looked),
+        *_hours(looked),
+        *_lines(looked),
+        *_lost(looked, losses),
+        *_beside(looked, beside),
+        *_unheard(looked, beside),
+    ]
+    weights = [BLOCKS, LIMITS, NOTE]
+    return sorted(found, key=lambda missing: weights.index(missing.weight))
+
+
+def _clock(clock: ClockAnswer) -> Iterator[Missing]:
+    if clock.state in _ZONES:
+        weight, what, do = _ZONES[clock.state]
+        said = what.format(zone=clock.read_as, said="; ".join(clock.sentences))
         example = f", such as {clock.example}" if clock.example else ""
-        yield Missing(
-            LIMITS,
-            f"the log was read in the wrong zone, {clock.read_as}: {said}",
-            f"pass the brokers' zone with --timezone{example}",
-        )
-    elif clock.state == MIXED:
-        yield Missing(
-            LIMITS,
-            f"brokers in different zones do not fit into one audit: {said}",
-            "set -Duser.timezone=UTC for all; audit older logs in an archive for each zone",
-        )
-    elif clock.state == HINTED:
-        yield Missing(
-            LIMITS,
-            f"the zone {clock.read_as} does not seem to fit: {said}",
-            "ask which zone the brokers' clocks are set to, and pass it with --timezone",
-        )
-    else:
-        yield Missing(
-            NOTE,
-            f"the time zone is not told by the log; it was read as {clock.read_as}",
-            "pass the brokers' zone with --timezone if it is another",
-        )
+        yield Missing(weight, said, do.format(example=example))
 
 
-def files_missing(looked: Looked) -> Iterator[Missing]:
-    """Yield files that are cut, empty, or copies of others."""
+def _files(looked: Looked) -> Iterator[Missing]:
     cut = [f.source_file for f in looked.files if f.cut]
     empty = [f.source_file for f in looked.files if f.is_empty]
     if cut:
@@ -126,7 +153,7 @@ def files_missing(looked: Looked) -> Iterator[Missing]:
         )
 
 
-def hours_missing(looked: Looked) -> Iterator[Missing]:
+def _hours(looked: Looked) -> Iterator[Missing]:
     """Yield brokers without hours that others have, and stamps far from all others."""
     for broker, hours in hours_of_brokers(looked).items():
         lacked = sum(end - begin for begin, end in hours.missing)
@@ -147,16 +174,14 @@ def hours_missing(looked: Looked) -> Iterator[Missing]:
         )
 
 
-def lines_missing(looked: Looked) -> Iterator[Missing]:
-    """Yield the reasons why lines go to quarantine, those of the most lines first."""
+def _lines(looked: Looked) -> Iterator[Missing]:
     for reason, count in looked.quarantined.most_common():
         if reason in REASONS:
             what, do = REASONS[Reason(reason)]
             yield Missing(LIMITS, f"{count:,} {plural(count, 'line')}: {what} ({reason})", do)
 
 
-def lost_missing(looked: Looked, losses: Mapping[str, int] | None) -> Iterator[Missing]:
-    """Yield requests that no line tells of."""
+def _lost(looked: Looked, losses: Mapping[str, int] | None) -> Iterator[Missing]:
     for cause, what, do in (
         (
             LOST_LINES,
@@ -175,8 +200,7 @@ def lost_missing(looked: Looked, losses: Mapping[str, int] | None) -> Iterator[M
             yield Missing(LIMITS, f"{count:,} requests ({of_all}) {what}", do)
 
 
-def beside_missing(looked: Looked, beside: Beside) -> Iterator[Missing]:
-    """Yield the files missing beside the request logs, with what they would add."""
+def _beside(looked: Looked, beside: Beside) -> Iterator[Missing]:
     brokers = set(looked.broker_ids)
     if not brokers:
         return
@@ -217,8 +241,7 @@ def beside_missing(looked: Looked, beside: Beside) -> Iterator[Missing]:
         )
 
 
-def unheard_missing(looked: Looked, beside: Beside) -> Iterator[Missing]:
-    """Yield the listeners and kinds of requests that one would expect and that no line is of."""
+def _unheard(looked: Looked, beside: Beside) -> Iterator[Missing]:
     heard = {(g.broker_id, g.listener) for g in looked.groups}
     brokers = set(looked.broker_ids)
     silent = sorted(
@@ -245,38 +268,6 @@ def unheard_missing(looked: Looked, beside: Beside) -> Iterator[Missing]:
 
 def _ids(brokers: set[int] | frozenset[int]) -> str:
     return named([str(b) for b in sorted(brokers)])
-
-
-def missing_of(
-    looked: Looked,
-    beside: Beside,
-    shares: Sequence[QuotaShare],
-    clock: ClockAnswer,
-    losses: Mapping[str, int] | None,
-) -> list[Missing]:
-    """Return all that is missing, what matters most first."""
-    found = [
-        *_refused(beside),
-        *_without_requests(looked, beside),
-        *_levels(looked),
-        *_values(looked, beside, shares),
-        *_sizes(looked, shares),
-        *_controllers(looked, shares),
-        *(clock_missing(clock) if looked.requests else ()),
-        *files_missing(looked),
-        *hours_missing(looked),
-        *lines_missing(looked),
-        *lost_missing(looked, losses),
-        *beside_missing(looked, beside),
-        *unheard_missing(looked, beside),
-    ]
-    weights = [BLOCKS, LIMITS, NOTE]
-    return sorted(found, key=lambda missing: weights.index(missing.weight))
-
-
-def _refused(beside: Beside) -> Iterator[Missing]:
-    for why in beside.refused:
-        yield Missing(BLOCKS, f"an ingest would end: {why}", "do what it says, then check again")
 
 
 def _without_requests(looked: Looked, beside: Beside) -> Iterator[Missing]:
@@ -323,25 +314,23 @@ def _values(looked: Looked, beside: Beside, shares: Sequence[QuotaShare]) -> Ite
         "(docs/howto/own-archive.md)"
     )
     within = _within(looked)
+    lacking = [s for s in shares if s.without_value]
     if not beside.events:
         yield Missing(
             BLOCKS, f"no quota value: no snapshot, and no change of one is logged{within}", snapshot
         )
-        return
-    if not any(s.auditable for s in shares):
+    elif not any(s.auditable for s in shares):
         yield Missing(
             BLOCKS, f"no request whose size and quota value are both known{within}", snapshot
         )
-    elif not beside.snapshots:
-        lacking = [s for s in shares if s.without_value]
+    elif lacking and not beside.snapshots:
         listed = ", ".join(f"{s.quota_type} {share(s.without_value, s.requests)}" for s in lacking)
-        if lacking:
-            yield Missing(
-                LIMITS,
-                f"no snapshot of quotas: a value set before the log begins is unknown, so clients "
-                f"without a known value ({listed} of its requests) may have one{within}",
-                snapshot,
-            )
+        yield Missing(
+            LIMITS,
+            f"no snapshot of quotas: a value set before the log begins is unknown, so clients "
+            f"without a known value ({listed} of its requests) may have one{within}",
+            snapshot,
+        )
 
 
 def _within(looked: Looked) -> str:

@@ -83,7 +83,11 @@ def size_function(
 
 
 class _Source:
-    """The lines of one generated function; ``n`` is the sum so far."""
+    """The lines of one generated function; ``n`` is the sum so far.
+
+    Everything whose size is the same in every message is one constant. Kafka:
+    ``MessageDataGenerator.generateClassMessageSize``.
+    """
 
     def __init__(self, message: Message, version: int, blank: frozenset[str]) -> None:
         self._message, self._version, self._blank = message, version, blank
