@@ -35,109 +35,6 @@ from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.write import write_table
 
-
-def share(part: int, whole: int) -> float | None:
-    """Return ``part`` of ``whole``; None of nothing.
-
-    >>> share(1, 4), share(0, 0)
-    (0.25, None)
-    """
-    return part / whole if whole else None
-
-
-def capture_figures(
-    found: Agreement, logged: LoggedOutcomes, consistency: Consistency
-) -> dict[str, Any]:
-    """Return the figures of a whole capture by name, in the order they are read.
-
-    Shares are None where there was nothing to count.
-    """
-    produces = found.total("producer_byte_rate")
-    mutations = found.total("controller_mutation_rate")
-    due = list(logged.due_decisions(FIRST_QUOTA_SLACK_MS))
-    return {
-        "produce_decisions": produces.decisions,
-        "decision_agreement": share(produces.agreeing, produces.decisions),
-        "throttled": produces.throttled,
-        **_throttle_shares(produces),
-        "mutation_decisions": mutations.decisions,
-        "mutation_agreement": share(mutations.agreeing, mutations.decisions),
-        "coverage": share(sum(found.rows_of[key] == 1 for key in due), len(due)),
-        "duplicates": sum(rows > 1 for rows in found.rows_of.values()),
-        "rows_not_in_log": found.rows_not_in_log,
-        "indeterminate_share": share(produces.indeterminate, produces.decisions),
-        "consistent": share(consistency.equal, consistency.checked),
-        "admissible": share(found.inside_phases, found.produce_rows),
-        "flags_by_type": dict(found.flags_by_type),
-        "flagged_bandwidth": sum(found.flags_by_type[kind] for kind in BANDWIDTH_TYPES),
-        "flagged": len(found.flagged),
-    }
-
-
-def sensor_figures(sensors: Mapping[SensorKey, Tally]) -> list[dict[str, Any]]:
-    """Return the figures of each sensor that decided something or was flagged, in key order."""
-    rows = []
-    for key in sorted(sensors):
-        tally = sensors[key]
-        if not (tally.decisions or tally.flagged):
-            continue
-        rows.append(
-            {
-                **key._asdict(),
-                "decisions": tally.decisions,
-                "decision_agreement": share(tally.agreeing, tally.decisions),
-                "throttled": tally.throttled,
-                **_throttle_shares(tally),
-                "indeterminate_share": share(tally.indeterminate, tally.decisions),
-                "flagged": tally.flagged,
-            }
-        )
-    return rows
-
-
-def _throttle_shares(tally: Tally) -> dict[str, float | None]:
-    return {
-        "throttle_exact": share(tally.exact, tally.throttled),
-        "throttle_within_1ms": share(tally.within_1ms, tally.throttled),
-        "throttle_within_5ms": share(tally.within_5ms, tally.throttled),
-    }
-
-
-class _Truth(msgspec.Struct):
-    violations: list[DecisionKey]
-
-
-def read_planted(text: bytes, where: str) -> frozenset[DecisionKey]:
-    """Return the planted faults of a truth file, an object with ``violations``.
-
-    Each is [broker id, connection, correlation id, topic or null]. Raises BadInputError naming
-    ``where``.
-    """
-    try:
-        return frozenset(msgspec.json.decode(text, type=_Truth).violations)
-    except msgspec.DecodeError as error:
-        raise BadInputError(
-            f"{where} is no list of planted faults: {error}. Expected "
-            '{"violations": [[<broker id>, "<connection>", <correlation id>, "<topic>" or null]]}.'
-        ) from error
-
-
-def planted_figures(
-    planted: Set[DecisionKey], flagged: Set[DecisionKey]
-) -> dict[str, int | float | None]:
-    """Return recall and precision of planted faults; those of bandwidth are without mutations."""
-    found = planted & flagged
-    bandwidth_found, bandwidth_flagged = (
-        sum(key[3] is None for key in keys) for keys in (found, flagged)
-    )
-    return {
-        "tampered": len(planted),
-        "recall": share(len(found), len(planted)),
-        "precision": share(len(found), len(flagged)),
-        "precision_bandwidth": share(bandwidth_found, bandwidth_flagged),
-    }
-
-
 BOUND_FACTOR = 1.05
 # A version of the other arithmetic of samples.
 _OTHER_VERSION = {
@@ -291,3 +188,105 @@ def _bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}. Check the path.") from error
+
+
+def share(part: int, whole: int) -> float | None:
+    """Return ``part`` of ``whole``; None of nothing.
+
+    >>> share(1, 4), share(0, 0)
+    (0.25, None)
+    """
+    return part / whole if whole else None
+
+
+def capture_figures(
+    found: Agreement, logged: LoggedOutcomes, consistency: Consistency
+) -> dict[str, Any]:
+    """Return the figures of a whole capture by name, in the order they are read.
+
+    Shares are None where there was nothing to count.
+    """
+    produces = found.total("producer_byte_rate")
+    mutations = found.total("controller_mutation_rate")
+    due = list(logged.due_decisions(FIRST_QUOTA_SLACK_MS))
+    return {
+        "produce_decisions": produces.decisions,
+        "decision_agreement": share(produces.agreeing, produces.decisions),
+        "throttled": produces.throttled,
+        **_throttle_shares(produces),
+        "mutation_decisions": mutations.decisions,
+        "mutation_agreement": share(mutations.agreeing, mutations.decisions),
+        "coverage": share(sum(found.rows_of[key] == 1 for key in due), len(due)),
+        "duplicates": sum(rows > 1 for rows in found.rows_of.values()),
+        "rows_not_in_log": found.rows_not_in_log,
+        "indeterminate_share": share(produces.indeterminate, produces.decisions),
+        "consistent": share(consistency.equal, consistency.checked),
+        "admissible": share(found.inside_phases, found.produce_rows),
+        "flags_by_type": dict(found.flags_by_type),
+        "flagged_bandwidth": sum(found.flags_by_type[kind] for kind in BANDWIDTH_TYPES),
+        "flagged": len(found.flagged),
+    }
+
+
+def sensor_figures(sensors: Mapping[SensorKey, Tally]) -> list[dict[str, Any]]:
+    """Return the figures of each sensor that decided something or was flagged, in key order."""
+    rows = []
+    for key in sorted(sensors):
+        tally = sensors[key]
+        if not (tally.decisions or tally.flagged):
+            continue
+        rows.append(
+            {
+                **key._asdict(),
+                "decisions": tally.decisions,
+                "decision_agreement": share(tally.agreeing, tally.decisions),
+                "throttled": tally.throttled,
+                **_throttle_shares(tally),
+                "indeterminate_share": share(tally.indeterminate, tally.decisions),
+                "flagged": tally.flagged,
+            }
+        )
+    return rows
+
+
+def _throttle_shares(tally: Tally) -> dict[str, float | None]:
+    return {
+        "throttle_exact": share(tally.exact, tally.throttled),
+        "throttle_within_1ms": share(tally.within_1ms, tally.throttled),
+        "throttle_within_5ms": share(tally.within_5ms, tally.throttled),
+    }
+
+
+class _Truth(msgspec.Struct):
+    violations: list[DecisionKey]
+
+
+def read_planted(text: bytes, where: str) -> frozenset[DecisionKey]:
+    """Return the planted faults of a truth file, an object with ``violations``.
+
+    Each is [broker id, connection, correlation id, topic or null]. Raises BadInputError naming
+    ``where``.
+    """
+    try:
+        return frozenset(msgspec.json.decode(text, type=_Truth).violations)
+    except msgspec.DecodeError as error:
+        raise BadInputError(
+            f"{where} is no list of planted faults: {error}. Expected "
+            '{"violations": [[<broker id>, "<connection>", <correlation id>, "<topic>" or null]]}.'
+        ) from error
+
+
+def planted_figures(
+    planted: Set[DecisionKey], flagged: Set[DecisionKey]
+) -> dict[str, int | float | None]:
+    """Return recall and precision of planted faults; those of bandwidth are without mutations."""
+    found = planted & flagged
+    bandwidth_found, bandwidth_flagged = (
+        sum(key[3] is None for key in keys) for keys in (found, flagged)
+    )
+    return {
+        "tampered": len(planted),
+        "recall": share(len(found), len(planted)),
+        "precision": share(len(found), len(flagged)),
+        "precision_bandwidth": share(bandwidth_found, bandwidth_flagged),
+    }
