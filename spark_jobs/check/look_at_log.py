@@ -28,15 +28,15 @@ from spark_jobs.ingest.lines.chunk import (
     ParsedChunk,
     parse_chunk,
 )
+from spark_jobs.ingest.lines.request_line import MARKER
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks, read_block
 from spark_jobs.ingest.lost_lines.gap_spans import FETCH, PRODUCE, SHARE_FETCH
 from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS
-from spark_jobs.ingest.read_logs import ALTERATION_COLUMNS
+from spark_jobs.ingest.read_logs import ALTERATION_COLUMNS, UNREADABLE_FILE
 from spark_jobs.warehouse.days import HOUR_MS
 
 BLOCK_BYTES = 1 << 20
 PACKED = (".gz", ".zst")
-UNREADABLE_FILE = "unreadable_file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,6 @@ MUTATION_COLUMNS = (
 ROWS_MAX = 200_000
 """So many mutations, and alterations of quotas, are kept of a file."""
 
-_MARKER = b"Completed request:"
 _LEVELS = ("TRACE", "DEBUG", "INFO")
 _ADDRESSES_MAX, _SIGNS_MAX = 100, 1000
 _JSON_PROTOCOL = re.compile(
@@ -251,9 +250,9 @@ def _take_text(look: FileLook, data: bytes, timezone: dt.tzinfo) -> None:
     text = data.replace(b'\\"', b'"') if data[:1] == b"{" else data
     for level in _LEVELS:
         for blanks in (b" ", b"  "):
-            look.levels[level] += text.count(level.encode() + blanks + _MARKER)
+            look.levels[level] += text.count(level.encode() + blanks + MARKER)
     for name, begin in (("JSON", b"{"), ("text", b"RequestHeader(")):
-        look.formats[name] += text.count(_MARKER + begin) + text.count(_MARKER + b" " + begin)
+        look.formats[name] += text.count(MARKER + begin) + text.count(MARKER + b" " + begin)
     look.levels, look.formats = +look.levels, +look.formats
     for pattern in (_JSON_PROTOCOL, _TEXT_PROTOCOL):
         look.protocols |= {
