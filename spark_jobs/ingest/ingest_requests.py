@@ -6,12 +6,12 @@ import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.ingest.archive import Archive
@@ -227,18 +227,12 @@ def _of_day(
 def _connection_spans(spark: SparkSession, scopes: Sequence[RunScope]) -> list[ConnectionSpan]:
     """Return the connections of all days; one open at midnight is one span."""
     arrived_ms = F.col("log_time_ms") - F.ceil(F.col("total_time_us") / 1000)
-    spans: dict[tuple[int, str], ConnectionSpan] = {}
-    for scope in scopes:
-        found = (
-            read_frame(spark, "requests", scope)
-            .groupBy("broker_id", "connection")
-            .agg(F.min(arrived_ms).alias("first_ms"), F.max("log_time_ms").alias("last_ms"))
-            .toArrow()
-        )
-        for row in found.to_pylist():
-            key = row["broker_id"], row["connection"]
-            before = spans.get(key)
-            first_ms = row["first_ms"] if before is None else min(before.first_ms, row["first_ms"])
-            last_ms = row["last_ms"] if before is None else max(before.last_ms, row["last_ms"])
-            spans[key] = ConnectionSpan(*key, first_ms, last_ms)
-    return list(spans.values())
+    columns = ("broker_id", "connection", "log_time_ms", "total_time_us")
+    days = [read_frame(spark, "requests", scope).select(*columns) for scope in scopes]
+    found = (
+        reduce(DataFrame.union, days)
+        .groupBy("broker_id", "connection")
+        .agg(F.min(arrived_ms).alias("first_ms"), F.max("log_time_ms").alias("last_ms"))
+        .toArrow()
+    )
+    return [ConnectionSpan(**row) for row in found.to_pylist()]
