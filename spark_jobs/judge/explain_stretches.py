@@ -181,11 +181,11 @@ def sensor_decisions(
 
 
 def _known_for_ms(decisions: pa.RecordBatch, resolutions: ResolutionTable) -> np.ndarray:
-    at_ms, life = decisions["recorded_at_ms"].to_numpy(), decisions["sensor_epoch"].to_numpy()
+    at_ms, epoch = decisions["recorded_at_ms"].to_numpy(), decisions["sensor_epoch"].to_numpy()
     own = resolutions.resolve(
         QuotaType(decisions["quota_type"][0].as_py()), ClientIndex.of(decisions), at_ms
     )
-    starts = np.searchsorted(life, life)
+    starts = np.searchsorted(epoch, epoch)
     is_begun = decisions["sensor_seq"].to_numpy()[starts] == 0
     known_from_ms = np.maximum(np.where(is_begun, at_ms[starts], 0), own.known_from_ms)
     return np.asarray(at_ms - known_from_ms)
@@ -265,23 +265,23 @@ def _replayed(
     history: SensorDecisions, hypothesis: str, profile: RateProfile, rules: BrokerRules, rows: slice
 ) -> OtherReplay:
     """Return the replay of ``rows`` by ``profile``, each epoch of the sensor from nothing."""
-    _, life = np.unique(history.sensor_epoch[rows], return_inverse=True)
-    lives = int(life.max(initial=-1)) + 1
+    _, epoch = np.unique(history.sensor_epoch[rows], return_inverse=True)
+    epochs = int(epoch.max(initial=-1)) + 1
     states = SensorStates.allocate(
-        profiles=[profile] * lives,
-        samples=[rules.samples] * lives,
-        window_ms=[rules.window_ms] * lives,
+        profiles=[profile] * epochs,
+        samples=[rules.samples] * epochs,
+        window_ms=[rules.window_ms] * epochs,
     )
     is_unrecorded = history.is_unrecorded[rows]
     amount = np.where(np.isnan(history.amount[rows]), 0.0, history.amount[rows])
     result = replay_rate(
-        life,
+        epoch,
         history.recorded_at_ms[rows],
         amount,
         history.bound[rows],
         np.where(is_unrecorded, RECORD_AND_UNRECORD, RECORD),
         history.logged_ms[rows],
-        np.full(len(life), NO_THROTTLE_MAX),
+        np.full(len(epoch), NO_THROTTLE_MAX),
         *states.rate_arrays(),
     )
     rate = np.full(len(history), np.nan)

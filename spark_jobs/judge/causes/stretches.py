@@ -56,12 +56,12 @@ def losses_before(
     since. None while the sensor is younger than ``memory_ms``: its past is not known anyway.
     """
     at_ms, epoch = history.recorded_at_ms, history.sensor_epoch
-    life_first = int(np.searchsorted(epoch, epoch[stretch.first]))
-    if at_ms[stretch.first] - at_ms[life_first] < memory_ms:
+    epoch_first = int(np.searchsorted(epoch, epoch[stretch.first]))
+    if at_ms[stretch.first] - at_ms[epoch_first] < memory_ms:
         return []
     evidence, disagrees = _told(history, tolerance_ms)
-    agreeing = np.flatnonzero((evidence & ~disagrees)[life_first : stretch.first])
-    after = life_first + int(agreeing[-1]) + 1 if len(agreeing) else life_first + 1
+    agreeing = np.flatnonzero((evidence & ~disagrees)[epoch_first : stretch.first])
+    after = epoch_first + int(agreeing[-1]) + 1 if len(agreeing) else epoch_first + 1
     silences_ms = np.diff(at_ms[after - 1 : stretch.first + 1])
     return sorted({after, after + int(np.argmax(silences_ms)), stretch.first})
 

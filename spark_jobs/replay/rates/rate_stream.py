@@ -63,7 +63,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lives:
+class _Runs:
     """The runs of rows of one epoch of one sensor, in the order of a chunk's rows."""
 
     start: np.ndarray  # the first row of each
@@ -78,7 +78,7 @@ class _Replayed:
 
     rows: Fixed
     result: RateReplay
-    life: np.ndarray  # of each row
+    run: np.ndarray  # of each row
     states: SensorStates  # of every epoch's sensor after the epoch's fixed rows
 
 
@@ -149,13 +149,13 @@ class RateStream:
         taken = StreamRows.concat(self._parts)
         self._parts = []
         rows = OrderedRows.of(taken, np.argsort(self.codes.ranks()[taken.sensor], kind="stable"))
-        lives = self._lives(rows)
-        fixed = self._fixed(rows, lives, until_ms)
+        runs = self._runs(rows)
+        fixed = self._fixed(rows, runs, until_ms)
         is_left = np.ones(len(rows), bool)
         is_left[fixed.rows.order] = False
         decided = None
         if len(fixed.rows.order):
-            decided = self._decided(rows.take(fixed.rows.order), rows, lives, fixed)
+            decided = self._decided(rows.take(fixed.rows.order), rows, runs, fixed)
         self._new, self._waiting = 0, int(is_left.sum())
         if self._waiting:
             self._parts = [rows.take(np.flatnonzero(is_left)).alone()]
@@ -181,7 +181,7 @@ class RateStream:
         self._waiting = len(others)
         return decided
 
-    def _lives(self, rows: OrderedRows) -> _Lives:
+    def _runs(self, rows: OrderedRows) -> _Runs:
         changes = rows.sensor[1:] != rows.sensor[:-1]
         begins = np.empty(len(rows), bool)
         begins[1:] = (rows.restart_ms[1:] != rows.restart_ms[:-1]) | (
@@ -197,7 +197,7 @@ class RateStream:
         )
         start = np.flatnonzero(np.append(True, changes) | begins)
         sensor = rows.sensor[start]
-        return _Lives(start, sensor, begins[start], np.append(sensor[1:] == sensor[:-1], False))
+        return _Runs(start, sensor, begins[start], np.append(sensor[1:] == sensor[:-1], False))
 
     def _take_over(self, rows: OrderedRows, firsts: np.ndarray) -> None:
         """Set what the sensors of these rows, their first ones, held before."""
@@ -209,45 +209,45 @@ class RateStream:
             if state is not None:
                 self.states.take_over(code, state, int(rows.restart_ms[row]), int(rows.at_ms[row]))
 
-    def _begun(self, lives: _Lives) -> SensorStates:
+    def _begun(self, runs: _Runs) -> SensorStates:
         """Return the sensor's state before each epoch's first row."""
-        begun = self.states.states.take(lives.sensor)
-        begun.count[lives.begins] = 0
-        begun.index[lives.begins] = 0
+        begun = self.states.states.take(runs.sensor)
+        begun.count[runs.begins] = 0
+        begun.index[runs.begins] = 0
         return begun
 
-    def _fixed(self, rows: OrderedRows, lives: _Lives, until_ms: int | None) -> _Replayed:
+    def _fixed(self, rows: OrderedRows, runs: _Runs, until_ms: int | None) -> _Replayed:
         """Return the fixed rows of each epoch, as indices into ``rows``, and their replay.
 
         Epochs without anything to explain are replayed once; rows that wait are replayed only to
         tell whether there is anything to explain.
         """
-        n_lives = len(lives.start)
-        length = np.diff(np.append(lives.start, len(rows)))
-        life = np.repeat(np.arange(n_lives), length)
-        ends = lives.is_over | (until_ms is None)
+        n_runs = len(runs.start)
+        length = np.diff(np.append(runs.start, len(rows)))
+        run = np.repeat(np.arange(n_runs), length)
+        ends = runs.is_over | (until_ms is None)
         limit_ms = 0 if until_ms is None else until_ms - self._fixing.kept_ms
-        is_due = ends[life] | (rows.at_ms < limit_ms)
+        is_due = ends[run] | (rows.at_ms < limit_ms)
         due, waiting = np.flatnonzero(is_due), np.flatnonzero(~is_due)
-        states = self._begun(lives)
-        result = self._replay(rows, due, life[due], rows.at_ms[due], states)
+        states = self._begun(runs)
+        result = self._replay(rows, due, run[due], rows.at_ms[due], states)
         told = np.empty(len(rows), bool)
         told[due] = self._told(rows, due, result)
         if len(waiting):
-            ahead = states.take(np.arange(n_lives))
-            tried = self._replay(rows, waiting, life[waiting], rows.at_ms[waiting], ahead)
+            ahead = states.take(np.arange(n_runs))
+            tried = self._replay(rows, waiting, run[waiting], rows.at_ms[waiting], ahead)
             told[waiting] = self._told(rows, waiting, tried)
-        is_told = np.logical_or.reduceat(told, lives.start)
-        plain = Fixed(due, rows.at_ms[due], np.zeros(len(due), bool), life[due])
+        is_told = np.logical_or.reduceat(told, runs.start)
+        plain = Fixed(due, rows.at_ms[due], np.zeros(len(due), bool), run[due])
         if not is_told.any():
-            return _Replayed(plain, result, life[due], states)
-        kept = ~is_told[life[due]]
+            return _Replayed(plain, result, run[due], states)
+        kept = ~is_told[run[due]]
         plain, result = plain.take(kept), result.take(kept)
         searching = np.flatnonzero(is_told)
-        searched = self._searched(rows, lives, length, searching, ends, until_ms)
+        searched = self._searched(rows, runs, length, searching, ends, until_ms)
         order = searched.rows.order
         states.put(searching, searched.states.take(searching))
-        both = np.concatenate([life[plain.order], life[order]])
+        both = np.concatenate([run[plain.order], run[order]])
         in_order = np.argsort(both, kind="stable")
         return _Replayed(
             Fixed.joined([plain, searched.rows]).take(in_order),
@@ -262,19 +262,19 @@ class RateStream:
     def _searched(
         self,
         rows: OrderedRows,
-        lives: _Lives,
+        runs: _Runs,
         length: np.ndarray,
         told: np.ndarray,
         ends: np.ndarray,
         until_ms: int | None,
     ) -> _Replayed:
         """Return the fixed rows of the epochs ``told``, whose throttles have to be explained."""
-        begun = self._begun(lives)
+        begun = self._begun(runs)
         nothing = np.zeros(0, np.int64)
         parts = [Fixed(nothing, nothing, np.zeros(0, bool), nothing)]
-        groups = len(lives.start)
+        groups = len(runs.start)
         for k in told.tolist():
-            first, stop = int(lives.start[k]), int(lives.start[k] + length[k])
+            first, stop = int(runs.start[k]), int(runs.start[k] + length[k])
             state = begun.take(np.array([k]))
             own = rows.stretch(first, stop)
             found = self._fixing.fix(own, state, None if ends[k] else until_ms)
@@ -283,15 +283,15 @@ class RateStream:
             ]
             groups += len(found)
         fixed = Fixed.joined(parts)
-        life = np.searchsorted(lives.start, fixed.order, side="right") - 1
-        result = self._replay(rows, fixed.order, life, fixed.recorded_at_ms, begun)
-        return _Replayed(fixed, result, life, begun)
+        run = np.searchsorted(runs.start, fixed.order, side="right") - 1
+        result = self._replay(rows, fixed.order, run, fixed.recorded_at_ms, begun)
+        return _Replayed(fixed, result, run, begun)
 
     def _decided(
-        self, own: StreamRows, rows: OrderedRows, lives: _Lives, replayed: _Replayed
+        self, own: StreamRows, rows: OrderedRows, runs: _Runs, replayed: _Replayed
     ) -> Decided:
-        fixed, result, life = replayed.rows, replayed.result, replayed.life
-        epoch, seq = self._places(lives, life, rows, replayed.states)
+        fixed, result, run = replayed.rows, replayed.result, replayed.run
+        epoch, seq = self._places(runs, run, rows, replayed.states)
         is_unrecorded = (own.logged_ms > 0) & self._unrecords
         amount_known = ~np.isnan(own.amount)
         attempts = throttled_fetch_attempts(
@@ -312,7 +312,7 @@ class RateStream:
             logged_ms=own.logged_ms,
             replayed_ms=throttle_ms,
             boundary_amount=result.oldest_value,
-            window_ms=replayed.states.window_ms[life],
+            window_ms=replayed.states.window_ms[run],
             known_for_ms=own.known_for_ms,
             change_distance_ms=own.change_distance_ms,
             is_proven=fixed.is_proven,
@@ -322,7 +322,7 @@ class RateStream:
         if own.has_request_bound.any():
             alone = replace(judged, has_request_bound=repeated(False, len(own)))
             verdict_alone = rate_verdicts(alone, self._tolerances)
-        least_ms, most_ms = self._throttles_ms(own, life, lives.begins)
+        least_ms, most_ms = self._throttles_ms(own, run, runs.begins)
         amount = np.where(amount_known | is_unrecorded, result.amount, np.nan)
         return Decided(
             rows=replace(own, amount=amount),
@@ -341,48 +341,48 @@ class RateStream:
         )
 
     def _throttles_ms(
-        self, own: StreamRows, life: np.ndarray, begins: np.ndarray
+        self, own: StreamRows, run: np.ndarray, begins: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the most throttle that a request quota may have asked for."""
         if self.intervals is None:
             return repeated(UNKNOWN_MS, len(own)), repeated(UNKNOWN_MS, len(own))
         is_open = own.known_for_ms < self._tolerances.warm_up_ms
         is_open |= own.change_distance_ms < self._tolerances.change_ms
-        least_ms, most_ms = self.intervals.throttles_ms(own, life, begins)
+        least_ms, most_ms = self.intervals.throttles_ms(own, run, begins)
         least_ms[is_open] = most_ms[is_open] = UNKNOWN_MS
         return least_ms, most_ms
 
     def _places(
-        self, lives: _Lives, life: np.ndarray, rows: OrderedRows, ended: SensorStates
+        self, runs: _Runs, run: np.ndarray, rows: OrderedRows, ended: SensorStates
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return each fixed row's epoch and index in it; the sensors' states move on."""
-        n_lives = len(lives.start)
-        is_first = np.append(True, lives.sensor[1:] != lives.sensor[:-1])
-        begun_before = np.cumsum(lives.begins)
-        of_sensor = np.maximum.accumulate(np.where(is_first, np.arange(n_lives), 0))
-        since_first = begun_before - begun_before[of_sensor] + lives.begins[of_sensor]
-        epoch = self.states.epoch[lives.sensor] + since_first.astype(np.int32)
-        base = np.where(is_first & ~lives.begins, self.states.seq[lives.sensor], 0)
-        count = np.bincount(life, minlength=n_lives)
+        n_runs = len(runs.start)
+        is_first = np.append(True, runs.sensor[1:] != runs.sensor[:-1])
+        begun_before = np.cumsum(runs.begins)
+        of_sensor = np.maximum.accumulate(np.where(is_first, np.arange(n_runs), 0))
+        since_first = begun_before - begun_before[of_sensor] + runs.begins[of_sensor]
+        epoch = self.states.epoch[runs.sensor] + since_first.astype(np.int32)
+        base = np.where(is_first & ~runs.begins, self.states.seq[runs.sensor], 0)
+        count = np.bincount(run, minlength=n_runs)
         first_row = np.cumsum(count) - count
-        seq = np.arange(len(life)) - first_row[life] + base[life]
+        seq = np.arange(len(run)) - first_row[run] + base[run]
         # The waiting rows of an epoch that only begins are begun again with the next rows.
         last = np.flatnonzero(count > 0)
-        last = last[np.append(lives.sensor[last][1:] != lives.sensor[last][:-1], True)]
-        sensor = lives.sensor[last]
+        last = last[np.append(runs.sensor[last][1:] != runs.sensor[last][:-1], True)]
+        sensor = runs.sensor[last]
         self.states.states.put(sensor, ended.take(last))
         self.states.epoch[sensor] = epoch[last]
         self.states.seq[sensor] = base[last] + count[last]
-        last_row = lives.start[last] + count[last] - 1
+        last_row = runs.start[last] + count[last] - 1
         self.states.restart_ms[sensor] = rows.restart_ms[last_row]
         self.states.at_ms[sensor] = rows.at_ms[last_row]
-        return epoch[life], seq
+        return epoch[run], seq
 
     def _replay(
         self,
         rows: OrderedRows,
         places: np.ndarray,
-        life: np.ndarray,
+        run: np.ndarray,
         recorded_at_ms: np.ndarray,
         states: SensorStates,
     ) -> RateReplay:
@@ -393,7 +393,7 @@ class RateStream:
             behaviour[logged_ms > 0] = RECORD_AND_UNRECORD
         amount[np.isnan(amount) & (behaviour == RECORD)] = 0.0
         return replay_rate(
-            life,
+            run,
             recorded_at_ms,
             amount,
             rows.bound[places],

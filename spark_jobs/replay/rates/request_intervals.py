@@ -38,19 +38,19 @@ class RequestIntervals:
         self._sensors: dict[int, _Sensor] = {}
 
     def throttles_ms(
-        self, rows: StreamRows, life: np.ndarray, begins: np.ndarray
+        self, rows: StreamRows, run: np.ndarray, begins: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the most throttle of each row, UNKNOWN_MS where nobody can say.
 
-        ``life`` numbers the sensors' epochs, whose rows are together; ``begins`` tells which of
+        ``run`` numbers the sensors' epochs, whose rows are together; ``begins`` tells which of
         them begin with these rows. Rows of a sensor that overlap must be in one call.
         """
         least_ms, most_ms = np.full((2, len(rows)), UNKNOWN_MS)
-        starts = np.flatnonzero(np.append(True, life[1:] != life[:-1])).tolist()
+        starts = np.flatnonzero(np.append(True, run[1:] != run[:-1])).tolist()
         for start, stop in pairwise([*starts, len(rows)]):
             own = rows.take(np.arange(start, stop))
             code = int(own.sensor[0])
-            if begins[life[start]] or code not in self._sensors:
+            if begins[run[start]] or code not in self._sensors:
                 self._sensors[code] = self._begun(own)
             least_ms[start:stop], most_ms[start:stop] = self._sensors[code].throttles_ms(own)
         return least_ms, most_ms
@@ -60,7 +60,7 @@ class RequestIntervals:
         return self._sensors[sensor].held()
 
     def _begun(self, rows: StreamRows) -> _Sensor:
-        """Return the sensor whose life begins with ``rows``."""
+        """Return the sensor whose epoch begins with ``rows``."""
         samples, window_ms = self._rules.samples, self._rules.window_ms
         slots = self._rules.profile.slots(samples)
         state = self._carried(int(rows.sensor[0]))

@@ -21,7 +21,7 @@ _COLUMNS = (
     "response_latest_ms", "bucket_gap",
 )  # fmt: skip
 _REQUEST = ("connection", "correlation_id", "source_file", "source_line")
-_LIFE = (*SENSOR_COLUMNS, "restart_ms", "recorded_at_ms")
+_EPOCH = (*SENSOR_COLUMNS, "restart_ms", "recorded_at_ms")
 
 
 def align_mutations(
@@ -40,7 +40,7 @@ def align_mutations(
     starts, _ = sensor_runs(amounts)
     for start, stop in pairwise([*starts, len(amounts)]):
         rows = amounts.slice(start, stop - start)
-        *sensor, restart_ms, first_ms = (rows[name][0].as_py() for name in _LIFE)
+        *sensor, restart_ms, first_ms = (rows[name][0].as_py() for name in _EPOCH)
         key = SensorKey(*sensor)
         state = carried.get(key)
         bucket = _bucket(rules[key.broker_id], key.quota_type, state, restart_ms, first_ms)
