@@ -19,9 +19,7 @@ import numpy.typing as npt
 from spark_jobs.quota.interval_states import IntervalRows, IntervalStates, RateIntervals
 from spark_jobs.quota.rate_decision import RECORD, RECORD_ONLY
 from spark_jobs.quota.rate_interval import replay_rate_intervals
-from spark_jobs.quota.states import Floats, Int64s
-
-Bools = npt.NDArray[np.bool_]
+from spark_jobs.quota.states import Bools, Floats, Int64s
 
 PERCENT_PER_US = 1e-4
 """Kafka: ``ClientQuotaManagerConfig.NanosToPercentagePerSecond`` is 1e-7."""

@@ -15,6 +15,7 @@ from spark_jobs.quota.rate_profile import RateProfile
 Int8s = npt.NDArray[np.int8]
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 SampleValues = tuple[int, int, float]
 """One sample: start_ms, last_event_ms, value."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.quota.states import Int64s
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, scopes_of_days
 
@@ -136,8 +137,6 @@ def read_broker_log(scope: RunScope) -> BrokerLog:
 NOT_MATCHED = -1
 STAMP_SLACK_MS = 1
 """A record's stamp may lie this far outside its request's interval: both are cut to a ms."""
-
-Int64s = npt.NDArray[np.int64]
 
 
 def matched_records(

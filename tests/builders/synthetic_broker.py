@@ -19,8 +19,8 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import decide
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.alignment.events import EXACT, Events, Int64s, Samples, Window
+from spark_jobs.quota.states import Int64s, SensorStates
+from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
 from spark_jobs.replay.alignment.placement import Placed, place
 from spark_jobs.replay.alignment.search import Found, search
 from spark_jobs.replay.alignment.window import align_window

@@ -13,13 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.judge.causes.sensor_decisions import (
-    Bools,
-    Floats,
-    Int64s,
-    SensorDecisions,
-    throttle_ms,
-)
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, throttle_ms
 from spark_jobs.judge.causes.stretches import Stretch
 from spark_jobs.quota.codes import (
     CLIENT_IGNORES_THROTTLE,
@@ -31,6 +25,7 @@ from spark_jobs.quota.codes import (
     REQUEST_QUOTA,
     UNKNOWN_QUOTA,
 )
+from spark_jobs.quota.states import Bools, Floats, Int64s
 from spark_jobs.replay.verdicts.verdicts import REQUEST_THROTTLE_MAX_MS
 
 EXPLAINED_WITHIN_MS = 2

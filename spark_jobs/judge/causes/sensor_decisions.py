@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from spark_jobs.quota.states import Bools, Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True)

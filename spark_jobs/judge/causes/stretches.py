@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from spark_jobs.judge.causes.sensor_decisions import Bools, SensorDecisions
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
+from spark_jobs.quota.states import Bools
 
 
 @dataclass(frozen=True, slots=True)

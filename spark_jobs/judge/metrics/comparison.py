@@ -10,15 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, MetricSeries
-from spark_jobs.judge.metrics.sensor_amounts import (
-    Bools,
-    Floats,
-    Int64s,
-    SampleRule,
-    SensorAmounts,
-    measured_at,
-)
+from spark_jobs.judge.metrics.sensor_amounts import SampleRule, SensorAmounts, measured_at
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.quota.states import Bools, Floats, Int64s
 
 _STEP_MS = 100
 # A minute is looked at in coarser steps: what a rate does in one second tells little of it.

@@ -11,7 +11,7 @@ from spark_jobs.judge.causes.finding_id import finding
 from spark_jobs.judge.causes.sentences import entity_name
 from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Span, Tolerances
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, THROTTLE_TIME
-from spark_jobs.judge.metrics.sensor_amounts import Int64s
+from spark_jobs.quota.states import Int64s
 
 CLOCKS_DIFFER = "clocks_differ"
 OTHER_WINDOW = "other_window"

@@ -13,11 +13,7 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate import Rate, Sample
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD, RECORD_ONLY
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.states import SampleValues, SensorStates
-
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
+from spark_jobs.quota.states import Bools, Floats, Int64s, SampleValues, SensorStates
 
 
 @dataclass(frozen=True, slots=True)

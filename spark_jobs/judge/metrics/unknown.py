@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.judge.metrics.comparison import Period
-from spark_jobs.judge.metrics.sensor_amounts import Bools, Int64s, SensorAmounts
+from spark_jobs.judge.metrics.sensor_amounts import SensorAmounts
+from spark_jobs.quota.states import Bools, Int64s
 
 # A log that begins so soon after its broker holds all that the broker counted.
 _BEGINS_WITH_BROKER_MS = 60_000

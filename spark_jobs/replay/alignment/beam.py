@@ -14,15 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from spark_jobs.quota.states import Floats, Int64s
 from spark_jobs.replay.alignment.borrowed import borrowed
-from spark_jobs.replay.alignment.events import (
-    LIKELY_FROM,
-    LIKELY_UNTIL,
-    EventArrays,
-    Floats,
-    Int64s,
-    Samples,
-)
+from spark_jobs.replay.alignment.events import LIKELY_FROM, LIKELY_UNTIL, EventArrays, Samples
 
 NO_BASE = -1
 

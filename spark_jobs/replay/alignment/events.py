@@ -6,15 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
+from spark_jobs.quota.states import Floats, Int8s, Int64s
 from spark_jobs.replay.alignment.borrowed import borrowed
-
-Int8s = npt.NDArray[np.int8]
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 # What a row's logged throttle time tells of this sensor.
 EXACT = 0  # the broker threw it for this quota

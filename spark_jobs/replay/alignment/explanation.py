@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.beam import (
     BASE,
     BASE_FROM,
@@ -22,15 +23,7 @@ from spark_jobs.replay.alignment.beam import (
     Beam,
     move_base,
 )
-from spark_jobs.replay.alignment.events import (
-    BOUND,
-    EVIDENCE,
-    EXACT,
-    LOGGED,
-    NOTHING,
-    EventArrays,
-    Int64s,
-)
+from spark_jobs.replay.alignment.events import BOUND, EVIDENCE, EXACT, LOGGED, NOTHING, EventArrays
 
 # How well a row is explained.
 NOT_ASKED = 0  # nothing to explain: no quota, or thrown by something else

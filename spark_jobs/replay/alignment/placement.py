@@ -14,7 +14,8 @@ import numpy as np
 from numba import njit
 
 from spark_jobs.quota.constants import LATE_LINE_MS
-from spark_jobs.replay.alignment.events import Events, Int64s, Samples, Window
+from spark_jobs.quota.states import Int64s
+from spark_jobs.replay.alignment.events import Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import (
     AT_LEAST,
     AT_MOST,

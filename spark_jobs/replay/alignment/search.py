@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.beam import (
     AHEAD,
     FLOOR,
@@ -31,7 +32,6 @@ from spark_jobs.replay.alignment.events import (
     LIKELY_FROM,
     EventArrays,
     Events,
-    Int64s,
     Samples,
     Window,
     borrowed_events,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from numba import njit
 
+from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.beam import (
     BASE,
     BASE_FROM,
@@ -25,7 +26,7 @@ from spark_jobs.replay.alignment.beam import (
     off_likely_ms,
     unlikely_cost,
 )
-from spark_jobs.replay.alignment.events import AMOUNT, EARLIEST, LATEST, EventArrays, Int64s
+from spark_jobs.replay.alignment.events import AMOUNT, EARLIEST, LATEST, EventArrays
 from spark_jobs.replay.alignment.explanation import EVENT, PURGED, STARTS_SAMPLE, explain
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.replay.alignment.events import EXACT, Bools, Events, Floats, Int64s, Samples, Window
+from spark_jobs.quota.states import Bools, Floats, Int64s
+from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, NOT_ASKED
 from spark_jobs.replay.alignment.placement import Placed, place
 from spark_jobs.replay.alignment.search import search

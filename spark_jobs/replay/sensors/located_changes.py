@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import (
     EXACT,
     NOTHING,
     UP_TO,
     Events,
-    Int64s,
     Samples,
     Window,
     likely_from_ms,

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_jobs.quota.constants import SAMPLES
+from spark_jobs.quota.states import Bools, Floats, Int64s
 from spark_jobs.replay.verdicts.window_doubts import WindowRule, window_doubts
 
 # What a response has besides records: a header and some 40 bytes per partition.
@@ -34,10 +35,6 @@ BATCH_MAX_BYTES = 1_048_588
 """Kafka's default ``max.message.bytes``: a fetch may hold one batch, whatever its limit is."""
 GENEROUS_BATCH_MAX_BYTES = 10 * BATCH_MAX_BYTES
 """What hardly any topic allows; the log does not say what a topic's ``max.message.bytes`` is."""
-
-Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Attempt(IntEnum):

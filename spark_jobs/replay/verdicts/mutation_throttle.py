@@ -16,14 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.states import Bools, Int64s
 
 RESPONSE_LAG_US = 3000
 """The delay is computed so long before the response counts as complete, or less."""
 LINE_STEP_US = 999
 LINE_LAG_US = 1000
-
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from spark_jobs.quota.states import Bools, Int64s
+
 _START_MS = attrgetter("start_ms")
 
 

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from spark_jobs.replay.alignment.events import Events, Int64s, Window
+from spark_jobs.quota.states import Int64s
+from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.sensors.located_changes import (
     LATER_MS,
     NO_SENSOR,

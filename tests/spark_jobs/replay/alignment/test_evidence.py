@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from spark_jobs.replay.alignment.events import EXACT, NOTHING, UP_TO, Int64s, Window
+from spark_jobs.quota.states import Int64s
+from spark_jobs.replay.alignment.events import EXACT, NOTHING, UP_TO, Window
 from spark_jobs.replay.alignment.explanation import (
     EXPLAINED,
     LATE_LINE,

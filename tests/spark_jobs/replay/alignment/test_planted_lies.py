@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.replay.alignment.events import Int64s
+from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from tests.builders.synthetic_broker import (
     PROFILES,

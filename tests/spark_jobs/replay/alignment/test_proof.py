@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.replay.alignment.events import EXACT, Bools, Events
+from spark_jobs.quota.states import Bools
+from spark_jobs.replay.alignment.events import EXACT, Events
 from spark_jobs.replay.alignment.explanation import EXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.window import proven
