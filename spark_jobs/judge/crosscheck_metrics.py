@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,8 +31,8 @@ from spark_jobs.judge.metrics.sensor_amounts import CarriedSamples, SampleRule, 
 from spark_jobs.judge.metrics.unknown import BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.replay.day_edges import interval_of
 from spark_jobs.settings import CrosscheckSettings
-from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.read import read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
@@ -150,7 +149,7 @@ def _compared(
         history = throttle_history(decisions, rule)
         unsure = "throttle_uncertain", ~sensor.is_confirmed[decisions.throttle_ms > 0]
     first_ms = int(decisions.at_ms[0]) if decisions.carried is None or not is_rate else None
-    unknown = unknown_periods(_day(scope), sensor.log, history, first_ms, unsure, margin_ms)
+    unknown = unknown_periods(interval_of(scope), sensor.log, history, first_ms, unsure, margin_ms)
     expectation = Expectation(series.metric, history)
     compared = compare(sensor.key, expectation, samples, unknown, _tolerances(settings))
     return compared, expectation
@@ -236,12 +235,6 @@ def _missing(gaps: Iterable[Mapping[str, Any]], key: SensorKey) -> Iterator[int]
         is_there = any(place["broker_id"] == key.broker_id for place in gap["places"])
         if is_own and is_there:
             yield gap["missing"]
-
-
-def _day(scope: RunScope) -> tuple[int, int]:
-    begin = dt.datetime.combine(scope.day, dt.time.min, dt.UTC)
-    begin_ms = int(begin.timestamp()) * 1000
-    return begin_ms, begin_ms + DAY_MS
 
 
 def read_exports(

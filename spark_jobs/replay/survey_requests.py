@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS, ZOOKEEPER_APIS
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.broker_stream import RowGroup
+from spark_jobs.replay.sensors.amounts import bools, is_any_of
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.parquet import parquet_file
@@ -64,11 +64,11 @@ def _survey_file(file: tuple[str, Sequence[int]]) -> Survey:
     opened = parquet_file(path, read_dictionary=["api_name", "listener"])
     rows = opened.read_row_groups(indices, columns=list(_LOOKED_AT), use_threads=False)
     rows = rows.unify_dictionaries().combine_chunks()
-    serves = pc.or_(rows["is_forwarded"], _is_in(rows["api_name"], CONTROLLER_APIS))
-    listeners = pc.unique(rows["listener"].filter(serves).cast(pa.string())).to_pylist()
+    serves = bools(rows["is_forwarded"]) | is_any_of(rows["api_name"], CONTROLLER_APIS)
+    listeners = pc.unique(rows["listener"].filter(pa.array(serves)).cast(pa.string())).to_pylist()
     first = rows.group_by("broker_id").aggregate([("recorded_earliest_ms", "min")])
     mutations = MUTATIONS.empty_table()
-    if pc.any(_is_in(rows["api_name"], MUTATION_APIS)).as_py():
+    if is_any_of(rows["api_name"], MUTATION_APIS).any():
         whole = parquet_file(path).read_row_groups(
             indices, columns=list(MUTATION_COLUMNS), use_threads=False
         )
@@ -79,7 +79,7 @@ def _survey_file(file: tuple[str, Sequence[int]]) -> Survey:
                             first["recorded_earliest_ms_min"])), strict=True)),
         log_times_ms=tuple(pc.min_max(rows["log_time_ms"]).as_py().values()) if len(rows) else None,
         controller_listeners=frozenset(listeners),
-        uses_zookeeper=bool(pc.any(_is_in(rows["api_name"], ZOOKEEPER_APIS)).as_py()),
+        uses_zookeeper=bool(is_any_of(rows["api_name"], ZOOKEEPER_APIS).any()),
         mutations=mutations,
     )  # fmt: skip
 
@@ -88,10 +88,3 @@ def _span(spans: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     if not spans:
         return None
     return min(first for first, _ in spans), max(last for _, last in spans)
-
-
-def _is_in(column: pa.ChunkedArray, names: Sequence[str]) -> pa.Array:
-    """Return True for each value of a dictionary column that is one of ``names``."""
-    coded = column.combine_chunks()
-    is_one = np.array([name in names for name in coded.dictionary.to_pylist()] or [False])
-    return pa.array(is_one[coded.indices.to_numpy()])

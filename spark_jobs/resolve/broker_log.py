@@ -107,8 +107,8 @@ class BrokerLog:
                 continue
             stamps, delays = self.records[key]
             rows = throttled[sensor[throttled] == code]
-            columns = (earliest_ms, latest_ms, estimate_us, throttle_time_ms)
-            found = matched_records(*(column[rows] for column in columns), stamps, delays)
+            told = earliest_ms[rows], latest_ms[rows], estimate_us[rows], throttle_time_ms[rows]
+            found = matched_records(*told, stamps, delays)
             is_matched = found != NOT_MATCHED
             at_ms[rows[is_matched]] = stamps[found[is_matched]]
         return at_ms

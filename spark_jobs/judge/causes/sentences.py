@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_jobs.judge.causes.hypotheses import EARLY_MS
+from spark_jobs.judge.causes.known_faults import KnownFault
+from spark_jobs.judge.causes.stretch_findings import ExplainedStretch
+from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.wording.numbers import unit_of
-
-if TYPE_CHECKING:
-    from spark_jobs.judge.causes.known_faults import KnownFault
-    from spark_jobs.judge.causes.stretch_findings import ExplainedStretch
-    from spark_jobs.quota.sensor_key import SensorKey
 
 
 def entity_name(quota_user: str, quota_client_id: str) -> str:

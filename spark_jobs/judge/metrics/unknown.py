@@ -10,6 +10,7 @@ import numpy as np
 from spark_jobs.judge.metrics.comparison import Period
 from spark_jobs.judge.metrics.sensor_amounts import SensorAmounts
 from spark_jobs.quota.states import Bools, Int64s
+from spark_jobs.warehouse.days import Interval
 
 # A log that begins so soon after its broker holds all that the broker counted.
 _BEGINS_WITH_BROKER_MS = 60_000
@@ -47,7 +48,7 @@ class BrokerLog:
 
 
 def unknown_periods(
-    day_ms: tuple[int, int],
+    day: Interval,
     log: BrokerLog,
     history: SensorAmounts,
     first_ms: int | None,
@@ -71,7 +72,7 @@ def unknown_periods(
         begins_ms.append(first_ms)
     reason, rows = unsure
     return [
-        Period("other_day", [(-_FOREVER_MS, day_ms[0]), (day_ms[1], _FOREVER_MS)]),
+        Period("other_day", [(-_FOREVER_MS, day.from_ms), (day.until_ms, _FOREVER_MS)]),
         Period("log_ended", [(log.last_ms, _FOREVER_MS)]),
         Period("log_began", [(-_FOREVER_MS, max(begins_ms) + margin_ms)]),
         Period("broker_started", list(_starts(log, remembers_ms, margin_ms))),

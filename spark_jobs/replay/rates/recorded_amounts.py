@@ -14,7 +14,7 @@ from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, r
 from spark_jobs.replay.alignment.events import likely_from_ms
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
-from spark_jobs.replay.sensors.amounts import bools, floats
+from spark_jobs.replay.sensors.amounts import bools, encoded, floats, is_any_of
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.resolve.broker_log import BrokerLog
@@ -78,10 +78,10 @@ class RecordedAmounts:
         estimates.
         """
         wanted = ~bools(requests["is_replica"]) & ~bools(requests["is_forwarded"])
-        wanted &= ~_is_any_of(requests["listener"], self._controller_listeners)
+        wanted &= ~is_any_of(requests["listener"], self._controller_listeners)
         in_order = order[wanted[order]]
         index = ClientIndex.of_broker(
-            self._broker_id, _dictionary(requests["user"]), _dictionary(requests["client_id"])
+            self._broker_id, encoded(requests["user"]), encoded(requests["client_id"])
         )
         return {
             quota_type: self._of_type(
@@ -183,7 +183,7 @@ def _is_counted(quota_type: QuotaType, requests: pa.Table, rows: np.ndarray) -> 
     if quota_type in API_KEYS:
         return _is_in(api_key, API_KEYS[quota_type])
     without_response = (api_key == PRODUCE) & (floats(requests["acks"])[rows] == 0)
-    is_exempt = _is_any_of(requests["api_name"], EXEMPT_APIS)[rows]
+    is_exempt = is_any_of(requests["api_name"], EXEMPT_APIS)[rows]
     return np.asarray(~is_exempt & ~without_response)
 
 
@@ -212,17 +212,6 @@ def _answers(requests: pa.Table, rows: np.ndarray) -> tuple[np.ndarray, np.ndarr
 def _is_in(values: np.ndarray, wanted: Sequence[int]) -> np.ndarray:
     """Return True for each value that is in ``wanted``, in the time of a comparison with each."""
     return np.asarray(np.logical_or.reduce([values == one for one in wanted]))
-
-
-def _is_any_of(column: pa.ChunkedArray, names: frozenset[str]) -> np.ndarray:
-    coded = _dictionary(column)
-    is_one = np.array([name in names for name in coded.dictionary.to_pylist()], bool)
-    return is_one[coded.indices.to_numpy()] if len(is_one) else np.zeros(len(coded), bool)
-
-
-def _dictionary(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
 
 
 def unified(tables: Sequence[pa.Table]) -> pa.Table:

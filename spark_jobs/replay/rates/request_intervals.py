@@ -17,6 +17,7 @@ from spark_jobs.quota.interval_states import IntervalStates
 from spark_jobs.quota.request_time import PERCENT_PER_US, RequestRows, replay_requests
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.rates.stream_rows import StreamRows
+from spark_jobs.replay.sensors.amounts import encoded
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 UNKNOWN_MS = -1
@@ -134,8 +135,7 @@ class _Sensor:
 
     def _first_of_connections(self, rows: StreamRows) -> list[int]:
         """Return the rows with which connections begin."""
-        column = rows.lines["connection"].combine_chunks()
-        names = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        names = encoded(rows.lines["connection"])
         codes, firsts = np.unique(names.indices.to_numpy()[rows.line], return_index=True)
         named = names.dictionary.take(pa.array(codes)).to_pylist()
         pairs = zip(named, firsts.tolist(), strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -82,3 +82,16 @@ def bools(column: pa.Array) -> np.ndarray:
 def floats(column: pa.Array) -> np.ndarray:
     """Return an Arrow column of numbers as an array of doubles, nulls as NaN."""
     return np.asarray(pc.cast(column, F64).to_numpy(zero_copy_only=False))
+
+
+def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a column of text in one piece, as a dictionary and numbers."""
+    whole = column.combine_chunks()
+    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+
+
+def is_any_of(column: pa.ChunkedArray, names: Collection[str]) -> np.ndarray:
+    """Return True for each value of a column of text that is one of ``names``."""
+    coded = encoded(column)
+    is_one = np.array([name in names for name in coded.dictionary.to_pylist()], bool)
+    return is_one[coded.indices.to_numpy()] if len(is_one) else np.zeros(len(coded), bool)

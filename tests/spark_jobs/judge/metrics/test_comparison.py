@@ -16,13 +16,14 @@ from spark_jobs.judge.metrics.sensor_amounts import SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import REASONS, BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.warehouse.days import Interval
 
 T = 1_795_000_000_000
 KEY = SensorKey(1, "producer_byte_rate", "alice", "")
 RULE = SampleRule(RateProfile.RATE_3_8, 11, 1000)
 TOLERANCES = Tolerances(0.05, 2000, 60_000, 5.0)
 NOBODY = np.zeros(0, np.int64)
-DAY = (T - 40_000_000, T + 40_000_000)
+DAY = Interval(T - 40_000_000, T + 40_000_000)
 
 
 def expectation(every_ms: int = 100, amount: float = 1000.0, seconds: int = 300) -> Expectation:
