@@ -8,34 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 from urllib.parse import quote, unquote
 
+from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.errors import BadInputError
 from spark_jobs.quota.codes import DEFAULT, QUOTA_TYPES
 
 # Never special in a shell word, and never '/', ':' or '%', which have a meaning here.
 _PLAIN = "@=+,"
 _USERS, _CLIENTS = "users", "clients"
-
-
-class HasQuotaKey(Protocol):
-    """Whatever is about one quota type of one entity."""
-
-    @property
-    def quota_type(self) -> str:
-        """Return the quota type."""
-
-    @property
-    def user(self) -> str | None:
-        """Return the user part."""
-
-    @property
-    def client_id(self) -> str | None:
-        """Return the client-id part."""
-
-
-Keyed = TypeVar("Keyed", bound=HasQuotaKey)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +27,9 @@ class Selection:
     client_id: str | None
     quota_type: str | None
 
-    def covers(self, change: HasQuotaKey) -> bool:
+    def covers(self, change: QuotaAlteration) -> bool:
         """Return True if it is about ``change``."""
-        same_entity = (self.user, self.client_id) == (change.user, change.client_id)
+        same_entity = (self.user, self.client_id) == change.entity
         return same_entity and self.quota_type in (None, change.quota_type)
 
 
@@ -62,7 +43,7 @@ def entity_path(user: str | None, client_id: str | None) -> str:
     return "/".join(f"{kind}/{_encoded(name)}" for kind, name in parts if name is not None)
 
 
-def change_key(change: HasQuotaKey) -> str:
+def change_key(change: QuotaAlteration) -> str:
     """Return the name of a change: its entity's, and its quota type."""
     return f"{entity_path(change.user, change.client_id)}:{change.quota_type}"
 
@@ -94,7 +75,9 @@ def parse_selection(text: str) -> Selection:
     return Selection(user, client_id, quota_type or None)
 
 
-def chosen_changes(changes: Iterable[Keyed], selections: Sequence[Selection]) -> list[Keyed]:
+def chosen_changes(
+    changes: Iterable[QuotaAlteration], selections: Sequence[Selection]
+) -> list[QuotaAlteration]:
     """Return the changes that a selection covers; all where there is no selection.
 
     Raises BadInputError where a selection covers nothing, saying what there is.
