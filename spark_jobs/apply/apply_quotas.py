@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,9 +31,9 @@ from spark_jobs.apply.changes.history import (
     Predictions,
     application_to_take_back,
     cut_off_applications,
-    ended_rows,
     intended_rows,
     predictions_of,
+    rows_of_run,
     taken_back,
 )
 from spark_jobs.apply.changes.quota_admin import ClusterFacts, QuotaAdmin
@@ -203,17 +203,8 @@ def _execute(
     record(intended_rows(application, report.plan, predictions))
     results = carry_out(report.plan, admin, _pause_until(target.settings.read_back_ms))
     # Shown before it is recorded: a full disk must not hide what was changed.
-    show(
-        ChangeReport(
-            report.wanted,
-            report.facts,
-            report.plan,
-            refused=None,
-            application_id=application.application_id,
-            results=results,
-        )
-    )
-    record(ended_rows(application, results, _now_ms(), predictions))
+    show(replace(report, application_id=application.application_id, results=results))
+    record(rows_of_run(application, results, _now_ms(), predictions))
     undone = [result for result in results if result.outcome not in DONE]
     if undone:
         raise ChangesFailedError(

@@ -85,13 +85,9 @@ def secrets_of(client: ClientProperties, is_secret: Callable[[str], bool]) -> tu
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
     """Return ``text`` with every secret, given the longest first, replaced by ``[hidden]``."""
-    return HIDDEN.join(_between(text, tuple(secrets)))
-
-
-def _between(text: str, secrets: tuple[str, ...]) -> list[str]:
     # All at once: a secret may be part of the word that stands for another one.
     pattern = "|".join(map(re.escape, secrets))
-    return re.split(pattern, text) if pattern else [text]
+    return HIDDEN.join(re.split(pattern, text)) if pattern else text
 
 
 def _secrets_of_login(login: str) -> set[str]:

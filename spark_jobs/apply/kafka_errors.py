@@ -53,7 +53,8 @@ class FailureSentences:
         names = [name for name, _ in chain]
         said = self.hide(": ".join(dict.fromkeys(_plain(text) for _, text in chain if text)))
         remedy = self._remedy(names, is_change)
-        message = f"{said or names[-1]} ({_short(_telling(names))}){remedy and f'. {remedy}'}"
+        kind = _telling(names).rpartition(".")[2]
+        message = f"{said or names[-1]} ({kind}){remedy and f'. {remedy}'}"
         return KafkaFailure(message, is_answer=_is_answer(error.java_exception, names))
 
     def _lost(self, error: Py4JError) -> str:
@@ -105,10 +106,6 @@ def _plain(text: str) -> str:
 def _telling(names: list[str]) -> str:
     """Return the class that says most: the innermost of Kafka's errors, else the outermost."""
     return next((name for name in reversed(names) if name.startswith(_ERRORS)), names[0])
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _is_answer(exception: Any, names: list[str]) -> bool:

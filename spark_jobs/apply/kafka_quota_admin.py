@@ -60,8 +60,9 @@ def kafka_quota_admin(
     with kafka_jvm(clients_jar(settings), settings) as running:
         jvm = running.gateway.jvm
         _check(client, jvm, settings)
-        hide = partial(_hide, _secrets(client, jvm))
-        sentences = FailureSentences(servers, _name(client), hide, running.ending)
+        hide = partial(without_secrets, secrets=_secrets(client, jvm))
+        named = str(client.path or "no --command-config")
+        sentences = FailureSentences(servers, named, hide, running.ending)
         timeouts = _timeouts(client, settings)
         admin = _open(jvm, _properties(jvm, servers, client, timeouts), sentences)
         try:
@@ -230,10 +231,6 @@ def _secrets(client: ClientProperties, jvm: Any) -> tuple[str, ...]:
     return secrets_of(client, is_secret)
 
 
-def _hide(secrets: tuple[str, ...], text: str) -> str:
-    return without_secrets(text, secrets)
-
-
 def _timeouts(client: ClientProperties, settings: KafkaAdminSettings) -> dict[str, int]:
     api = client.number(_API_TIMEOUT) or settings.default_api_timeout_ms
     # Kafka refuses a request timeout above the other: ours gives way to the file's.
@@ -264,10 +261,6 @@ def _open(jvm: Any, properties: Any, sentences: FailureSentences) -> Any:
             f"Kafka's client cannot be set up for {sentences.servers} with "
             f"{sentences.command_config}: {sentences.of(error).message}."
         ) from None
-
-
-def _name(client: ClientProperties) -> str:
-    return str(client.path) if client.path else "no --command-config"
 
 
 def _class(jvm: Any, name: str) -> Any:

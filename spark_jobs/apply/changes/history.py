@@ -76,25 +76,16 @@ def intended_rows(
         )
         for change in plan
     ]
-    return _rows(application, results, None, predictions)
+    return rows_of_run(application, results, None, predictions)
 
 
-def ended_rows(
-    application: Application,
-    results: Sequence[CarriedOutChange],
-    ended_ms: int,
-    predictions: Predictions,
-) -> list[dict[str, Any]]:
-    """Return the rows to write when the run has ended, however it did."""
-    return _rows(application, results, ended_ms, predictions)
-
-
-def _rows(
+def rows_of_run(
     application: Application,
     results: Sequence[CarriedOutChange],
     ended_ms: int | None,
     predictions: Predictions,
 ) -> list[dict[str, Any]]:
+    """Return the rows to write when a run has ended (ms), however it did; None: it goes on."""
     return [
         {
             **asdict(application),
