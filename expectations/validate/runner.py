@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,22 +82,15 @@ def validate_tables(
     return report
 
 
+@dataclass(slots=True)
 class _Checks:
     """The checkpoints of one stage in one Great Expectations context."""
 
-    def __init__(
-        self,
-        context: EphemeralDataContext,
-        scope: RunScope,
-        stage: str,
-        parameters: dict[str, int],
-        spark: SparkSource | None,
-    ) -> None:
-        self._context = context
-        self._scope = scope
-        self._stage = stage
-        self._parameters = parameters
-        self._spark = spark
+    _context: EphemeralDataContext
+    _scope: RunScope
+    _stage: str
+    _parameters: dict[str, int]
+    _spark: SparkSource | None
 
     def run(self, stored: StoredTable, in_memory_rows_max: int) -> TableResult:
         """Return the outcome of one table's suite on the engine its size asks for.

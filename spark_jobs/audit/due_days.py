@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.archive import Archive, LogFile
@@ -76,7 +75,12 @@ def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[Due
         found = reasons.get(day) or _begins_otherwise(own), _made_by_older(own)
         if any(found):
             reasons[day] = "; ".join(reason for reason in found if reason)
-    return [DueDay(day, reasons[day], _logs_of(day, known_days)) for day in sorted(reasons)]
+    logs_of = {
+        # Also those without any request at all.
+        day: tuple(log for log, days in known_days.items() if not days or day in days)
+        for day in reasons
+    }
+    return [DueDay(day, reasons[day], logs_of[day]) for day in sorted(reasons)]
 
 
 def read_with(spark: SparkSession, archive: Archive, timezone: str, prefix: str | None) -> ReadLogs:
@@ -90,25 +94,15 @@ def read_with(spark: SparkSession, archive: Archive, timezone: str, prefix: str 
     return read
 
 
-def _logs_of(
-    day: dt.date, days_of_log: Mapping[LogFile, set[dt.date] | None]
-) -> tuple[LogFile, ...]:
-    """Return the logs with requests of a day, and those without any request at all."""
-    return tuple(log for log, days in days_of_log.items() if not days or day in days)
-
-
 def _manifest(warehouse: Path, cluster: str) -> _Manifest:
-    """Return the rows of ``files`` by day and file."""
-    scopes = [RunScope(warehouse, cluster, day) for day in days_of(warehouse, cluster)]
-    return {
-        scope.day: {row["source_file"]: row for row in _files_of(scope).to_pylist()}
-        for scope in scopes
+    """Return the rows of ``files`` by day and file; null is what an older version did not note."""
+    rows_of = {
+        day: read_table(RunScope(warehouse, cluster, day), "files", _COLUMNS, of_any_version=True)
+        for day in days_of(warehouse, cluster)
     }
-
-
-def _files_of(scope: RunScope) -> pa.Table:
-    """Return a day's manifest; what an older version did not note is null: not known."""
-    return read_table(scope, "files", _COLUMNS, of_any_version=True)
+    return {
+        day: {row["source_file"]: row for row in rows.to_pylist()} for day, rows in rows_of.items()
+    }
 
 
 def _made_by_older(scope: RunScope) -> str | None:
@@ -119,15 +113,14 @@ def _made_by_older(scope: RunScope) -> str | None:
 
 def _known_days(log: LogFile, audited: _Manifest) -> set[dt.date] | None:
     """Return the days of a file's requests; None where no audit has read it as it is now."""
+    there = log.size_bytes, log.modified_ns
     for rows in audited.values():
         row = rows.get(log.source_file)
-        if row is not None and row["days"] is not None and _is_same(log, row):
+        if row is None or row["days"] is None:
+            continue
+        if there == (row["bytes_read"], row["modified_ns"]):
             return {dt.date.fromisoformat(day) for day in row["days"]}
     return None
-
-
-def _is_same(log: LogFile, row: Mapping[str, Any]) -> bool:
-    return (log.size_bytes, log.modified_ns) == (row["bytes_read"], row["modified_ns"])
 
 
 def _compare(

@@ -16,8 +16,12 @@ from rich.text import Text
 
 from spark_jobs.apply.apply_quotas import ChangeReport, ClusterTarget
 from spark_jobs.apply.changes.change_key import change_key
-from spark_jobs.apply.changes.change_plan import CarriedOutChange, PlannedChange, value_text
-from spark_jobs.apply.changes.quota_alteration import PROPOSED, proposed_alterations
+from spark_jobs.apply.changes.change_plan import PlannedChange, value_text
+from spark_jobs.apply.changes.quota_alteration import (
+    PROPOSED,
+    QuotaAlteration,
+    proposed_alterations,
+)
 from spark_jobs.apply.changes.targets.target import RefusedAlteration, Rendered
 from spark_jobs.apply.changes.wording import one_line, subject
 from spark_jobs.apply.render import render
@@ -77,18 +81,21 @@ def proposal_objects(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     proposed = [row for row in rows if row["status"] == PROPOSED]
     objects = [
-        {
-            "change": change_key(alteration),
-            "quota_type": alteration.quota_type,
-            "user": alteration.user,
-            "client_id": alteration.client_id,
-            "before": alteration.before,
-            "after": alteration.after,
-            **{name: row[name] for name in _TAKEN_OVER},
-        }
+        _alteration_object(alteration) | {name: row[name] for name in _TAKEN_OVER}
         for row, alteration in zip(proposed, proposed_alterations(proposed), strict=True)
     ]
     return sorted(objects, key=lambda o: (-(o["throttle_time_ms_before"] or 0), o["change"]))
+
+
+def _alteration_object(alteration: QuotaAlteration) -> dict[str, Any]:
+    return {
+        "change": change_key(alteration),
+        "quota_type": alteration.quota_type,
+        "user": alteration.user,
+        "client_id": alteration.client_id,
+        "before": alteration.before,
+        "after": alteration.after,
+    }
 
 
 def _proposal_cells(proposal: Mapping[str, Any]) -> Iterable[str]:
@@ -170,29 +177,24 @@ def report_object(target: ClusterTarget, report: ChangeReport) -> dict[str, Any]
 
 def _rows(report: ChangeReport) -> list[dict[str, Any]]:
     if report.results:
-        return [_row(r.planned, str(r.outcome), r.message, _now(r)) for r in report.results]
-    return [_row(c, str(c.step), c.message, c.found) for c in report.plan]
-
-
-def _now(result: CarriedOutChange) -> float | None:
-    return result.read_back if result.is_read_back else result.planned.found
+        return [
+            _row(
+                r.planned, r.outcome, r.message, r.read_back if r.is_read_back else r.planned.found
+            )
+            for r in report.results
+        ]
+    return [_row(change, change.step, change.message, change.found) for change in report.plan]
 
 
 def _row(
     change: PlannedChange, outcome: str, message: str | None, now: float | None
 ) -> dict[str, Any]:
-    alteration = change.alteration
     return {
-        "change": change_key(alteration),
-        "quota_type": alteration.quota_type,
-        "user": alteration.user,
-        "client_id": alteration.client_id,
-        "before": alteration.before,
-        "after": alteration.after,
+        **_alteration_object(change.alteration),
         "cluster_has": now,
-        "outcome": outcome,
+        "outcome": str(outcome),
         "message": message,
-        "reason": alteration.reason,
+        "reason": change.alteration.reason,
     }
 
 

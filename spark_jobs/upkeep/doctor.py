@@ -10,10 +10,9 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -41,10 +40,6 @@ class Ailment:
     means: str
     remedy: str
     bytes: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the ailment's fields by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def text(self) -> str:
         """Return the ailment in three lines."""
@@ -156,14 +151,10 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
         "unfinished", _below(scope, scope.runs),
         f"A run by {owner or 'a command line'} has begun and is not published",
         "It is going on, or it ended before it was done; readers see the run before",
-        f"if it does not run: quota-audit {_named(owner)} {scope.warehouse} --apply"
+        f"if it does not run: {owner} {scope.warehouse} --apply"
         if owner in UPKEEP_OWNERS
         else f"if it does not run: {_audit_again(scope)}",
     )  # fmt: skip
-
-
-def _named(owner: str | None) -> str:
-    return str(owner).removeprefix("quota-audit ")
 
 
 def _of_link(scope: RunScope, table: str, place: str) -> Iterator[Ailment]:
@@ -309,5 +300,5 @@ def _below(scope: RunScope, path: Path) -> str:
 
 def examination_json(found: Examination) -> str:
     """Return the examination as one JSON object."""
-    told = {"days": found.days, "found": [one.as_json() for one in found.ailments]}
+    told = {"days": found.days, "found": [asdict(one) for one in found.ailments]}
     return json.dumps(told, indent=1)

@@ -87,11 +87,11 @@ def read_batches(
 
 def sensor_filter(sensors: Iterable[SensorKey]) -> ds.Expression:
     """Return the condition that keeps the rows of ``sensors``; of none, no row."""
-    return reduce(or_, (_is_row_of(sensor) for sensor in sensors), ds.scalar(False))
-
-
-def _is_row_of(sensor: SensorKey) -> ds.Expression:
-    return reduce(and_, (ds.field(name) == part for name, part in sensor._asdict().items()))
+    rows_of = (
+        reduce(and_, (ds.field(name) == part for name, part in sensor._asdict().items()))
+        for sensor in sensors
+    )
+    return reduce(or_, rows_of, ds.scalar(False))
 
 
 def count_rows(
@@ -126,18 +126,15 @@ def read_frame(spark: SparkSession, table: str, scope: RunScope) -> DataFrame:
     # Pages and commands that only read with Arrow do not wait for this import.
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    schema, scope = from_arrow_schema(_nullable(TABLES[table])), scope.held()
+    # Parquet read back by Spark is nullable anyway; the suites check the required columns.
+    schema = from_arrow_schema(pa.schema([f.with_nullable(True) for f in TABLES[table]]))
+    scope = scope.held()
     folder = scope.partition_dir(table)
     if not folder.is_dir():
         check_not_pruned(scope, table)
         return spark.createDataFrame([], schema=schema)
     check_version(scope, table)
     return spark.read.schema(schema).parquet(spark_path(folder))
-
-
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    # Parquet read back by Spark is nullable anyway; the suites check the required columns.
-    return pa.schema([f.with_nullable(True) for f in schema])
 
 
 def made_by(scope: RunScope, table: str) -> MadeBy | None:

@@ -7,7 +7,6 @@ import os
 import shutil
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -161,4 +160,3 @@ def test_a_folder_without_tables_is_no_warehouse(tmp_path: Path) -> None:
 def test_it_is_told_in_three_lines() -> None:
     one = Ailment("orphan", "runs/x", "No run names it", "It is old", "rm -r x")
     assert one.text() == "orphan: runs/x\n  No run names it. It is old.\n  → rm -r x"
-    assert replace(one, bytes=3).as_json()["bytes"] == 3
