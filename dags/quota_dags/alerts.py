@@ -6,7 +6,6 @@ objects that Slack does not parse, to a web server they are JSON. None of it is 
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from html import escape
@@ -133,36 +132,23 @@ def failed_run_message(
     if step is None:
         raise terms.skipped("nothing to tell: no step of this run is failed any more")
     ended = ti.xcom_pull(task_ids=step, key=FAILURE_KEY)
-    page = f"dags/{ti.dag_id}/runs/{quote(run_id, safe='')}/tasks/{step}"
-    url = _address(page, settings)
-    return failure_message(audit.cluster, audit.day, run_id, step, ended, url)
-
-
-def failure_message(
-    cluster: str,
-    day: dt.date,
-    run_id: str,
-    step: str,
-    ended: Mapping[str, Any] | None,
-    url: str | None,
-) -> AlertMessage:
-    """Return the message of a run that failed at ``step``; ``ended`` None: nobody saw it end."""
     exit_code = ended["exit_code"] if ended else None
     reason = _shortened(ended["reason"]) if ended else UNSEEN
-    subject = f"Kafka quotas, {cluster} on {day}: the audit failed at {step}"
+    subject = f"Kafka quotas, {audit.cluster} on {audit.day}: the audit failed at {step}"
     how = f" with exit code {exit_code}" if exit_code is not None else ""
     text = (
         f"{subject}\nThe step ended{how}. Nothing of this run was published: what readers see is "
         f"as it was before.\n\n{reason}\n"
     )
+    page = f"dags/{ti.dag_id}/runs/{quote(run_id, safe='')}/tasks/{step}"
     return AlertMessage(
         kind="failure",
-        cluster=cluster,
-        day=day,
+        cluster=audit.cluster,
+        day=audit.day,
         run_id=run_id,
         subject=subject,
         text=text,
-        url=url,
+        url=_address(page, settings),
         failure=FailureRecord(step=step, exit_code=exit_code, reason=reason),
     )
 

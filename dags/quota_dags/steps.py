@@ -56,10 +56,6 @@ class DailyAudit:
             "--warehouse", self.warehouse, "--cluster", self.cluster, "--day", self.day.isoformat()
         ]  # fmt: skip
 
-    def ingest_arguments(self) -> list[str]:
-        """Return the options that only the ingest takes."""
-        return ingest_arguments(self.timezone, self.broker_version)
-
 
 def audited_day(
     day: str | None, interval_start: dt.datetime | None, run_after: dt.datetime
@@ -79,27 +75,20 @@ def audited_day(
     return run_after.astimezone(dt.UTC).date() - dt.timedelta(days=1)
 
 
-def audit_of_run(
-    params: Mapping[str, str | None],
-    interval_start: dt.datetime | None,
-    run_after: dt.datetime,
-) -> DailyAudit:
-    """Return the audit that a DAG run asks for, from its params and its times."""
+def audit_of_context(context: Mapping[str, Any]) -> DailyAudit:
+    """Return the audit that a DAG run asks for, from the context that Airflow gives its tasks."""
+    params = context["params"]
+    # A run that was triggered with no logical date has no interval.
+    interval_start = context.get("data_interval_start")
+    day = audited_day(params.get("day"), interval_start, context["dag_run"].run_after)
     return DailyAudit(
         archive=text_of(params, "archive"),
         warehouse=text_of(params, "warehouse"),
         cluster=text_of(params, "cluster"),
-        day=audited_day(params.get("day"), interval_start, run_after),
+        day=day,
         timezone=text_of(params, "timezone"),
         broker_version=params.get("broker_version") or None,
     )
-
-
-def audit_of_context(context: Mapping[str, Any]) -> DailyAudit:
-    """Return the audit that a DAG run asks for, from the context that Airflow gives its tasks."""
-    # A run that was triggered with no logical date has no interval.
-    interval_start = context.get("data_interval_start")
-    return audit_of_run(context["params"], interval_start, context["dag_run"].run_after)
 
 
 def run_step(
@@ -126,7 +115,8 @@ def step_arguments(task_id: str, audit: DailyAudit) -> list[str]:
     """
     command = STEPS[task_id].command
     if task_id == "ingest_requests":
-        return [*command, audit.archive, *audit.scope_arguments(), *audit.ingest_arguments()]
+        own = ingest_arguments(audit.timezone, audit.broker_version)
+        return [*command, audit.archive, *audit.scope_arguments(), *own]
     if task_id == "judge_decisions":
         return [*command, "--archive", audit.archive, *audit.scope_arguments()]
     return [*command, *audit.scope_arguments()]

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -83,7 +84,8 @@ def audit(
     check_wording(settings)
     env = airflow_environment(home, find_project(project))
     env["QUOTA_AUDIT_WAREHOUSE"] = str(settings.warehouse)
-    if _log_bytes(settings.archive) <= _SMALL_ARCHIVE_BYTES:
+    files = (path for path in settings.archive.rglob("*") if path.is_file())
+    if sum(path.stat().st_size for path in files) <= _SMALL_ARCHIVE_BYTES:
         env.setdefault("QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS", _QUICK_JVM)
     # Reading the archive's days takes as long as migrating the database: do both at once.
     with ThreadPoolExecutor(1) as background:
@@ -99,10 +101,6 @@ def audit(
     plural = "" if len(audits) == 1 else "s"
     reports = settings.warehouse / "reports" / f"cluster={settings.cluster}"
     _CONSOLE.print(f"audited {len(audits)} day{plural} of {settings.cluster}: {reports}")
-
-
-def _log_bytes(archive: Path) -> int:
-    return sum(path.stat().st_size for path in archive.rglob("*") if path.is_file())
 
 
 def check_wording(settings: DailyAuditSettings) -> None:
@@ -154,14 +152,7 @@ def dags_test_command(audit: DailyAudit) -> list[str]:
     ``airflow dags test`` takes the interval that *ends* at its date, hence the day after; the
     param ``day`` says the same without arithmetic, and wins.
     """
-    conf = {
-        "day": audit.day.isoformat(),
-        "archive": audit.archive,
-        "warehouse": audit.warehouse,
-        "cluster": audit.cluster,
-        "timezone": audit.timezone,
-        "broker_version": audit.broker_version,
-    }
+    conf = asdict(audit) | {"day": audit.day.isoformat()}
     logical_date = audit.day + dt.timedelta(days=1)
     return airflow_command("dags", "test", DAG_ID, str(logical_date), "-c", json.dumps(conf))
 

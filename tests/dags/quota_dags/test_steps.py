@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import typer.main
@@ -9,7 +10,7 @@ import typer.main
 from quota_dags.steps import (
     PUBLISHES,
     DailyAudit,
-    audit_of_run,
+    audit_of_context,
     audited_day,
     step_arguments,
 )
@@ -19,6 +20,7 @@ from spark_jobs.warehouse.pipeline import STEPS
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "Europe/Berlin", "4.1.0")
 SCOPE = ["--warehouse", "/wh", "--cluster", "east", "--day", "2026-11-20"]
 RUN_AFTER = dt.datetime(2026, 11, 21, 0, 30, tzinfo=dt.UTC)
+RUN = SimpleNamespace(run_after=RUN_AFTER)
 MIDNIGHT = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 
 
@@ -112,5 +114,7 @@ def test_an_audit_is_what_the_form_says() -> None:
         "broker_version": "4.1.0",
         "day": None,
     }
-    assert audit_of_run(params, MIDNIGHT, RUN_AFTER) == AUDIT
-    assert audit_of_run({**params, "broker_version": ""}, None, RUN_AFTER).broker_version is None
+    context = {"params": params, "data_interval_start": MIDNIGHT, "dag_run": RUN}
+    assert audit_of_context(context) == AUDIT
+    without = {"params": {**params, "broker_version": ""}, "dag_run": RUN}
+    assert audit_of_context(without).broker_version is None
