@@ -46,7 +46,7 @@ from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import move_files, remove_folder, storage_path
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
 from spark_jobs.warehouse.worker_files import TableFiles
-from spark_jobs.warehouse.write import put_carried, put_table, write_table
+from spark_jobs.warehouse.write import put_carried, put_files, write_table
 
 TABLES_OF_REPLAY = ("decisions", "quota_state", "rates", "agreement")
 
@@ -98,8 +98,7 @@ def replay_quotas(
             verdicts = Counter(found)
         verdicts += _stage_mutations(mutations.rows, task)
         for table in TABLES_OF_REPLAY:
-            staged = folder / table
-            put_table(staged if staged.is_dir() else None, table, scope)
+            put_files(sorted((folder / table).glob("*.parquet")), table, scope)
     finally:
         remove_folder(folder)
     write_inventory(scope, mutations.inventory, mutations.handed_on)

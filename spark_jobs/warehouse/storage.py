@@ -104,18 +104,6 @@ def remove_folder(folder: Path) -> None:
         of_bucket.fs.fs.delete_dir(of_bucket.path)
 
 
-def move_folder(folder: Path, target: Path) -> None:
-    """Make ``folder``'s files those of ``target``, which is not there yet and nobody reads.
-
-    By one rename; of a bucket, which has none, file by file.
-    """
-    if is_in_bucket(folder):
-        move_files([(file, target / file.name) for file in folder.iterdir() if file.is_file()])
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder.rename(target)
-
-
 def move_files(moves: Iterable[tuple[Path, Path]]) -> None:
     """Rename files; those of a bucket are copied by the service, then removed, many at once."""
     renames = list(moves)

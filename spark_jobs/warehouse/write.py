@@ -31,7 +31,6 @@ from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
 from spark_jobs.warehouse.storage import (
     is_in_bucket,
     move_files,
-    move_folder,
     remove_folder,
     spark_path,
 )
@@ -178,28 +177,17 @@ def _write_parts(parts: Sequence[Part], table: str, folder: Path) -> None:
         write_parquet(rows, table, folder / f"part-{number}.parquet", in_group)
 
 
-def put_table(staged: Path | None, table: str, scope: RunScope) -> None:
-    """Make the finished folder ``staged`` (None: no partition) this day's rows of ``table``.
-
-    Outside of a run it is published at once. Both are on one file system, or in one bucket. Raises
-    AuditFailedError where another run of the day has begun.
-    """
-    version = None
-    if staged is not None:
-        version = new_version(table, scope)
-        move_folder(staged, version)
-    take_version(version, table, scope)
-
-
 def put_files(
     files: Sequence[Path],
     table: str,
     scope: RunScope,
     beside: Mapping[str, Sequence[Path]] | None = None,
 ) -> None:
-    """Make finished files (none: no partition) this day's rows of ``table``; see ``put_table``.
+    """Make finished files (none: no partition) this day's rows of ``table``.
 
     ``beside`` are files for folders of these names next to them, which are no rows of the table.
+    Outside of a run they are published at once. All are on one file system, or in one bucket.
+    Raises AuditFailedError where another run of the day has begun.
     """
     version = None
     if files:
@@ -219,7 +207,7 @@ def new_version(table: str, scope: RunScope) -> Path:
 
 
 def take_version(version: Path | None, table: str, scope: RunScope) -> None:
-    """Make a folder of :func:`new_version` this day's rows of ``table``; see ``put_table``."""
+    """Make a folder of :func:`new_version` this day's rows of ``table``; see ``put_files``."""
     run = scope.run or new_run()
     if scope.run is None:
         tables = _published_tables(scope)

@@ -26,7 +26,7 @@ from spark_jobs.warehouse.write import (
     draft_or_published,
     new_run,
     publish_draft,
-    put_table,
+    put_files,
     write_table,
 )
 from tests.builders.tables_builder import row, write_rows
@@ -110,7 +110,7 @@ def test_a_table_outside_of_a_run_is_published_at_once_and_alone(tmp_path: Path)
     audit(day, 1)
     write(day, 3, ("findings",))
     assert rows_in(day) == [1, 1, 1, 3]
-    put_table(None, "findings", day)
+    put_files([], "findings", day)
     assert rows_in(day) == [1, 1, 1, 0]
     assert not day.partition_dir("findings").exists()
 
