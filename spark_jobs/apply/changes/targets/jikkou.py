@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_jobs.apply.changes.kafka_rules import unsettable_of
 from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration
-from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
+from spark_jobs.apply.changes.targets.target import ELSEWHERE, Plan, Situation, Target
 from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, comment, named, number
 from spark_jobs.quota.codes import DEFAULT, QuotaType
@@ -43,26 +43,18 @@ def entity_type(entity: Entity) -> str | None:
 
 def _why_not(alteration: QuotaAlteration, situation: Situation) -> str | None:
     if alteration.quota_type not in CONFIG_NAMES:
-        return (
-            f"a KafkaClientQuota has no field for {alteration.quota_type}; use the target "
-            "kafka-configs or admin-json."
-        )
+        return f"a KafkaClientQuota has no field for {alteration.quota_type}; {ELSEWHERE}."
     if entity_type(alteration.entity) is None:
-        return (
-            "Jikkou has no type for a client-id of the default user; use the target "
-            "kafka-configs or admin-json."
-        )
+        return f"Jikkou has no type for a client-id of the default user; {ELSEWHERE}."
     unreadable = next((entity for entity in situation.held if entity_type(entity) is None), None)
     if unreadable is not None:
         return (
             f"the cluster has a quota of {named(*unreadable)}, for which Jikkou has no type: it "
-            "reads all quotas first and fails at this one; use the target kafka-configs or "
-            "admin-json."
+            f"reads all quotas first and fails at this one; {ELSEWHERE}."
         )
     if any(mark in part for part in alteration.entity if part for mark in _TEMPLATE_MARKS):
         return (
-            "its name has a mark of Jinja templates, as which Jikkou reads its files; use the "
-            "target kafka-configs or admin-json."
+            f"its name has a mark of Jinja templates, as which Jikkou reads its files; {ELSEWHERE}."
         )
     return unsettable_of(situation.held.get(alteration.entity, {}))
 
@@ -90,19 +82,16 @@ def _document(plan: Plan, entity: Entity, changes: list[QuotaAlteration]) -> str
     resource: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
     if not configs:
         resource["metadata"] = {"annotations": {"jikkou.io/delete": True}}
-    resource["spec"] = {"type": entity_type(entity), "entity": _entity_names(entity)}
+    names = {
+        field: Quoted(name)
+        for field, name in zip(("user", "clientId"), entity, strict=True)
+        if name not in (None, DEFAULT)
+    }
+    resource["spec"] = {"type": entity_type(entity), "entity": names}
     if configs:
         resource["spec"]["configs"] = configs
     said = [f"{change.quota_type}: {change_sentence(change)}" for change in changes]
     return "---\n" + _no_template(comment(f"{named(*entity)}.", *said)) + yaml_text(resource)
-
-
-def _entity_names(entity: Entity) -> dict[str, Quoted]:
-    return {
-        field: Quoted(name)
-        for field, name in zip(("user", "clientId"), entity, strict=True)
-        if name is not None and name != DEFAULT
-    }
 
 
 def _no_template(comments: str) -> str:

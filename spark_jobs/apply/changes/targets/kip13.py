@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_jobs.apply.changes.kafka_rules import unsettable
+from spark_jobs.apply.changes.kafka_rules import LONG_MAX, unsettable
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, QuotaSet
-from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
+from spark_jobs.apply.changes.targets.target import ELSEWHERE, Plan, Situation, Target
 from spark_jobs.apply.changes.wording import change_sentence, number, subject
 from spark_jobs.quota.codes import DEFAULT, QuotaType
 
@@ -17,8 +17,6 @@ PROPERTIES = {
     QuotaType.PRODUCER_BYTE_RATE: "quota.producer.override",
     QuotaType.CONSUMER_BYTE_RATE: "quota.consumer.override",
 }
-LONG_END = 2.0**63
-"""Dynamic quotas are doubles, and hold this number; a long does not."""
 _HOW = (
     "A property replaces all overrides of its kind, so that those in force are in it too; it is",
     "read when a broker starts.",
@@ -36,29 +34,29 @@ def overrides(held: QuotaSet, quota_type: str) -> Mapping[str, float]:
 
 
 def _why_not(alteration: QuotaAlteration, situation: Situation) -> str | None:
-    elsewhere = "use the target kafka-configs or admin-json"
     if alteration.quota_type not in PROPERTIES:
-        return f"KIP-13 has no override of {alteration.quota_type}; {elsewhere}."
+        return f"KIP-13 has no override of {alteration.quota_type}; {ELSEWHERE}."
     if alteration.user is not None:
-        return f"KIP-13 knows client-ids only, and this quota has a user; {elsewhere}."
+        return f"KIP-13 knows client-ids only, and this quota has a user; {ELSEWHERE}."
     assert alteration.client_id is not None
     if alteration.client_id == DEFAULT:
         side = alteration.quota_type.partition("_")[0]
         return (
-            f"a default is no override of KIP-13; set quota.{side}.default by hand, or {elsewhere}."
+            f"a default is no override of KIP-13; set quota.{side}.default by hand, or {ELSEWHERE}."
         )
     if not _can_be_listed(alteration.client_id):
-        return f"{_unlisted(alteration.client_id)}; {elsewhere}."
+        return f"{_unlisted(alteration.client_id)}; {ELSEWHERE}."
     held = overrides(situation.held, alteration.quota_type)
     lost = next((name for name in held if not _can_be_listed(name)), None)
     if lost is not None:
         return (
             "the property replaces all overrides, and one in force would be lost: "
-            f"{_unlisted(lost)}; {elsewhere}."
+            f"{_unlisted(lost)}; {ELSEWHERE}."
         )
     values = (alteration.before, alteration.after, *held.values())
-    if any(value is not None and value >= LONG_END for value in values):
-        return f"an override is a Java long, below {LONG_END:.0f}; {elsewhere}."
+    # Dynamic quotas are doubles, and hold this number; a long does not.
+    if any(value is not None and value >= LONG_MAX for value in values):
+        return f"an override is a Java long, below {LONG_MAX:.0f}; {ELSEWHERE}."
     reasons = (
         unsettable(alteration.quota_type, bound, f"override of {name!r} that stays in force")
         for name, bound in held.items()

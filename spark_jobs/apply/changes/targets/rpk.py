@@ -7,12 +7,11 @@ whole numbers, and there is no ``request_percentage``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from spark_jobs.apply.changes.kafka_rules import unsettable
 from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaSet
-from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
+from spark_jobs.apply.changes.targets.target import ELSEWHERE, Plan, Situation, Target
 from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, named, number, subject
 from spark_jobs.quota.codes import DEFAULT, QuotaType
@@ -29,9 +28,9 @@ def _why_not(alteration: QuotaAlteration, situation: Situation) -> str | None:
     for value in (alteration.after, alteration.before):
         reason = _inexpressible(alteration.quota_type, value)
         if reason:
-            return f"{reason}; use the target kafka-configs or admin-json."
+            return f"{reason}; {ELSEWHERE}."
     lost = _lost(situation.held)
-    return None if lost is None else f"{lost}; use the target kafka-configs or admin-json."
+    return None if lost is None else f"{lost}; {ELSEWHERE}."
 
 
 def _lost(held: QuotaSet) -> str | None:
@@ -63,7 +62,10 @@ def _text(plan: Plan) -> str:
         # Nothing that the import reads as a set of quotas: even an empty one deletes them all.
         return head + yaml_text({"quotas": f"cannot be imported: {lost}"})
     quotas = [
-        {"entity": _entity(entity), "values": _values(values)}
+        {
+            "entity": _entity(entity),
+            "values": [{"key": t, "value": Quoted(number(v))} for t, v in values.items()],
+        }
         for entity, values in plan.after.items()
     ]
     return head + yaml_text({"quotas": quotas})
@@ -75,10 +77,6 @@ def _entity(entity: Entity) -> list[dict[str, Any]]:
         for kind, name in zip(("client-id", "user"), reversed(entity), strict=True)
         if name is not None
     ]
-
-
-def _values(values: Mapping[str, float]) -> list[dict[str, Any]]:
-    return [{"key": t, "value": Quoted(number(v))} for t, v in values.items()]
 
 
 TARGET = Target(_why_not, _text)

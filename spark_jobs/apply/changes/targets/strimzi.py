@@ -10,7 +10,7 @@ import re
 
 from spark_jobs.apply.changes.kafka_rules import unsettable_of
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
-from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
+from spark_jobs.apply.changes.targets.target import ELSEWHERE, Plan, Situation, Target
 from spark_jobs.apply.changes.targets.yaml_text import Quoted, yaml_text
 from spark_jobs.apply.changes.wording import change_sentence, comment, number
 from spark_jobs.quota.codes import DEFAULT, QuotaType
@@ -27,7 +27,6 @@ _TLS_PREFIX = "CN="
 # What Kubernetes takes for a resource's name (RFC 1123), and OpenSSL for a certificate's CN.
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _NAME_MAX, _TLS_NAME_MAX = 253, 64
-_BY_HAND = "use the target kafka-configs or admin-json"
 
 
 def resource_name(user: str) -> str | None:
@@ -44,17 +43,17 @@ def resource_name(user: str) -> str | None:
 def _why_not(alteration: QuotaAlteration, situation: Situation) -> str | None:
     user, client_id = alteration.entity
     if client_id is not None:
-        return f"it has a client-id, and Strimzi manages quotas of users only; {_BY_HAND}."
+        return f"it has a client-id, and Strimzi manages quotas of users only; {ELSEWHERE}."
     assert user is not None
     if user == DEFAULT:
         return (
             "it is the default of all users, which is no KafkaUser; set it at spec.kafka.quotas "
-            f"of the Kafka resource (type kafka), or {_BY_HAND}."
+            f"of the Kafka resource (type kafka), or {ELSEWHERE}."
         )
     if resource_name(user) is None:
         return (
             f"no KafkaUser can have the name {user!r} (Kubernetes takes lower case letters, "
-            f"digits, '-' and '.'), so Strimzi does not manage this user; {_BY_HAND}."
+            f"digits, '-' and '.'), so Strimzi does not manage this user; {ELSEWHERE}."
         )
     twins = {a.user for a in situation.alterations if a.user and a.client_id is None} - {user}
     if any(resource_name(twin) == resource_name(user) for twin in twins):

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaSet
 from spark_jobs.apply.changes.wording import comment, subject
 
+ELSEWHERE = "use the target kafka-configs or admin-json"
+"""How refusals end, but those of these two targets."""
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedAlteration:

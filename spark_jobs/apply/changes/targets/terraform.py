@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from spark_jobs.apply.changes.kafka_rules import unsettable_of
 from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration
-from spark_jobs.apply.changes.targets.target import Plan, Situation, Target
+from spark_jobs.apply.changes.targets.target import ELSEWHERE, Plan, Situation, Target
 from spark_jobs.apply.changes.wording import change_sentence, comment, named, number
 from spark_jobs.quota.codes import DEFAULT
 
@@ -56,15 +56,12 @@ def _codepoint(character: str) -> str:
 
 def _why_not(alteration: QuotaAlteration, situation: Situation) -> str | None:
     if None not in alteration.entity:
-        return (
-            "a kafka_quota is of a user or of a client-id, not of a pair of them; use the target "
-            "kafka-configs or admin-json."
-        )
+        return f"a kafka_quota is of a user or of a client-id, not of a pair of them; {ELSEWHERE}."
     name = alteration.user if alteration.client_id is None else alteration.client_id
     if name and not unicodedata.is_normalized("NFC", name):
         return (
             f"Terraform would write the name {name!r} in Unicode's composed form (NFC), which is "
-            "another name to Kafka; use the target kafka-configs or admin-json."
+            f"another name to Kafka; {ELSEWHERE}."
         )
     return unsettable_of(situation.held.get(alteration.entity, {}))
 
