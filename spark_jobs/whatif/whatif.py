@@ -1,8 +1,8 @@
 """Step whatif: an ingested day's requests under other rules → the table ``whatif``.
 
 A day is replayed on its own, with states that begin empty at midnight. Policies are replayed
-through Spark, each one's brokers side by side. A lane is what one task replays in turn: a policy's
-requests on one broker, or, where the policy keeps one state for the whole cluster, all of them.
+through Spark, each one's brokers side by side. A stream is what one task replays in turn: all
+requests on one broker or, where a policy keeps one state for the whole cluster, on all of them.
 
 Policies on mutations alone are replayed here: their few requests are brought together anyway. Which
 line of a mutation decides is found among all brokers' lines. As logged, the line decides at its own
@@ -13,8 +13,8 @@ in office then decides.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -24,7 +24,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.quota.partition_inventory import MUTATION_APIS
+from spark_jobs.quota.partition_inventory import MUTATION_APIS, PartitionInventory
 from spark_jobs.replay.mutations_of_day import read_inventory
 from spark_jobs.replay.sensors.mutation_lines import decided_lines
 from spark_jobs.replay.sensors.mutations import MUTATION_COLUMNS
@@ -36,6 +36,7 @@ from spark_jobs.whatif.clients.logged_changes import changes_until, failovers
 from spark_jobs.whatif.clients.logged_connections import CONNECTION_COLUMNS, logged_connections
 from spark_jobs.whatif.clients.normalized_requests import (
     NORMALIZED_COLUMNS,
+    Row,
     normalized_requests,
     rows_of,
 )
@@ -48,9 +49,7 @@ from spark_jobs.whatif.policies.policy import StateScope
 
 LINE_ORDER = ("recorded_estimate_us", "source_file", "source_line")
 # Where requests are replayed: the broker, or all of them together.
-_REPLAY, _LANE, _WHOLE_CLUSTER = "replay", "lane", -1
-
-Row = Mapping[str, Any]
+_REPLAY, _STREAM, _WHOLE_CLUSTER = "replay", "stream", -1
 
 _line_order = itemgetter(*LINE_ORDER)
 
@@ -70,11 +69,11 @@ def whatif(
     day = logged_day(spark, requests, scope)
     for policy in policies:
         _hear_all(policy, day)
-    on_mutations = [p for p in policies if only_mutates(p)]
-    others = [p for p in policies if not only_mutates(p)]
-    rows = rows_of_mutations(requests, scope, day, on_mutations, modes)
+    mutating = [p for p in policies if policy_class(p.name).apis <= frozenset(MUTATION_APIS)]
+    rows = _rows_of_mutations(requests, scope, day, mutating, modes)
+    others = [p for p in policies if p not in mutating]
     for mode in modes:
-        rows += rows_of_lanes(requests, day, others, mode)
+        rows += _rows_of_streams(requests, day, others, mode)
     place = {policy.label: i for i, policy in enumerate(policies)}
     # The sort is stable, and each policy's rows come in their order.
     rows.sort(key=lambda row: (modes.index(row["mode"]), place[row["label"]], row["broker_id"]))
@@ -90,94 +89,65 @@ def _hear_all(policy: ScenarioPolicy, day: LoggedDay) -> None:
         begun.observe(change)
 
 
-def columns_of(mode: Mode) -> tuple[str, ...]:
+def _columns_of(mode: Mode) -> tuple[str, ...]:
     """Return the columns of the requests that a replay of a mode reads."""
     read = NORMALIZED_COLUMNS if mode is Mode.AS_LOGGED else CONNECTION_COLUMNS
     return tuple(dict.fromkeys((*read, *LINE_ORDER)))
 
 
-def rows_of_lanes(
+def _rows_of_streams(
     requests: DataFrame, day: LoggedDay, policies: Sequence[ScenarioPolicy], mode: Mode
 ) -> list[dict[str, Any]]:
     """Return the rows of policies that do not decide on mutations alone."""
     if not policies:
         return []
-    columns = columns_of(mode)
+    columns = _columns_of(mode)
     copies = F.array(*[_copy(i, policy, mode) for i, policy in enumerate(policies)])
     placed = (
         requests.select(*columns, F.explode(copies).alias("copy"))
         .where(F.col("copy").isNotNull())
-        .select(*columns, F.col("copy.replay"), F.col("copy.lane"))
+        .select(*columns, "copy.*")
     )
     found = (
-        placed.repartition(_REPLAY, _LANE)
-        .sortWithinPartitions(_REPLAY, _LANE, *LINE_ORDER)
-        .mapInArrow(_replay_lanes(policies, day, mode), from_arrow_schema(WHATIF))
+        placed.repartition(_REPLAY, _STREAM)
+        .sortWithinPartitions(_REPLAY, _STREAM, *LINE_ORDER)
+        .mapInArrow(_replay_streams(policies, day, mode), from_arrow_schema(WHATIF))
     )
     rows: list[dict[str, Any]] = found.toArrow().to_pylist()
     return sorted(rows, key=lambda r: (r["broker_id"], r["user"], r["client_id"] or "", r["kind"]))
 
 
 def _copy(index: int, policy: ScenarioPolicy, mode: Mode) -> Column:
-    """Return the replay and lane of a request under a policy, null where it takes no part.
+    """Return the replay and stream of a request under a policy, null where it takes no part.
 
     In the closed loop all requests of clients take part, for they take their time.
     """
     kind = policy_class(policy.name)
-    lane = F.lit(_WHOLE_CLUSTER) if kind.scope is StateScope.CLUSTER else F.col("broker_id")
-    place = F.struct(F.lit(index).alias(_REPLAY), lane.alias(_LANE))
+    stream = F.lit(_WHOLE_CLUSTER) if kind.scope is StateScope.CLUSTER else F.col("broker_id")
+    place = F.struct(F.lit(index).alias(_REPLAY), stream.alias(_STREAM))
     is_clients = ~F.col("is_replica") & ~F.col("is_forwarded")
     is_decided = F.col("api_name").isin(*sorted(kind.apis))
     return F.when(is_decided if mode is Mode.AS_LOGGED else is_clients, place)
 
 
-def _replay_lanes(
+def _replay_streams(
     policies: Sequence[ScenarioPolicy], day: LoggedDay, mode: Mode
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the ``mapInArrow`` function that replays each policy's lanes, one after the other."""
+    """Return the ``mapInArrow`` function that replays each policy's streams, one by one."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows_of(batches)
-        for (replay, lane), lines in groupby(rows, key=lambda r: (r[_REPLAY], r[_LANE])):
-            broker_id = None if lane == _WHOLE_CLUSTER else lane
+        for (replay, stream), lines in groupby(rows, key=lambda r: (r[_REPLAY], r[_STREAM])):
+            broker_id = None if stream == _WHOLE_CLUSTER else stream
             policy = day.on_broker(policies[replay], broker_id)
-            changes = changes_until(day.heard_by(policies[replay]), broker_id=broker_id)
-            found = _rows_of_lane(policy, lines, changes, day.controller_listeners, mode)
+            changes = changes_until(day.heard_by(policy), broker_id=broker_id)
+            found = _rows_of(policy, lines, changes, day.controller_listeners, mode)
             yield pa.RecordBatch.from_pylist(found, schema=WHATIF)
 
     return run
 
 
-def _rows_of_lane(
-    policy: ScenarioPolicy,
-    lines: Iterator[Row],
-    changes: Sequence[Change],
-    listeners: frozenset[str],
-    mode: Mode,
-) -> list[dict[str, Any]]:
-    if mode is Mode.AS_LOGGED:
-        return outcome_rows(policy, normalized_requests(lines, listeners), changes)
-    return closed_loop_rows(policy, logged_connections(lines, listeners), changes)
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedMutations:
-    """A day's lines of mutations, in their order, and the changes with the failovers among them."""
-
-    lines: Sequence[Row]
-    # The lines on which mutations were decided.
-    decided: Sequence[Row]
-    # The lines of mutations that no line of a controller tells of.
-    told: Sequence[Row]
-    changes: Sequence[Change]
-
-
-def only_mutates(policy: ScenarioPolicy) -> bool:
-    """Return True if a policy decides on mutations alone."""
-    return policy_class(policy.name).apis <= frozenset(MUTATION_APIS)
-
-
-def rows_of_mutations(
+def _rows_of_mutations(
     requests: DataFrame,
     scope: RunScope,
     day: LoggedDay,
@@ -187,35 +157,39 @@ def rows_of_mutations(
     """Return the rows of policies on mutations. What only a broker's line tells of is its own."""
     if not policies:
         return []
-    logged = _mutations(requests, day)
+    read = dict.fromkeys((*MUTATION_COLUMNS, *_columns_of(Mode.CLOSED_LOOP)))
+    mutations = requests.where(F.col("api_name").isin(*MUTATION_APIS)).select(*read)
+    all_lines = sorted(mutations.toArrow().to_pylist(), key=_line_order)
+    listeners = day.controller_listeners
+    decided, told = decided_lines(all_lines, listeners, uses_zookeeper=day.uses_zookeeper)
+    decided.sort(key=_line_order)
+    changes = changes_until([*day.changes, *failovers(decided)])
     rows = []
     for mode in modes:
-        for policy in policies:
-            rows += _rows_of(day.on_broker(policy, None), logged, scope, day, mode)
+        is_logged = mode is Mode.AS_LOGGED
+        lines = sorted([*decided, *told], key=_line_order) if is_logged else all_lines
+        for policy in (day.on_broker(policy, None) for policy in policies):
+            heard, inventory = day.heard_by(policy, changes), read_inventory(scope.day_before)
+            rows += _rows_of(policy, lines, heard, listeners, mode, inventory, decided)
     return rows
 
 
 def _rows_of(
-    policy: ScenarioPolicy, logged: LoggedMutations, scope: RunScope, day: LoggedDay, mode: Mode
+    policy: ScenarioPolicy,
+    lines: Iterable[Row],
+    changes: Sequence[Change],
+    listeners: frozenset[str],
+    mode: Mode,
+    inventory: PartitionInventory | None = None,
+    decided: Sequence[Row] = (),
 ) -> list[dict[str, Any]]:
-    listeners, changes = day.controller_listeners, day.heard_by(policy, logged.changes)
-    inventory = read_inventory(scope.day_before)
+    """Return the rows of one replay; ``decided`` are the lines on which mutations were decided."""
     if mode is Mode.AS_LOGGED:
-        lines = sorted([*logged.decided, *logged.told], key=_line_order)
         return outcome_rows(policy, normalized_requests(lines, listeners, inventory), changes)
-    connections = logged_connections(logged.lines, listeners, inventory)
-    at_controller = {key: _at_controller(of, logged.decided) for key, of in connections.items()}
-    return closed_loop_rows(policy, at_controller, changes)
-
-
-def _mutations(requests: DataFrame, day: LoggedDay) -> LoggedMutations:
-    read = dict.fromkeys((*MUTATION_COLUMNS, *columns_of(Mode.CLOSED_LOOP)))
-    lines = requests.where(F.col("api_name").isin(*MUTATION_APIS)).select(*read)
-    rows = sorted(lines.toArrow().to_pylist(), key=_line_order)
-    decided, told = decided_lines(rows, day.controller_listeners, uses_zookeeper=day.uses_zookeeper)
-    decided.sort(key=_line_order)
-    changes = changes_until([*day.changes, *failovers(decided)])
-    return LoggedMutations(rows, decided, told, changes)
+    connections = logged_connections(lines, listeners, inventory)
+    if decided:
+        connections = {key: _at_controller(of, decided) for key, of in connections.items()}
+    return closed_loop_rows(policy, connections, changes)
 
 
 def _at_controller(
@@ -226,8 +200,6 @@ def _at_controller(
     found = []
     for logged in requests:
         before = bisect.bisect_right(times_us, logged.request.at_ms * 1000 + 999)
-        if decided:
-            broker_id = decided[max(before - 1, 0)]["broker_id"]
-            logged = replace(logged, request=replace(logged.request, broker_id=broker_id))
-        found.append(logged)
+        broker_id = decided[max(before - 1, 0)]["broker_id"]
+        found.append(replace(logged, request=replace(logged.request, broker_id=broker_id)))
     return found
