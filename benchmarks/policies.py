@@ -37,8 +37,11 @@ from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.whatif.clients.closed_loop import clients_of, sendings_of
-from spark_jobs.whatif.clients.logged_connections import logged_connections
-from spark_jobs.whatif.clients.normalized_requests import normalized_requests, rows_of
+from spark_jobs.whatif.clients.normalized_requests import (
+    logged_connections,
+    normalized_requests,
+    rows_of,
+)
 from spark_jobs.whatif.clients.replay import closed_loop_rows, outcome_rows, replay_as_logged
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 from spark_jobs.whatif.policies.catalogue import POLICIES, policy_class

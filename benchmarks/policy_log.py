@@ -19,7 +19,7 @@ from spark_jobs.quota.partition_inventory import (
     STRICT_SINCE,
 )
 from spark_jobs.warehouse.tables import MUTATION, REQUESTS, TOPIC_BYTES
-from spark_jobs.whatif.clients.logged_connections import CONNECTION_COLUMNS
+from spark_jobs.whatif.clients.normalized_requests import CONNECTION_COLUMNS
 
 SCHEMA = pa.schema([REQUESTS.field(name) for name in CONNECTION_COLUMNS])
 SEED = 20261121

@@ -28,7 +28,6 @@ from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.whatif.clients.client_log import FETCHES, LoggedRequest
-from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.clients.logged_changes import (
     broker_config,
     broker_starts,
@@ -36,10 +35,13 @@ from spark_jobs.whatif.clients.logged_changes import (
     quota_changes,
     with_values,
 )
-from spark_jobs.whatif.clients.logged_connections import CONNECTION_COLUMNS, logged_connections
-from spark_jobs.whatif.clients.normalized_requests import rows_of
+from spark_jobs.whatif.clients.normalized_requests import (
+    CONNECTION_COLUMNS,
+    logged_connections,
+    rows_of,
+)
 from spark_jobs.whatif.clients.replay import ClientThrottle, client_throttles
-from spark_jobs.whatif.clients.scenario import ScenarioPolicy
+from spark_jobs.whatif.clients.scenario import ClientSettings, ScenarioPolicy
 from spark_jobs.whatif.policies.change import Change
 
 ClientKey = tuple[str, str | None]

@@ -33,10 +33,11 @@ from spark_jobs.warehouse.tables import WHATIF
 from spark_jobs.warehouse.write import write_table
 from spark_jobs.whatif.clients.client_log import LoggedRequest
 from spark_jobs.whatif.clients.logged_changes import changes_until, failovers
-from spark_jobs.whatif.clients.logged_connections import CONNECTION_COLUMNS, logged_connections
 from spark_jobs.whatif.clients.normalized_requests import (
+    CONNECTION_COLUMNS,
     NORMALIZED_COLUMNS,
     Row,
+    logged_connections,
     normalized_requests,
     rows_of,
 )

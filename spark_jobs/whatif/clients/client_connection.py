@@ -17,7 +17,7 @@ from spark_jobs.whatif.clients.client_batch import (
 )
 from spark_jobs.whatif.clients.client_log import FETCHES, PRODUCE, US_PER_MS, Ask, ConnectionLog
 from spark_jobs.whatif.clients.client_pace import wanted_times_us, with_unsent
-from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.scenario import ClientSettings
 from spark_jobs.whatif.policies.decision import Decision, Held
 from spark_jobs.whatif.policies.request import PolicyRequest
 

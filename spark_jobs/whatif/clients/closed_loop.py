@@ -46,7 +46,7 @@ from itertools import count
 from spark_jobs.whatif.clients.client_batch import part_of
 from spark_jobs.whatif.clients.client_connection import Attempt, Connection, Sending
 from spark_jobs.whatif.clients.client_log import FETCHES, US_PER_MS, LoggedRequest, connection_log
-from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.scenario import ClientSettings
 from spark_jobs.whatif.policies.change import Change
 from spark_jobs.whatif.policies.decision import ADMITTED
 from spark_jobs.whatif.policies.policy import CutsFetches, Policy

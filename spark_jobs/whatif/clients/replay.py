@@ -11,11 +11,10 @@ from msgspec import structs
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.whatif.clients.client_log import PRODUCE, LoggedRequest
-from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.clients.closed_loop import clients_of, sendings_of
 from spark_jobs.whatif.clients.normalized_requests import ROWS_AT_ONCE
 from spark_jobs.whatif.clients.outcomes import Outcomes
-from spark_jobs.whatif.clients.scenario import Mode, ScenarioPolicy
+from spark_jobs.whatif.clients.scenario import ClientSettings, Mode, ScenarioPolicy
 from spark_jobs.whatif.policies.change import Change
 from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.kip13.kip13_refusing import Kip13Refusing

@@ -9,8 +9,8 @@ from typing import Self
 
 from spark_jobs.whatif.clients.client_connection import Sending
 from spark_jobs.whatif.clients.client_log import LoggedRequest
-from spark_jobs.whatif.clients.client_settings import DEFAULT_SETTINGS, ClientSettings
 from spark_jobs.whatif.clients.closed_loop import clients_of, sendings_of
+from spark_jobs.whatif.clients.scenario import DEFAULT_SETTINGS, ClientSettings
 from spark_jobs.whatif.policies.change import Change
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held, Refusal
 from spark_jobs.whatif.policies.policy import Policy, StateScope

@@ -10,7 +10,7 @@ from spark_jobs.whatif.clients.client_batch import (
     part_of,
 )
 from spark_jobs.whatif.clients.client_log import LoggedRequest, connection_log
-from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.scenario import ClientSettings
 from spark_jobs.whatif.policies.request import TopicPart
 from tests.spark_jobs.whatif.clients.client_requests import Says, delays, logged, replay_closed_loop
 from tests.spark_jobs.whatif.policies.broker_requests import produce

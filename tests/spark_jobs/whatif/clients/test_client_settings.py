@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.whatif.clients.client_settings import DEFAULT_SETTINGS, read_client_settings
+from spark_jobs.whatif.clients.scenario import DEFAULT_SETTINGS, read_client_settings
 
 
 def test_what_is_not_said_has_kafkas_default() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.whatif.clients.client_connection import Sending
 from spark_jobs.whatif.clients.client_log import LoggedRequest, connection_log
-from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.scenario import ClientSettings
 from spark_jobs.whatif.policies.change import QuotaChanged
 from spark_jobs.whatif.policies.decision import (
     ADMITTED,

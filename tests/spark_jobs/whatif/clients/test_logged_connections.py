@@ -4,7 +4,7 @@ from typing import Any
 
 from spark_jobs.quota.partition_inventory import PartitionInventory
 from spark_jobs.warehouse.tables import REQUESTS
-from spark_jobs.whatif.clients.logged_connections import (
+from spark_jobs.whatif.clients.normalized_requests import (
     CONNECTION_COLUMNS,
     logged_connections,
     logged_request,

@@ -6,9 +6,8 @@ from typing import Any
 
 from spark_jobs.warehouse.tables import WHATIF
 from spark_jobs.whatif.clients.client_log import LoggedRequest
-from spark_jobs.whatif.clients.client_settings import ClientSettings
 from spark_jobs.whatif.clients.replay import closed_loop_rows, outcome_rows
-from spark_jobs.whatif.clients.scenario import Mode, ScenarioPolicy
+from spark_jobs.whatif.clients.scenario import ClientSettings, Mode, ScenarioPolicy
 from tests.spark_jobs.whatif.clients.client_requests import logged
 
 SECOND_MS = 1_000

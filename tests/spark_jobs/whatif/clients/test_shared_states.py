@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from spark_jobs.whatif.clients.shared_states import SharedStates
+from spark_jobs.whatif.clients.outcomes import SharedStates
 
 NOISY, CALM = ("noisy", ""), ("calm", "")
 

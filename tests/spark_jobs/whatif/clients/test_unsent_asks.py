@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.whatif.clients.client_log import ConnectionLog, LoggedRequest, connection_log
 from spark_jobs.whatif.clients.client_pace import UNSENT_MAX, with_unsent
-from spark_jobs.whatif.clients.client_settings import ClientSettings
+from spark_jobs.whatif.clients.scenario import ClientSettings
 from tests.spark_jobs.whatif.clients.client_requests import (
     Says,
     fetched,
