@@ -15,19 +15,18 @@ from spark_jobs.whatif.clients.client_batch import (
     largest_fetch_bytes,
     part_of,
 )
-from spark_jobs.whatif.clients.client_log import FETCHES, PRODUCE, US_PER_MS, Ask, ConnectionLog
+from spark_jobs.whatif.clients.client_log import (
+    FETCHES,
+    PRODUCE,
+    US_PER_MS,
+    Ask,
+    ConnectionLog,
+    known,
+)
 from spark_jobs.whatif.clients.client_pace import wanted_times_us, with_unsent
 from spark_jobs.whatif.clients.scenario import ClientSettings
 from spark_jobs.whatif.policies.decision import Decision, Held
 from spark_jobs.whatif.policies.request import PolicyRequest
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerTimes:
-    """When the client has its answer, and when its connection is read again."""
-
-    answered_us: int
-    free_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +41,22 @@ class Outcome:
 def asked(request: PolicyRequest) -> float:
     """Return the bytes of a produce or fetch, the partitions of a mutation; unknown ones are 0."""
     if request.api_name in FETCHES or request.api_name == PRODUCE:
-        return _known(request.amount)
-    return sum(_known(p.amount) for p in request.topics if not p.other_error_code)
+        return known(request.amount)
+    return sum(known(p.amount) for p in request.topics if not p.other_error_code)
 
 
-def answer_times(
-    decision: Decision, arrived_us: int, decided_us: int, service_us: int
-) -> AnswerTimes:
-    """Return the answer times of a request that was decided on at ``decided_us``."""
-    answered_us = arrived_us + service_us
+def _answer_times(decision: Decision, attempt: Attempt) -> tuple[int, int]:
+    """Return when the client has its answer and when its connection is read again (µs)."""
+    answered_us = attempt.arrived_us + attempt.service_us
     delay_us = decision.delay_ms * US_PER_MS
     if not delay_us:
-        return AnswerTimes(answered_us, answered_us)
+        return answered_us, answered_us
     if decision.held is Held.READ:
-        return AnswerTimes(answered_us + delay_us, answered_us + delay_us)
-    until_us = max(answered_us, decided_us + delay_us)
+        return answered_us + delay_us, answered_us + delay_us
+    until_us = max(answered_us, attempt.decided_us + delay_us)
     if decision.held in (Held.RESPONSE, Held.EXECUTION):
-        return AnswerTimes(until_us, until_us)
-    return AnswerTimes(answered_us, until_us)
+        return until_us, until_us
+    return answered_us, until_us
 
 
 def outcome(request: PolicyRequest, decision: Decision) -> Outcome:
@@ -93,13 +90,9 @@ def _only(request: PolicyRequest, topics: set[str]) -> PolicyRequest:
     kept = tuple(part for part in request.topics if part.topic in topics)
     if len(kept) == len(request.topics):
         return request
-    of_all = sum(_known(part.amount) for part in request.topics)
-    share = sum(_known(part.amount) for part in kept) / of_all if of_all else 0.0
+    of_all = sum(known(part.amount) for part in request.topics)
+    share = sum(known(part.amount) for part in kept) / of_all if of_all else 0.0
     return replace(request, amount=request.amount * share, topics=kept)
-
-
-def _known(amount: float) -> float:
-    return 0.0 if math.isnan(amount) else amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +130,6 @@ class Sending:
     lost: float
 
 
-@dataclass(order=True, frozen=True, slots=True)
-class _Again:
-    ready_us: int
-    order: int
-    attempt: Attempt
-
-
 class Connection:
     """Sends what the logged client asked for, each request when that client would have."""
 
@@ -161,7 +147,8 @@ class Connection:
         self._unread = 0.0
         self._next = 0
         self._last_sent: Attempt | None = None
-        self._again: list[_Again] = []
+        # A heap of what is tried again: when it is ready, its order, and the attempt.
+        self._again: list[tuple[int, int, Attempt]] = []
         self._order = 0
         # By ask: what was sent, and is neither admitted nor lost.
         self._under_way: dict[int, float] = {}
@@ -191,14 +178,14 @@ class Connection:
 
     def answered(self, attempt: Attempt, decision: Decision) -> Sending:
         """Take an answer: what it did not bring is asked for again, or is lost."""
-        times = answer_times(decision, attempt.arrived_us, attempt.decided_us, attempt.service_us)
+        answered_us, free_us = _answer_times(decision, attempt)
         self._undecided -= 1
-        bisect.insort(self._answers_us, times.answered_us)
-        self._free_us = max(self._free_us, times.free_us)
+        bisect.insort(self._answers_us, answered_us)
+        self._free_us = max(self._free_us, free_us)
         found = outcome(attempt.request, decision)
         again, lost = found.again, found.refused_for_good
         backoff_us = 0 if decision.is_taken_back else self._settings.retry_backoff_ms * US_PER_MS
-        ready_us = times.free_us + backoff_us
+        ready_us = free_us + backoff_us
         if again is not None and not self._can_retry(attempt, decision, ready_us):
             lost, again = lost + asked(again), None
         self._under_way[attempt.ask] -= found.admitted + lost
@@ -212,8 +199,8 @@ class Connection:
                 again = self._tried(attempt.ask, again, number)
             self._order += 1
             repeated = replace(attempt, request=again, number=number)
-            heapq.heappush(self._again, _Again(ready_us, self._order, repeated))
-        return Sending(attempt, decision, times.answered_us, times.free_us, found.admitted, lost)
+            heapq.heappush(self._again, (ready_us, self._order, repeated))
+        return Sending(attempt, decision, answered_us, free_us, found.admitted, lost)
 
     def _can_retry(self, attempt: Attempt, decision: Decision, ready_us: int) -> bool:
         if decision.is_taken_back or attempt.request.api_name in FETCHES:
@@ -226,17 +213,15 @@ class Connection:
     def _retry(self) -> Attempt | None:
         if not self._again:
             return None
-        again = heapq.heappop(self._again)
-        attempt = again.attempt
+        ready_us, _, attempt = heapq.heappop(self._again)
         attempts = self._asks[attempt.ask].attempts
         logged = attempts[min(attempt.number, len(attempts) - 1)]
-        service_us = logged.service_us
-        arrived_us = self._when_a_slot_is_free(again.ready_us)
+        arrived_us = self._when_a_slot_is_free(ready_us)
         return replace(
             attempt,
             arrived_us=arrived_us,
             until_decided_us=logged.until_decided_us,
-            service_us=service_us,
+            service_us=logged.service_us,
             request=_decided_at(attempt.request, arrived_us + logged.until_decided_us),
         )
 

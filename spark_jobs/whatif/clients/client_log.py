@@ -83,10 +83,14 @@ class Ask:
         return self.attempts[0].arrived_us
 
 
+def known(amount: float) -> float:
+    """Return the amount, 0 where the log does not tell."""
+    return 0.0 if math.isnan(amount) else amount
+
+
 def sized_amount(ask: Ask) -> float:
     """Return the bytes that were asked for, 0 where the log does not tell."""
-    amount = ask.logged.request.amount
-    return 0.0 if math.isnan(amount) else amount
+    return known(ask.logged.request.amount)
 
 
 @dataclass(frozen=True, slots=True)

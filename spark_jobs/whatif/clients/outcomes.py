@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from spark_jobs.quota.partition_inventory import MUTATION_APIS
+from spark_jobs.warehouse.tables import WHATIF
 from spark_jobs.whatif.clients.scenario import Mode
 from spark_jobs.whatif.policies.decision import Decision, Held
 from spark_jobs.whatif.policies.request import PolicyRequest
@@ -188,23 +189,11 @@ class Outcome:
 
     def row(self) -> dict[str, Any]:
         """Return the figures by column."""
-        return {
-            "requests": self.requests,
-            "unsized_requests": self.unsized_requests,
-            "delayed_requests": self.delayed_requests,
-            "refused_requests": self.refused_requests,
-            "harmed_requests": self.harmed_requests,
-            "asked": self.asked,
+        figures = {name: getattr(self, name) for name in self.__slots__ if name in WHATIF.names}
+        return figures | {
             "admitted": max(self.asked - self.refused - self.taken_back, 0.0),
-            "delayed": self.delayed,
-            "refused": self.refused,
-            "taken_back": self.taken_back,
             "lost": min(max(self.lost, 0.0) + sum(self.refused_topics.values()), self.refused),
-            "waiting": self.waiting,
-            "throttle_time_ms": self.throttle_time_ms,
-            "throttle_time_max_ms": self.throttle_time_max_ms,
             "worst_burst": self.seconds.found(),
-            "harm_time_ms": self.harm_time_ms,
         }
 
 
@@ -217,7 +206,7 @@ class Outcomes:
 
     def __init__(self, policy: str, label: str, mode: Mode) -> None:
         self._policy, self._label, self._mode = policy, label, str(mode)
-        self._outcomes: dict[OutcomeKey, Outcome] = {}
+        self._outcomes: dict[OutcomeKey, Outcome] = defaultdict(Outcome)
         self._states = SharedStates()
         # Refused produces by state, for a policy that knows itself what was lost of them.
         self._refused: dict[str, dict[OutcomeKey, float]] = defaultdict(lambda: defaultdict(float))
@@ -285,10 +274,7 @@ class Outcomes:
 
     def _outcome(self, request: PolicyRequest, kind: str) -> tuple[OutcomeKey, Outcome]:
         key = OutcomeKey(request.broker_id, request.user, request.client_id, kind)
-        outcome = self._outcomes.get(key)
-        if outcome is None:
-            outcome = self._outcomes[key] = Outcome()
-        return key, outcome
+        return key, self._outcomes[key]
 
     def _count_delay(self, outcome: Outcome, decision: Decision, served: float) -> None:
         if decision.delay_ms <= 0:

@@ -25,6 +25,9 @@ class PolicyConfigError(BadInputError):
 # int() also takes "1_000" and other numerals; Java's Long.parseLong does not.
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 
+# Kafka: Topic.LEGAL_CHARS and MAX_NAME_LENGTH.
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
 E = TypeVar("E", bound=StrEnum)
 
 

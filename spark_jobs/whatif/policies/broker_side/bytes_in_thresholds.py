@@ -6,21 +6,17 @@ what is decided where it is silent.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 
 from spark_jobs.quota.java_math import LONG_MAX
-from spark_jobs.whatif.policies.kafka_config import PolicyConfigError, as_whole_number
+from spark_jobs.whatif.policies.kafka_config import TOPIC_NAME, PolicyConfigError, as_whole_number
 
 TOTAL_THRESHOLD = "total.bytes.in.per.sec.threshold"
 """Broker config: bytes per second, the same on every broker."""
 TOPIC_THRESHOLD = "bytes.in.per.sec.threshold"
 """Topic config: bytes per second by topic, a table; the page's "bytes.in.threshold" is a misprint.
 """
-
-# Kafka: Topic.LEGAL_CHARS and MAX_NAME_LENGTH.
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class BytesInThresholds:
@@ -112,7 +108,7 @@ class BytesInThresholds:
             rule = "it must be a table of topics with bytes per second, as in {a = 60, b = 30}."
             raise self._error(TOPIC_THRESHOLD, table, rule)
         for topic, found in table.items():
-            if not isinstance(topic, str) or _TOPIC.fullmatch(topic) is None:
+            if not isinstance(topic, str) or TOPIC_NAME.fullmatch(topic) is None:
                 rule = f"{topic!r} cannot be the name of a topic."
                 raise self._error(TOPIC_THRESHOLD, {topic: found}, rule)
         return table

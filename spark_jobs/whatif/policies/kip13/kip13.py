@@ -9,6 +9,7 @@ Decided where the document is silent, beside kip13_config's and :class:`Kip13Fam
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
@@ -98,7 +99,7 @@ class Kip13Family(Policy):
     settings: Kip13Settings
 
     def __init__(self, config: Mapping[str, object]) -> None:
-        self._grids: dict[tuple[int, str, str, str], GridRate] = {}
+        self._grids: dict[tuple[int, str, str, str], GridRate] = defaultdict(self._new_grid)
         self._shape = (0, 0)
         self._configure(config)
 
@@ -152,11 +153,7 @@ class Kip13Family(Policy):
         return GridRate(self.settings.samples, self.settings.window_ms)
 
     def _grid(self, request: PolicyRequest, name: str, topic: str = "") -> GridRate:
-        key = (request.broker_id, request.api_name, name, topic)
-        grid = self._grids.get(key)
-        if grid is None:
-            grid = self._grids[key] = self._new_grid()
-        return grid
+        return self._grids[request.broker_id, request.api_name, name, topic]
 
     def _charge(self, request: PolicyRequest, charges: Iterable[Charge]) -> list[Excess]:
         """Record every charge and return its excess: a produce's with it, a fetch's before it."""

@@ -78,7 +78,7 @@ class Kip13Refusing(Kip13Family):
     _backoff_ms: int
 
     def __init__(self, config: Mapping[str, object]) -> None:
-        self._clients: dict[str, RefusedClient] = {}
+        self._clients: dict[str, RefusedClient] = defaultdict(RefusedClient)
         self._order = 0
         # By broker: when parked bytes changed, and by how much; arrays, for it is a day's list.
         self.parked: dict[int, tuple[array[int], array[float]]] = {}
@@ -109,10 +109,7 @@ class Kip13Refusing(Kip13Family):
         self._retries, self._backoff_ms = retries, backoff_ms
 
     def _decide(self, request: PolicyRequest) -> Decision:
-        key = self.state_key(request)
-        client = self._clients.get(key)
-        if client is None:
-            client = self._clients[key] = RefusedClient()
+        client = self._clients[self.state_key(request)]
         self._retry(client, request.at_ms)
         excess = self._admit(request, request.at_ms)
         if not excess.is_violated:

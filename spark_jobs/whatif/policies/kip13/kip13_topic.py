@@ -15,12 +15,11 @@ Decided where the document is silent:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from spark_jobs.whatif.policies.change import Change, TopicAdded, TopicRemoved
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, TopicDecision
-from spark_jobs.whatif.policies.kafka_config import PolicyConfigError
+from spark_jobs.whatif.policies.kafka_config import TOPIC_NAME, PolicyConfigError
 from spark_jobs.whatif.policies.kip13.kip13 import (
     Charge,
     Excess,
@@ -33,8 +32,6 @@ from spark_jobs.whatif.policies.kip13.kip13_config import COMMON_KEYS, ConfigKey
 from spark_jobs.whatif.policies.policy import StateScope
 from spark_jobs.whatif.policies.request import PolicyRequest, TopicPart
 
-# Kafka: Topic.LEGAL_CHARS and MAX_NAME_LENGTH.
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 OTHER_TOPICS = ("delay_all", "delay_none", "refuse_topic")
 
 
@@ -61,7 +58,7 @@ class Kip13Topic(Kip13Family):
     def _read(self, keys: ConfigKeys) -> None:
         for key in ("quota.producer.override", "quota.consumer.override"):
             for name in keys.overrides(key):
-                if _TOPIC.fullmatch(name) is None:
+                if TOPIC_NAME.fullmatch(name) is None:
                     raise keys.refused(key, f"{name!r} cannot be the name of a topic.")
         self._other_topics = keys.one_of("quota.other.topics", OTHER_TOPICS)
 
