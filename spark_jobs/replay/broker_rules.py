@@ -14,9 +14,10 @@ from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
 from spark_jobs.replay.rates.fixed_times import Fixing
-from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.recorded_amounts import RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_rows import Decided
 from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.replay_broker import DECIDE_ROWS
 from spark_jobs.replay.sensors.lost_requests import LostRequests

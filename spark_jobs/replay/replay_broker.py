@@ -24,10 +24,11 @@ from spark_jobs.replay.rates.fixed_times import (
     ProduceFixing,
     RequestTimeFixing,
 )
-from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.recorded_amounts import TIME_COLUMNS, RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import SensorCodes, Share
 from spark_jobs.replay.rates.stream_interval import ClosedInterval, StreamInterval
+from spark_jobs.replay.rates.stream_rows import Decided
 from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.rates.stream_tables import Columns, StreamAgreement, StreamSeconds, rate_rows
 from spark_jobs.replay.sensors.lost_requests import LostRequests

@@ -18,6 +18,7 @@ from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
 from spark_jobs.replay.alignment.window import align_window, proven
+from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.resolve.broker_log import NOT_STAMPED
 
 # A stretch with throttles is aligned when it has ROWS_MIN rows and spans two looks, or has
@@ -33,22 +34,6 @@ LOOKS_BEFORE_TRIES = 3
 APART_MS = 2_000
 """No request that is still to come was recorded so long before the moment up to which all are there
 by their estimates."""
-
-
-@dataclass(frozen=True, slots=True)
-class SensorRows:
-    """One epoch of one sensor, in the order of the estimates; arrays of one length."""
-
-    log_time_ms: np.ndarray
-    at_ms: np.ndarray
-    earliest_ms: np.ndarray
-    latest_ms: np.ndarray
-    likely_from_ms: np.ndarray
-    stamp_ms: np.ndarray
-    amount: np.ndarray
-    bound: np.ndarray
-    logged_ms: np.ndarray
-    has_request_bound: np.ndarray
 
 
 class Fixed(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.rates.fixed_times import Fixed, Fixing
-from spark_jobs.replay.rates.ordered_rows import OrderedRows
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS, RequestIntervals
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_rows import StreamRows
+from spark_jobs.replay.rates.stream_rows import Decided, OrderedRows, StreamRows
 from spark_jobs.replay.rates.stream_states import NEVER_MS, StreamStates
 from spark_jobs.replay.rates.throttled_fetches import (
     throttle_of_other_amount,
@@ -31,35 +30,6 @@ from spark_jobs.replay.rates.throttled_fetches import (
 )
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdicts
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """Decisions, each sensor's together and in recording order; arrays of one length."""
-
-    rows: StreamRows  # ``amount`` is what was recorded, or given back by the throttle
-    epoch: np.ndarray
-    seq: np.ndarray
-    recorded_at_ms: np.ndarray
-    is_unrecorded: np.ndarray
-    rate: np.ndarray
-    window_size_ms: np.ndarray
-    throttle_ms: np.ndarray
-    # Between these lies what a request quota asked for; UNKNOWN_MS: another quota, or nobody knows.
-    throttle_min_ms: np.ndarray
-    throttle_max_ms: np.ndarray
-    is_proven: np.ndarray
-    verdict: np.ndarray  # an index into RATE_VERDICTS (replay.verdicts)
-    # The same if the request's other quota, the one on its time, asked for nothing.
-    verdict_alone: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, places: np.ndarray) -> Decided:
-        """Return the decisions at these indices."""
-        columns = (getattr(self, f.name)[places] for f in fields(self)[1:])
-        return Decided(self.rows.take(places), *columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.replay.rates.fixed_times import SPAN_MAX_MS
-from spark_jobs.replay.rates.rate_stream import Decided, RateStream
-from spark_jobs.replay.rates.stream_rows import StreamRows
+from spark_jobs.replay.rates.rate_stream import RateStream
+from spark_jobs.replay.rates.stream_rows import Decided, StreamRows
 from spark_jobs.replay.rates.stream_states import NEVER_MS
 from spark_jobs.replay.sensors.sensor_states import CarriedState, Place
 from spark_jobs.warehouse.days import Interval

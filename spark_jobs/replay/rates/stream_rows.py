@@ -1,4 +1,4 @@
-"""Amounts of one quota type on one broker, as arrays: what the replay keeps of requests.
+"""Amounts of one quota type on one broker as arrays: as they came, in order, and decided.
 
 Names stay dictionaries, and sensors are numbered, so that no row carries text of its own.
 """
@@ -27,7 +27,7 @@ class StreamRows:
     lines: pa.Table  # LINE_COLUMNS of requests, these rows' among them
     line: np.ndarray  # each row's index into ``lines``
     log_time_ms: np.ndarray  # when the line was written
-    sensor: np.ndarray  # code of transforms.sensor_codes
+    sensor: np.ndarray  # a number of SensorCodes
     level: np.ndarray  # code of the quota's level
     restart_ms: np.ndarray  # the start of the broker's epoch the row is of, 0: not known
     at_ms: np.ndarray  # the estimate
@@ -82,3 +82,83 @@ class StreamRows:
             np.concatenate(line),
             *(joined([getattr(part, name) for part in parts]) for name in names),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRows:
+    """One epoch of one sensor, in the order of the estimates; arrays of one length."""
+
+    log_time_ms: np.ndarray
+    at_ms: np.ndarray
+    earliest_ms: np.ndarray
+    latest_ms: np.ndarray
+    likely_from_ms: np.ndarray
+    stamp_ms: np.ndarray
+    amount: np.ndarray
+    bound: np.ndarray
+    logged_ms: np.ndarray
+    has_request_bound: np.ndarray
+
+
+_SENSOR_ROWS = tuple(f.name for f in fields(SensorRows))
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedRows:
+    """``rows`` in an order, with what every step looks at as columns in it."""
+
+    rows: StreamRows
+    order: np.ndarray
+    sensor: np.ndarray
+    restart_ms: np.ndarray
+    at_ms: np.ndarray
+    amount: np.ndarray
+    bound: np.ndarray
+    logged_ms: np.ndarray
+
+    @classmethod
+    def of(cls, rows: StreamRows, order: np.ndarray) -> OrderedRows:
+        """Return ``rows`` in this order."""
+        names = [f.name for f in fields(cls)[2:]]
+        return cls(rows, order, *(taken(getattr(rows, name), order) for name in names))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def take(self, places: np.ndarray) -> StreamRows:
+        """Return the rows at these indices of the order."""
+        return self.rows.take(self.order[places])
+
+    def stretch(self, start: int, stop: int) -> SensorRows:
+        """Return the rows of one epoch of a sensor, which lie from ``start`` to ``stop``."""
+        places = self.order[start:stop]
+        return SensorRows(*(getattr(self.rows, name)[places] for name in _SENSOR_ROWS))
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Decisions, each sensor's together and in recording order; arrays of one length."""
+
+    rows: StreamRows  # ``amount`` is what was recorded, or given back by the throttle
+    epoch: np.ndarray
+    seq: np.ndarray
+    recorded_at_ms: np.ndarray
+    is_unrecorded: np.ndarray
+    rate: np.ndarray
+    window_size_ms: np.ndarray
+    throttle_ms: np.ndarray
+    # Between these lies what a request quota asked for; UNKNOWN_MS: another quota, or nobody knows.
+    throttle_min_ms: np.ndarray
+    throttle_max_ms: np.ndarray
+    is_proven: np.ndarray
+    verdict: np.ndarray  # an index into RATE_VERDICTS (replay.verdicts)
+    # The same if the request's other quota, the one on its time, asked for nothing.
+    verdict_alone: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, places: np.ndarray) -> Decided:
+        """Return the decisions at these indices."""
+        columns = (getattr(self, f.name)[places] for f in fields(self)[1:])
+        return Decided(self.rows.take(places), *columns)

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS
 from spark_jobs.replay.rates.stream_interval import Handover
+from spark_jobs.replay.rates.stream_rows import Decided
 from spark_jobs.replay.rates.stream_states import NEVER_MS
 from spark_jobs.replay.sensors.amounts import finite, table_of
 from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED

@@ -13,8 +13,9 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.rates.fixed_times import FetchFixing, Fixing, ProduceFixing
-from spark_jobs.replay.rates.rate_stream import Decided, RateStream
+from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_rows import Decided
 from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.rates.stream_tables import decisions
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState

@@ -17,7 +17,7 @@ from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.rates import fixed_times, request_intervals
 from spark_jobs.replay.rates.fixed_times import APART_MS, RequestTimeFixing
-from spark_jobs.replay.rates.ordered_rows import OrderedRows
+from spark_jobs.replay.rates.stream_rows import OrderedRows
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.request_logs import (
     REQUESTS,
