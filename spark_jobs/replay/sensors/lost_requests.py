@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
 from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.constants import SAMPLES, WINDOW_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.warehouse.tables import F64, I32, STR
@@ -90,10 +91,8 @@ def _sums(values: np.ndarray) -> np.ndarray:
     return np.concatenate((np.zeros(1, values.dtype), np.cumsum(values)))
 
 
-WINDOWS_BACK = 12
-"""A rate rests on 11 samples (``quota.window.num``), the oldest up to one window longer."""
-
-WINDOW_MS = 1000
+BACK_MS = (SAMPLES + 1) * WINDOW_MS
+"""A rate rests on its samples, the oldest up to one window longer."""
 
 # The largest amount one missing request can have been, by the table's column, in the sensor's unit.
 _SIZES = {
@@ -151,7 +150,7 @@ class LostRequests:
             return repeated(0, len(sensor)), repeated(0.0, len(sensor))
         known = [lookup.sensors.get(f"{broker_id}\x00{user}\x00{cid}") for user, cid in names]
         code = np.array([len(lookup.sensors) if k is None else k for k in known], np.int64)
-        from_ms = recorded_earliest_ms - self.window_ms.get(broker_id, WINDOWS_BACK * WINDOW_MS)
+        from_ms = recorded_earliest_ms - self.window_ms.get(broker_id, BACK_MS)
         return missing_within(code[sensor], from_ms, recorded_latest_ms, lookup.gaps)
 
 

@@ -112,7 +112,7 @@ def _replayed_schema() -> pa.Schema:
 
 
 _MORE = (
-    # What two quotas of one request have to say to each other (transforms.shared_throttles).
+    # What two quotas of one request have to say to each other (sensors.shared_throttles).
     pa.field("has_request_bound", BOOL),
     pa.field("throttle_time_min_ms", I64),
     pa.field("throttle_time_max_ms", I64),

@@ -74,7 +74,7 @@ class RateRows:
     bound: np.ndarray  # NaN: none in force
     amount_known: np.ndarray  # bool
     is_unrecorded: np.ndarray  # bool
-    attempt: np.ndarray  # judge.fetch_attempt.Attempt, of un-recorded amounts
+    attempt: np.ndarray  # fetch_attempt.Attempt, of un-recorded amounts
     is_request_quota: np.ndarray  # bool
     has_request_bound: np.ndarray  # bool
     logged_ms: np.ndarray
