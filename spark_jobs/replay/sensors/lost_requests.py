@@ -186,11 +186,8 @@ def _names_at(
     resolutions: ResolutionTable,
 ) -> pa.Array:
     found = resolutions.resolve(quota_type, index, at_ms)
-    return _sensor_names(places["broker_id"], found.quota_user, found.quota_client_id)
-
-
-def _sensor_names(broker_id: pa.Array, quota_user: pa.Array, quota_client_id: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise(broker_id.cast(STR), quota_user, quota_client_id, "\x00")
+    names = places["broker_id"].cast(STR), found.quota_user, found.quota_client_id
+    return pc.binary_join_element_wise(*names, "\x00")
 
 
 def _places(gaps: pa.Table) -> pa.RecordBatch:
