@@ -52,6 +52,13 @@ class Change:
     """An acknowledgement in force that does not hold: the problem is worse than what was known."""
 
     @property
+    def told(self) -> Level:
+        """Return the level at which the problem was last told as new or worse."""
+        if self.before is None or self.status is Status.WORSE:
+            return self.problem.level
+        return self.before
+
+    @property
     def is_there(self) -> bool:
         """Return True if the day has the problem."""
         return self.status in (Status.NEW, Status.WORSE, Status.STILL)
@@ -67,15 +74,6 @@ class Change:
         return self.is_open and self.status is not Status.STILL
 
 
-@dataclass(frozen=True, slots=True)
-class _Followed:
-    problem: Problem
-    since: dt.date
-    last_day: dt.date
-    told: Level
-    gone_on: dt.date | None
-
-
 def changes_of(
     days: Sequence[DayFindings],
     acknowledgements: Sequence[Acknowledgement] = (),
@@ -87,18 +85,21 @@ def changes_of(
     told. One that is not there is gone only where its sensor counted something on that day.
     """
     worse_when = worse_when or WorseWhen()
-    followed: dict[str, _Followed] = {}
+    followed: dict[str, Change] = {}
     gone: dict[str, dt.date] = {}
     changes: list[Change] = []
     for one in days:
         changes = []
         for problem_id, problem in one.problems.items():
-            change, kept = _there(problem, one.day, followed.get(problem_id), gone, worse_when)
-            followed[problem_id] = kept
+            change = _there(problem, one.day, followed.get(problem_id), gone, worse_when)
+            followed[problem_id] = change
             changes.append(change)
         for problem_id in followed.keys() - one.problems.keys():
-            changes.append(_missing(followed[problem_id], one))
-            if changes[-1].status is Status.GONE:
+            last = followed[problem_id]
+            status = Status.GONE if last.problem.sensor in one.seen else Status.UNSEEN
+            followed[problem_id] = replace(last, status=status, before=last.told)
+            changes.append(followed[problem_id])
+            if status is Status.GONE:
                 del followed[problem_id]
                 gone[problem_id] = one.day
     if not days:
@@ -110,32 +111,15 @@ def changes_of(
 def _there(
     problem: Problem,
     day: dt.date,
-    before: _Followed | None,
+    last: Change | None,
     gone: Mapping[str, dt.date],
     worse_when: WorseWhen,
-) -> tuple[Change, _Followed]:
-    if before is None:
-        gone_on = gone.get(problem.problem_id)
-        kept = _Followed(problem, day, day, problem.level, gone_on)
-        return Change(Status.NEW, problem, day, day, gone_on=gone_on), kept
-    is_worse = worse_when.is_worse(before.told, problem.level)
-    change = Change(
-        Status.WORSE if is_worse else Status.STILL,
-        problem,
-        before.since,
-        day,
-        before.told,
-        before.gone_on,
-    )
-    told = problem.level if is_worse else before.told
-    return change, replace(before, problem=problem, last_day=day, told=told)
-
-
-def _missing(before: _Followed, one: DayFindings) -> Change:
-    status = Status.GONE if before.problem.sensor in one.seen else Status.UNSEEN
-    return Change(
-        status, before.problem, before.since, before.last_day, before.told, before.gone_on
-    )
+) -> Change:
+    if last is None:
+        return Change(Status.NEW, problem, day, day, gone_on=gone.get(problem.problem_id))
+    is_worse = worse_when.is_worse(last.told, problem.level)
+    status = Status.WORSE if is_worse else Status.STILL
+    return Change(status, problem, last.since, day, last.told, last.gone_on)
 
 
 def _with_acknowledgement(
