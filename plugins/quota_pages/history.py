@@ -130,23 +130,14 @@ def day_begin_ms(day: dt.date) -> int:
 
 
 def _rows(scope: RunScope, wanted: Wanted, span_ms: int) -> pa.Table:
-    value = "tokens" if wanted.is_tokens else "rate"
-    columns = ["broker_id", "from_ms", value, "bound_max", "amount", "throttled_requests",
-               "throttle_time_ms"]  # fmt: skip
     # A step that began before the range and reaches into it is shown whole.
     whole = replace(wanted, from_ms=wanted.from_ms // span_ms * span_ms)
     where = whole.is_row("from_ms") & (ds.field("span_ms") == span_ms)
-    days = list(_days(scope, whole, "rate_rollups"))
-    return _named(read_kept(days, "rate_rollups", columns, where))
+    return _read(scope, whole, "rate_rollups", ("from_ms", "bound_max"), where)
 
 
 def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
-    value = "tokens" if wanted.is_tokens else "rate"
-    columns = ["broker_id", "second_ms", value, "bound", "amount", "throttled_requests",
-               "throttle_time_ms"]  # fmt: skip
-    where = wanted.is_row("second_ms")
-    days = list(_days(scope, wanted, "rates"))
-    rows = _named(read_kept(days, "rates", columns, where))
+    rows = _read(scope, wanted, "rates", ("second_ms", "bound"), wanted.is_row("second_ms"))
     # A request is in the seconds of every sensor that it was recorded on; the minutes know which
     # of them throttled it.
     own = minutes.filter(ds.field("throttled_requests") > 0)
@@ -161,12 +152,16 @@ def _seconds(scope: RunScope, wanted: Wanted, minutes: pa.Table) -> pa.Table:
     return rows
 
 
-_NAMES = ["broker_id", "start_ms", "value", "bound", "amount", "throttled_requests",
-          "throttle_time_ms"]  # fmt: skip
-
-
-def _named(rows: pa.Table) -> pa.Table:
-    return rows.rename_columns(_NAMES)
+def _read(
+    scope: RunScope, wanted: Wanted, table: str, called: tuple[str, str], where: ds.Expression
+) -> pa.Table:
+    """Return rows of ``table``, in which the begin of a step and its bound are ``called`` so."""
+    start, bound = called
+    value = "tokens" if wanted.is_tokens else "rate"
+    sums = ["amount", "throttled_requests", "throttle_time_ms"]
+    columns = ["broker_id", start, value, bound, *sums]
+    rows = read_kept(list(_days(scope, wanted, table)), table, columns, where)
+    return rows.rename_columns(["broker_id", "start_ms", "value", "bound", *sums])
 
 
 def _by_broker(rows: pa.Table, wanted: Wanted, step_ms: int) -> Iterator[Series]:

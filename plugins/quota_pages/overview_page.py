@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +15,8 @@ DAYS_MAX = 31
 CHART_CLUSTERS_MAX = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterRow:
-    """One cluster's audits by day, aligned with the page's days; None: not audited."""
-
-    cluster: str
-    audits: tuple[PublishedAudit | None, ...]
+ByDay = list[PublishedAudit | None]
+"""One cluster's audits, aligned with the page's days; None: not audited."""
 
 
 def overview_page(place: Place, warehouse: Path, dag_id: str) -> str:
@@ -36,7 +30,7 @@ def overview_page(place: Place, warehouse: Path, dag_id: str) -> str:
         place,
         days=days,
         rows=rows,
-        clusters={row.cluster: _newest_first(row) for row in rows},
+        clusters={name: [a for a in reversed(by_day) if a] for name, by_day in rows.items()},
         left_out=len(audits) - len(shown),
         chart=throttle_chart(rows, days) if any(audit.outcome for audit in shown) else None,
         warehouse=warehouse,
@@ -56,9 +50,9 @@ def news_in_words(found: AuditOutcome) -> str:
     return ", ".join(f"{count(number)} {name}" for name, number in numbers.items() if number)
 
 
-def throttle_chart(rows: list[ClusterRow], days: tuple[dt.date, ...]) -> dict[str, Any]:
+def throttle_chart(rows: dict[str, ByDay], days: tuple[dt.date, ...]) -> dict[str, Any]:
     """Return throttle seconds by day and cluster, those with most by name, the rest as one."""
-    seconds = {row.cluster: [_throttle_s(audit) for audit in row.audits] for row in rows}
+    seconds = {name: [_throttle_s(audit) for audit in by_day] for name, by_day in rows.items()}
     ranked = sorted(seconds, key=lambda cluster: (-sum(v or 0 for v in seconds[cluster]), cluster))
     series = [{"name": name, "values": seconds[name]} for name in ranked[:CHART_CLUSTERS_MAX]]
     rest = ranked[CHART_CLUSTERS_MAX:]
@@ -69,17 +63,10 @@ def throttle_chart(rows: list[ClusterRow], days: tuple[dt.date, ...]) -> dict[st
     return {"kind": "days", "days": [day.isoformat() for day in days], "series": series}
 
 
-def _rows(audits: list[PublishedAudit], days: tuple[dt.date, ...]) -> list[ClusterRow]:
-    by_cluster = sorted(audits, key=lambda audit: audit.cluster)
-    rows = []
-    for cluster, group in groupby(by_cluster, key=lambda audit: audit.cluster):
-        of_day = {audit.day: audit for audit in group}
-        rows.append(ClusterRow(cluster, tuple(of_day.get(day) for day in days)))
-    return rows
-
-
-def _newest_first(row: ClusterRow) -> list[PublishedAudit]:
-    return [audit for audit in reversed(row.audits) if audit is not None]
+def _rows(audits: list[PublishedAudit], days: tuple[dt.date, ...]) -> dict[str, ByDay]:
+    found = {(audit.cluster, audit.day): audit for audit in audits}
+    names = sorted({audit.cluster for audit in audits})
+    return {name: [found.get((name, day)) for day in days] for name in names}
 
 
 def _throttle_s(audit: PublishedAudit | None) -> float | None:
