@@ -109,15 +109,11 @@ def what_if(
     as_json: AsJson = False,
 ) -> None:
     """Print what requests would have got under other quota rules."""
-    from spark_jobs.cli.print_whatif import (
-        WhatifRequest,
-        modes_of,
-        print_policies,
-        print_whatif,
-    )
+    from spark_jobs.cli.print_whatif import WhatifRequest, modes_of, print_whatif
+    from spark_jobs.whatif.policies.catalogue import POLICIES
 
     if list_policies:
-        print_policies()
+        print("\n".join(POLICIES))
         return
     options = ingest_options(timezone, broker_version, None, None, snapshot, False, False)
     request = WhatifRequest(

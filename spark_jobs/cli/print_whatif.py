@@ -23,15 +23,16 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import choose_cluster, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
+from spark_jobs.publish.facts.whatif import FIGURE, MUTATION, Figure, seconds
 from spark_jobs.publish.page.whatif_page import WhatifPolicy, configuration_text
 from spark_jobs.publish.publish_report import publish_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.scope import RunScope, days_of
-from spark_jobs.whatif.clients.outcomes import MUTATION
 from spark_jobs.whatif.clients.scenario import Mode, ScenarioPolicy, chosen_policies, read_scenario
-from spark_jobs.whatif.policies.catalogue import POLICIES, policy_class
+from spark_jobs.whatif.policies.catalogue import policy_class
 from spark_jobs.whatif.whatif import whatif
+from spark_jobs.wording.numbers import count
 
 MODE_SENTENCES = {
     Mode.AS_LOGGED: "as logged: every request arrives when the log says, whatever it would have "
@@ -43,22 +44,11 @@ BOTH_MODES = "both"
 # A client's policy on one line with its figures, whatever the terminal's width.
 WIDTH_MAX = 10_000
 _ENTITY = ("broker_id", "user", "client_id", "kind")
-_FIGURES = {
-    "requests": "requests",
-    "unsized_requests": "no size",
-    "asked": "asked",
-    "admitted": "admitted",
-    "delayed": "delayed",
-    "refused": "refused",
-    "taken_back": "taken back",
-    "lost": "lost",
-    "waiting": "waiting",
-    "worst_burst": "worst 1 s",
-    "throttle_time_ms": "throttle s",
-    "throttle_time_max_ms": "longest s",
-    "harm_time_ms": "harm s",
-    "harmed_requests": "harmed",
-}
+_COLUMNS = (
+    "requests", "unsized_requests", "asked", "admitted", "delayed", "refused", "taken_back", "lost",
+    "waiting", "worst_burst", "throttle_time_ms", "throttle_time_max_ms", "harm_time_ms",
+    "harmed_requests",
+)  # fmt: skip
 _ALWAYS_SHOWN = ("requests", "asked", "admitted", "throttle_time_ms")
 
 
@@ -87,11 +77,6 @@ def modes_of(name: str) -> tuple[Mode, ...]:
         known = ", ".join([*Mode, BOTH_MODES])
         raise BadInputError(f"--mode: found {name!r}; it is one of {known}.")
     return (Mode(name),)
-
-
-def print_policies() -> None:
-    """Print the names of all policies, one a line."""
-    print("\n".join(POLICIES))
 
 
 def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
@@ -165,12 +150,13 @@ def whatif_table(rows: Sequence[dict[str, Any]]) -> Table:
     Figures that are 0 in every row have no column, nor has the mode where there is one.
     """
     has_modes = len({row["mode"] for row in rows}) > 1
-    shown = [f for f in _FIGURES if f in _ALWAYS_SHOWN or any(row[f] for row in rows)]
+    columns = [c for c in _COLUMNS if c in _ALWAYS_SHOWN or any(row[c] for row in rows)]
+    shown = [FIGURE[column] for column in columns]
     table = Table(box=None, pad_edge=False)
     for title in ("broker", "client", "kind", "policy", *(("mode",) if has_modes else ())):
         table.add_column(title, no_wrap=True)
     for figure in shown:
-        table.add_column(_FIGURES[figure], justify="right", no_wrap=True)
+        table.add_column(_title(figure), justify="right", no_wrap=True)
     for _, of_entity in groupby(sorted(rows, key=_entity), key=_entity):
         for i, row in enumerate(of_entity):
             client = f"{row['user']}:{row['client_id'] or ''}"
@@ -181,12 +167,18 @@ def whatif_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _shown(figure: str, row: dict[str, Any]) -> str:
-    if figure.endswith("_ms"):
-        return f"{row[figure] / 1000:,.3f}"
-    if figure.endswith("requests") or row["kind"] == MUTATION:
-        return f"{row[figure]:,.0f}"
-    return decimal(round(row[figure]), precision=2) if row[figure] else "0"
+def _title(figure: Figure) -> str:
+    title = figure.title.replace("\N{NO-BREAK SPACE}", " ").lower()
+    return title.removesuffix(" requests")
+
+
+def _shown(figure: Figure, row: dict[str, Any]) -> str:
+    value = row[figure.column]
+    if figure.unit == "time":
+        return seconds(value)
+    if figure.unit == "number" or row["kind"] == MUTATION:
+        return count(value)
+    return decimal(round(value), precision=2) if value else "0"
 
 
 def _entity(row: dict[str, Any]) -> tuple[Any, ...]:
