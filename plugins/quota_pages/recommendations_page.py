@@ -64,22 +64,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The rows of a group that stand on this page: number ``first`` to ``last`` of ``total``."""
+    """A group's rows on this page, number ``first`` to ``last`` of ``total``.
+
+    ``begins_on`` is the page with the first of all.
+    """
 
     group: Group
     rows: tuple[Row, ...]
     first: int
     last: int
     total: int
-
-
-@dataclass(frozen=True, slots=True)
-class GroupCount:
-    """How many recommendations a group has, and on which page they begin."""
-
-    group: Group
-    total: int
-    page: int
+    begins_on: int
 
 
 def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int = 1) -> str | None:
@@ -102,8 +97,7 @@ def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int =
         results=change_results_of(scope) if page == 1 and not q else (),
         total=len(everything),
         found=len(chosen),
-        counts=_counts(chosen),
-        parts_shown=_parts(place, scope, chosen, page),
+        groups=_parts(place, scope, chosen, page),
         # Whoever looks for a name, or turns the page, came to see the rows.
         all_open=bool(q) or page > 1,
         q=q,
@@ -133,27 +127,20 @@ def _in_order(proposals: Iterable[Proposal]) -> list[Proposal]:
     return sorted(proposals, key=lambda p: GROUPS.index(group_of(p)))
 
 
-def _counts(chosen: Sequence[Proposal]) -> tuple[GroupCount, ...]:
-    counts, before = [], 0
-    for group, members in groupby(chosen, key=group_of):
-        total = len(list(members))
-        counts.append(GroupCount(group, total, before // ROWS_PER_PAGE + 1))
-        before += total
-    return tuple(counts)
-
-
 def _parts(
     place: Place, scope: RunScope, chosen: Sequence[Proposal], page: int
 ) -> tuple[Part, ...]:
     begin = (page - 1) * ROWS_PER_PAGE
     seen = _sensors_seen(scope) if chosen else frozenset()
-    totals = {count.group: count.total for count in _counts(chosen)}
-    parts, position = [], begin
-    for group, members in groupby(chosen[begin : begin + ROWS_PER_PAGE], key=group_of):
-        rows = tuple(Row(p, _address(place.to, scope, p, seen)) for p in members)
-        first = position - sum(group_of(p) != group for p in chosen[:position]) + 1
-        parts.append(Part(group, rows, first, first + len(rows) - 1, totals[group]))
-        position += len(rows)
+    parts, before = [], 0
+    for group, grouped in groupby(chosen, key=group_of):
+        members = list(grouped)
+        first = max(begin - before, 0)
+        shown = members[first : max(begin + ROWS_PER_PAGE - before, 0)]
+        rows = tuple(Row(p, _address(place.to, scope, p, seen)) for p in shown)
+        last, begins_on = first + len(rows), before // ROWS_PER_PAGE + 1
+        parts.append(Part(group, rows, first + 1, last, len(members), begins_on))
+        before += len(members)
     return tuple(parts)
 
 
