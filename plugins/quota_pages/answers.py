@@ -7,10 +7,11 @@ import datetime as dt
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from fastapi.responses import FileResponse, Response
 
 from quota_pages.addresses import Addresses
 from quota_pages.audit_page import audit_page
@@ -28,6 +29,7 @@ from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.audit_outcome import AuditOutcome
 from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.wording.numbers import iso
 
 SAFE = {
@@ -43,21 +45,11 @@ FILE_POLICY = (
     "sandbox allow-same-origin allow-downloads; default-src 'none'; style-src 'unsafe-inline'; "
     "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'"
 )
+FILE_HEADERS = SAFE | {"Content-Security-Policy": FILE_POLICY}
 _A_YEAR = "private, max-age=31536000, immutable"
 # Findings get a column for each severity; a run's id may be any text that a person chose.
 _NOT_IN_CSV = ("findings", "dag_run_id")
 Form = Mapping[str, Sequence[str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The response to send; ``path`` instead of ``body`` where it is a file."""
-
-    body: bytes = b""
-    kind: str = HTML
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    path: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ class Answers:
     to: Addresses
     dag_id: str
 
-    def overview(self, run_id: str | None, task_id: str | None) -> Answer:
+    def overview(self, run_id: str | None, task_id: str | None) -> Response:
         """Return the first page; for a run of Airflow a redirect to the page of what it audited."""
         if run_id:
             audit = audit_of_run(self.warehouse, run_id)
@@ -76,10 +68,10 @@ class Answers:
                 return self.missing("This run has not published an audit into this warehouse.")
             is_check = (task_id or "").startswith("validate_")
             address = self.to.quality if is_check else self.to.audit
-            return Answer(status=303, headers={"Location": address(audit.cluster, audit.day)})
+            return _led_to(address(audit.cluster, audit.day))
         return _page(overview_page(Place(self.to), self.warehouse, self.dag_id))
 
-    def outcomes(self) -> Answer:
+    def outcomes(self) -> Response:
         """Return the outcomes of the published audits as CSV, the newest day first."""
         severities = [f"findings_{severity}" for severity in SEVERITIES]
         names = [*(n for n in AuditOutcome.__struct_fields__ if n not in _NOT_IN_CSV), *severities]
@@ -91,19 +83,19 @@ class Answers:
                 rows.append(found | {f"findings_{s}": counted.get(s, 0) for s in SEVERITIES})
         return _download(_csv(names, rows), "audits.csv")
 
-    def audit(self, cluster: str, day: dt.date) -> Answer:
+    def audit(self, cluster: str, day: dt.date) -> Response:
         """Return the page of an audited day."""
         audit = published_audit(self.warehouse, cluster, day)
         if audit is None:
             return self._no_audit(cluster, day)
         return _page(audit_page(self._place(cluster, day, "audit"), self.warehouse, audit))
 
-    def entities(self, cluster: str, day: dt.date, form: Form) -> Answer:
+    def entities(self, cluster: str, day: dt.date, form: Form) -> Response:
         """Return the list of a day's clients."""
         query = EntitiesQuery(_first(form, "q"), _first(form, "quota_type"), _page_number(form))
         return self._of_day(cluster, day, "entities", lambda p, s: entities_page(p, s, query))
 
-    def entity(self, cluster: str, day: dt.date, name: str, form: Form) -> Answer:
+    def entity(self, cluster: str, day: dt.date, name: str, form: Form) -> Response:
         """Return the page of a client."""
         try:
             query = _entity_query(form)
@@ -113,7 +105,7 @@ class Answers:
             cluster, day, "entities", lambda p, s: entity_page(p, s, name, query), "client"
         )
 
-    def history(self, cluster: str, day: dt.date, name: str, form: Form) -> Answer:
+    def history(self, cluster: str, day: dt.date, name: str, form: Form) -> Response:
         """Return the steps of a client's chart as CSV."""
         try:
             query = _entity_query(form)
@@ -126,7 +118,7 @@ class Answers:
         names = [n for n in (rows[0] if rows else ["start"]) if n != "start_ms"]
         return _download(_csv(names, rows), f"history-{cluster}-{day}-{name}.csv")
 
-    def finding(self, cluster: str, day: dt.date, finding_id: str) -> Answer:
+    def finding(self, cluster: str, day: dt.date, finding_id: str) -> Response:
         """Return the page of a finding."""
         return self._of_day(
             cluster, day, "audit", lambda p, s: finding_page(p, s, finding_id), "finding"
@@ -134,7 +126,7 @@ class Answers:
 
     def acknowledge(
         self, cluster: str, day: dt.date, finding_id: str, given: Mapping[str, str]
-    ) -> Answer:
+    ) -> Response:
         """Acknowledge a finding and lead back to it, or say why that cannot be done."""
         if published_audit(self.warehouse, cluster, day) is None:
             return self._no_audit(cluster, day)
@@ -148,10 +140,9 @@ class Answers:
             )
         except BadInputError as error:
             return self.missing(str(error), status=400)
-        address = self.to.finding(cluster, day, finding_id)
-        return Answer(status=303, headers={"Location": address})
+        return _led_to(self.to.finding(cluster, day, finding_id))
 
-    def recommendations(self, cluster: str, day: dt.date, form: Form) -> Answer:
+    def recommendations(self, cluster: str, day: dt.date, form: Form) -> Response:
         """Return the page of a day's proposals."""
         return self._of_day(
             cluster,
@@ -160,11 +151,11 @@ class Answers:
             lambda p, s: recommendations_page(p, s, _first(form, "q"), _page_number(form)),
         )
 
-    def whatif(self, cluster: str, day: dt.date) -> Answer:
+    def whatif(self, cluster: str, day: dt.date) -> Response:
         """Return the comparison of policies."""
         return self._of_day(cluster, day, "whatif", whatif_page)
 
-    def quality(self, cluster: str, day: dt.date) -> Answer:
+    def quality(self, cluster: str, day: dt.date) -> Response:
         """Return the data-quality results of a day."""
         # Also for a day that was not published because a rule does not hold.
         made = quality_page(
@@ -172,7 +163,7 @@ class Answers:
         )
         return self._no_audit(cluster, day) if made is None else _page(made)
 
-    def explain(self, form: Form) -> Answer:
+    def explain(self, form: Form) -> Response:
         """Return the page that explains a request."""
         # Imported here: what it imports takes seconds, and most processes never need it.
         from quota_pages.explain_page import explain_answer
@@ -180,33 +171,31 @@ class Answers:
         first = {name: values[0] for name, values in form.items() if values}
         return _page(*explain_answer(self.warehouse, first, self.to))
 
-    def file(self, cluster: str, day: dt.date, name: str) -> Answer:
+    def file(self, cluster: str, day: dt.date, name: str) -> Response:
         """Return a published file: HTML to be shown, anything else as a download."""
         path = published_file(self.warehouse, cluster, day, name)
         if path is None:
             return self.missing(f"No such file is published for {cluster} on {day}.")
         if path.suffix == ".html":
-            return _file(path)
-        disposition = f'attachment; filename="{name}"'
-        headers = SAFE | {"Content-Disposition": disposition}
-        return Answer(kind="text/plain; charset=utf-8", headers=headers, path=path)
+            return _file(path, HTML, FILE_HEADERS)
+        return _file(path, "text/plain; charset=utf-8", _attached(name))
 
-    def data_docs(self, name: str) -> Answer:
+    def data_docs(self, name: str) -> Response:
         """Return a page of Great Expectations' Data Docs."""
         folder = (self.warehouse / "data_docs").resolve()
         path = (folder / name).resolve() if "\0" not in name else folder
         if not path.is_relative_to(folder) or path.suffix != ".html" or not path.is_file():
             return self.missing("There is no such page of Data Docs.")
-        return _file(path)
+        return _file(path, HTML, FILE_HEADERS)
 
-    def missing(self, sentence: str, status: int = 404) -> Answer:
+    def missing(self, sentence: str, status: int = 404) -> Response:
         """Return the page with a ``sentence`` on what is missing or was asked for wrongly."""
         return _page(render("missing.html.j2", Place(self.to), sentence=sentence), status)
 
     def _place(self, cluster: str, day: dt.date, tab: str) -> Place:
         return Place(self.to, cluster, day, tab)
 
-    def _no_audit(self, cluster: str, day: dt.date) -> Answer:
+    def _no_audit(self, cluster: str, day: dt.date) -> Response:
         return self.missing(f"No audit of {cluster} on {day} is published in this warehouse.")
 
     def _day(self, cluster: str, day: dt.date) -> RunScope:
@@ -220,7 +209,7 @@ class Answers:
         tab: str,
         page: Callable[[Place, RunScope], str | None],
         what: str = "page",
-    ) -> Answer:
+    ) -> Response:
         if published_audit(self.warehouse, cluster, day) is None:
             return self._no_audit(cluster, day)
         made = page(self._place(cluster, day, tab), self._day(cluster, day))
@@ -229,27 +218,37 @@ class Answers:
         )
 
 
-def static_answer(name: str) -> Answer | None:
+def static_answer(name: str) -> Response | None:
     """Return a file that comes with the package; None where none has this name."""
     content = static_file(name)
     if content is None:
         return None
-    return Answer(content, STATIC[name], headers=SAFE | {"Cache-Control": _A_YEAR})
+    headers = SAFE | {"Cache-Control": _A_YEAR}
+    return Response(content, headers=headers, media_type=STATIC[name])
 
 
-def _page(text: str, status: int = 200) -> Answer:
+def _page(text: str, status: int = 200) -> Response:
     headers = SAFE | {"Content-Security-Policy": POLICY}
     # Names from logs may hold lone surrogates, which UTF-8 has no bytes for.
-    return Answer(text.encode("utf-8", "replace"), HTML, status, headers)
+    return Response(text.encode("utf-8", "replace"), status, headers, HTML)
 
 
-def _file(path: Path) -> Answer:
-    return Answer(headers=SAFE | {"Content-Security-Policy": FILE_POLICY}, path=path)
+def _led_to(address: str) -> Response:
+    return Response(b"", 303, {"Location": address}, HTML)
 
 
-def _download(content: bytes, name: str) -> Answer:
-    headers = SAFE | {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Answer(content, "text/csv; charset=utf-8", headers=headers)
+def _file(path: Path, kind: str, headers: Mapping[str, str]) -> Response:
+    if is_in_bucket(path):
+        return Response(path.read_bytes(), headers=headers, media_type=kind)
+    return FileResponse(path, headers=headers, media_type=kind)
+
+
+def _download(content: bytes, name: str) -> Response:
+    return Response(content, headers=_attached(name), media_type="text/csv; charset=utf-8")
+
+
+def _attached(name: str) -> dict[str, str]:
+    return SAFE | {"Content-Disposition": f'attachment; filename="{name}"'}
 
 
 def _csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:

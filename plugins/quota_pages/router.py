@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.params import Depends as DependsOn
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 
 from quota_pages.addresses import ENTITY_PATTERN, Addresses
-from spark_jobs.warehouse.storage import CLUSTER_PATTERN, is_in_bucket
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 if TYPE_CHECKING:
-    from quota_pages.answers import Answer, Answers
+    from quota_pages.answers import Answers
 
 Cluster = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
 FileName = Annotated[str, PathParameter(pattern=CLUSTER_PATTERN, max_length=200)]
@@ -44,15 +44,15 @@ def page_router(
     def overview(
         request: Request, run_id: str | None = None, task_id: str | None = None
     ) -> Response:
-        return _sent(answers(request).overview(run_id, task_id))
+        return answers(request).overview(run_id, task_id)
 
     @router.get("/audits.csv")
     def outcomes(request: Request) -> Response:
-        return _sent(answers(request).outcomes())
+        return answers(request).outcomes()
 
     @router.get("/explain")
     def explain(request: Request) -> Response:
-        return _sent(answers(request).explain(_form(request)))
+        return answers(request).explain(_form(request))
 
     @router.get("/static/{name}")
     def static(name: FileName) -> Response:
@@ -61,15 +61,15 @@ def page_router(
         found = static_answer(name)
         if found is None:
             raise HTTPException(404, "no such file")
-        return _sent(found)
+        return found
 
     @router.get("/reports/{cluster}/{day}/{name}")
     def published(request: Request, cluster: Cluster, day: dt.date, name: FileName) -> Response:
-        return _sent(answers(request).file(cluster, day, name))
+        return answers(request).file(cluster, day, name)
 
     @router.get("/data_docs/{name:path}")
     def data_docs(request: Request, name: str) -> Response:
-        return _sent(answers(request).data_docs(name))
+        return answers(request).data_docs(name)
 
     _add_audit_pages(router, answers)
 
@@ -84,7 +84,7 @@ def page_router(
         until: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
     ) -> Response:
         given = {"owner": owner, "reason": reason, "until": until}
-        return _sent(answers(request).acknowledge(cluster, day, finding_id, given))
+        return answers(request).acknowledge(cluster, day, finding_id, given)
 
     return router
 
@@ -92,19 +92,19 @@ def page_router(
 def _add_audit_pages(router: APIRouter, answers: Callable[[Request], Answers]) -> None:
     @router.get(_AUDIT)
     def audit(request: Request, cluster: Cluster, day: dt.date) -> Response:
-        return _sent(answers(request).audit(cluster, day))
+        return answers(request).audit(cluster, day)
 
     @router.get(_AUDIT + "/entities")
     def entities(request: Request, cluster: Cluster, day: dt.date) -> Response:
-        return _sent(answers(request).entities(cluster, day, _form(request)))
+        return answers(request).entities(cluster, day, _form(request))
 
     @router.get(_AUDIT + "/entities/{name}")
     def entity(request: Request, cluster: Cluster, day: dt.date, name: Entity) -> Response:
-        return _sent(answers(request).entity(cluster, day, name, _form(request)))
+        return answers(request).entity(cluster, day, name, _form(request))
 
     @router.get(_AUDIT + "/history/{name}.csv")
     def history(request: Request, cluster: Cluster, day: dt.date, name: Entity) -> Response:
-        return _sent(answers(request).history(cluster, day, name, _form(request)))
+        return answers(request).history(cluster, day, name, _form(request))
 
     @router.get(_AUDIT + "/finding")
     def finding(
@@ -113,30 +113,21 @@ def _add_audit_pages(router: APIRouter, answers: Callable[[Request], Answers]) -
         day: dt.date,
         finding_id: FindingId,
     ) -> Response:
-        return _sent(answers(request).finding(cluster, day, finding_id))
+        return answers(request).finding(cluster, day, finding_id)
 
     @router.get(_AUDIT + "/recommendations")
     def recommendations(request: Request, cluster: Cluster, day: dt.date) -> Response:
-        return _sent(answers(request).recommendations(cluster, day, _form(request)))
+        return answers(request).recommendations(cluster, day, _form(request))
 
     @router.get(_AUDIT + "/whatif")
     def whatif(request: Request, cluster: Cluster, day: dt.date) -> Response:
-        return _sent(answers(request).whatif(cluster, day))
+        return answers(request).whatif(cluster, day)
 
     @router.get(_AUDIT + "/quality")
     def quality(request: Request, cluster: Cluster, day: dt.date) -> Response:
-        return _sent(answers(request).quality(cluster, day))
+        return answers(request).quality(cluster, day)
 
 
 def _form(request: Request) -> dict[str, list[str]]:
     names = dict.fromkeys(request.query_params)
     return {name: request.query_params.getlist(name) for name in names}
-
-
-def _sent(answer: Answer) -> Response:
-    headers = dict(answer.headers)
-    if answer.path is not None:
-        if is_in_bucket(answer.path):
-            return Response(answer.path.read_bytes(), media_type=answer.kind, headers=headers)
-        return FileResponse(answer.path, media_type=answer.kind, headers=headers)
-    return Response(answer.body, answer.status, headers, answer.kind)

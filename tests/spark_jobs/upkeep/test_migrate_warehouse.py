@@ -122,8 +122,8 @@ def test_every_reader_reads_a_migrated_day(day: RunScope) -> None:
         "diff", f"{DAY}:previous", str(DAY), *warehouse
     )
     answers = Answers(day.warehouse, Addresses(""), "quota_audit_daily")
-    assert answers.overview(None, None).status == 200
-    assert answers.audit("default", DAY).status == 200
+    assert answers.overview(None, None).status_code == 200
+    assert answers.audit("default", DAY).status_code == 200
 
 
 def read_here(logs: list[LogFile]) -> list[dict[dt.date, str]]:
