@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,7 +35,7 @@ class PublishedAudit:
 
 def published_audits(warehouse: Path) -> list[PublishedAudit]:
     """Return the audits of a warehouse, newest day first, then by cluster."""
-    audits = list(_audits(warehouse / "reports"))
+    audits = filter(None, map(_audit, (warehouse / "reports").glob("cluster=*/date=*")))
     return sorted(audits, key=lambda audit: (-audit.day.toordinal(), audit.cluster))
 
 
@@ -68,26 +67,16 @@ def published_file(warehouse: Path, cluster: str, day: dt.date, name: str) -> Pa
     return path if path.is_relative_to(reports) else None
 
 
-def _audits(reports: Path) -> Iterator[PublishedAudit]:
-    for folder in reports.glob("cluster=*/date=*"):
-        found = _audit(folder)
-        if found is not None:
-            yield found
-
-
 def _audit(folder: Path) -> PublishedAudit | None:
     cluster = folder.parent.name.removeprefix("cluster=")
     # Other folders are not ours, whatever they hold: no audit writes such names.
     with suppress(ValueError):
         day = dt.date.fromisoformat(folder.name.removeprefix("date="))
         if folder.is_dir() and re.fullmatch(CLUSTER_PATTERN, cluster):
-            files = tuple(sorted(_files(folder)))
-            return PublishedAudit(cluster, day, files, _outcome(folder / OUTCOME_NAME))
+            files = sorted(path.name for path in folder.iterdir() if path.is_file())
+            named = tuple(name for name in files if re.fullmatch(FILE_PATTERN, name))
+            return PublishedAudit(cluster, day, named, _outcome(folder / OUTCOME_NAME))
     return None
-
-
-def _files(folder: Path) -> Iterator[str]:
-    return (p.name for p in folder.iterdir() if p.is_file() and re.fullmatch(FILE_PATTERN, p.name))
 
 
 def _outcome(path: Path) -> AuditOutcome | None:

@@ -20,7 +20,7 @@ from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS
-from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.names import NamedEntity
 
 DAYS_KEPT_MAX = 40
 """A list has a row per client and quota type, not per broker: a thousand clients are 1 MB."""
@@ -46,7 +46,7 @@ class EntitiesQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityUse:
+class EntityUse(NamedEntity):
     """One client's day under one quota type, over all brokers."""
 
     entity_id: str
@@ -59,11 +59,6 @@ class EntityUse:
     use: float | None  # the highest rate, as a share of its broker's bound
     throttled_requests: int
     throttle_time_ms: int
-
-    @property
-    def entity(self) -> str:
-        """Return the name of the client, as people say it."""
-        return entity_name(self.quota_user, self.quota_client_id)
 
 
 def entities_of(scope: RunScope) -> tuple[EntityUse, ...]:

@@ -167,7 +167,7 @@ def _write_throttles(facts: AuditFacts, registry: CollectorRegistry) -> None:
         requests.labels(*labels).set(number)
 
 
-def _by_entity(throttled: tuple[ThrottledSensor, ...]) -> dict[tuple[str, ...], tuple[int, int]]:
+def _by_entity(throttled: tuple[ThrottledSensor, ...]) -> dict[tuple[str, ...], list[int]]:
     """Return throttle ms and requests by entity over all brokers; the least are one per type."""
     found: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
     for one in throttled:
@@ -176,11 +176,11 @@ def _by_entity(throttled: tuple[ThrottledSensor, ...]) -> dict[tuple[str, ...], 
         total[0] += one.throttle_time_ms
         total[1] += one.requests
     ordered = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))
-    kept = {entity: (total[0], total[1]) for entity, total in ordered[:ENTITIES_MAX]}
-    for (quota_type, *_), total in ordered[ENTITIES_MAX:]:
-        others = (quota_type, *_OTHERS)
-        before = kept.get(others, (0, 0))
-        kept[others] = (before[0] + total[0], before[1] + total[1])
+    kept: defaultdict[tuple[str, ...], list[int]] = defaultdict(lambda: [0, 0])
+    for rank, (entity, (time_ms, requests)) in enumerate(ordered):
+        total = kept[entity if rank < ENTITIES_MAX else (entity[0], *_OTHERS)]
+        total[0] += time_ms
+        total[1] += requests
     return kept
 
 

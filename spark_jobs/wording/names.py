@@ -95,6 +95,19 @@ def entity_name(quota_user: str | None, quota_client_id: str | None) -> str:
     return ", ".join(p for p in parts if p) or "clients without a client-id"
 
 
+class NamedEntity:
+    """What a row of a table says of one entity, which has a name."""
+
+    __slots__ = ()
+    quota_user: str | None
+    quota_client_id: str | None
+
+    @property
+    def entity(self) -> str:
+        """Return the name of whom it is about, as people say it."""
+        return entity_name(self.quota_user, self.quota_client_id)
+
+
 def _part(kind: str, value: str | None) -> str:
     if not value:
         return ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_jobs.quota.codes import severity_rank
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.names import NamedEntity
 from spark_jobs.wording.numbers import NONE, duration, significant
 from spark_jobs.wording.visible_text import shortened, visible
 
@@ -77,7 +77,7 @@ def _value(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedEntity):
     """One thing to act on; times in epoch ms."""
 
     finding_id: str
@@ -97,11 +97,6 @@ class Finding:
     runner_up: str | None = None
     runner_up_share: float | None = None
     estimated_bound: float | None = None
-
-    @property
-    def entity(self) -> str:
-        """Return the name of whom the finding is about, as people say it."""
-        return entity_name(self.quota_user, self.quota_client_id)
 
     @property
     def sensor(self) -> SensorKey | None:

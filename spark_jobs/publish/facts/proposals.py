@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_jobs.publish.facts.findings import Evidence
-from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.names import NamedEntity
 from spark_jobs.wording.numbers import change, rate
 from spark_jobs.wording.visible_text import shortened
 
@@ -13,7 +13,7 @@ NOT_AS_PREDICTED = "not_as_predicted"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeResult:
+class ChangeResult(NamedEntity):
     """One applied change; ``is_kept`` says that throttling is no more than predicted."""
 
     quota_user: str | None
@@ -29,11 +29,6 @@ class ChangeResult:
     explanation: str
 
     @property
-    def entity(self) -> str:
-        """Return the name of whose quota it is, as people say it."""
-        return entity_name(self.quota_user, self.quota_client_id)
-
-    @property
     def is_kept(self) -> bool:
         """Return True if the change did what was predicted, or met no traffic."""
         return self.result != NOT_AS_PREDICTED
@@ -47,7 +42,7 @@ FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedEntity):
     """One configured entity's quota, now and proposed; bounds in the quota's own unit."""
 
     quota_type: str
@@ -70,11 +65,6 @@ class Proposal:
     backtest_trials: int
     backtest_kept: int
     evidence: Evidence
-
-    @property
-    def entity(self) -> str:
-        """Return the name of whose quota it is, as people say it."""
-        return entity_name(self.quota_user, self.quota_client_id)
 
 
 def proposal_in_words(proposal: Proposal, name_length_max: int | None = None) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.wording.names import entity_name
+from spark_jobs.wording.names import NamedEntity, entity_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,13 @@ class HeldBound:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityTimeline:
+class EntityTimeline(NamedEntity):
     """Every value one entity's quota had during the log, in order of time."""
 
     quota_type: str
     quota_user: str | None
     quota_client_id: str | None
     held: tuple[HeldBound, ...]
-
-    @property
-    def entity(self) -> str:
-        """Return the name of whose quota it is, as people say it."""
-        return entity_name(self.quota_user, self.quota_client_id)
 
 
 def quota_timelines(

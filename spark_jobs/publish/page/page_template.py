@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -43,13 +42,14 @@ def page_environment() -> Environment:
         "value": numbers.rate,
         "visible": visible,
     }
-    words: dict[str, Any] = {
+    environment.globals |= {
         "FINDING_KINDS": names.FINDING_KINDS,
         "REASONS": names.REASONS,
         "QUARANTINE_REASONS": names.QUARANTINE_REASONS,
         "SOURCES": names.SOURCES,
         "VERSION_SOURCES": names.VERSION_SOURCES,
         "RATE_PROFILES": names.RATE_PROFILES,
+        "entity_name": names.entity_name,
+        "plural": names.plural,
     }
-    environment.globals |= words | {"entity_name": names.entity_name, "plural": names.plural}
     return environment

@@ -85,7 +85,8 @@ def page_name(team: str) -> str:
     'owner-orders-co-cb402c.html'
     """
     slug = re.sub("[^a-z0-9]+", "-", team.lower()).strip("-")[:_SLUG_LENGTH_MAX]
-    return "-".join(filter(None, ("owner", slug, _digest(team)))) + ".html"
+    digest = blake2b(team.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+    return "-".join(filter(None, ("owner", slug, digest))) + ".html"
 
 
 def is_owner_page(name: str) -> bool:
@@ -107,10 +108,6 @@ def render_owners(
         told=(Status.NEW, Status.WORSE),
         rows_max=settings.table_rows_max,
     )
-
-
-def _digest(team: str) -> str:
-    return blake2b(team.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
 
 
 FINDINGS_MAX = 3
