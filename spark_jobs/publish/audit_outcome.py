@@ -11,9 +11,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.openmetrics.exposition import generate_latest
 
 from spark_jobs.judge.throttles import ThrottledSensor
-from spark_jobs.publish.facts.audit_facts import AuditFacts
+from spark_jobs.publish.facts.audit_facts import AuditFacts, headline
 from spark_jobs.publish.facts.findings import by_severity
-from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.quality import WORST_LAST, worst_quality
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.quota.codes import SEVERITIES, VERDICTS

@@ -9,9 +9,8 @@ from rich.text import Text
 
 from spark_jobs.judge.decision_counts import VerdictCounts
 from spark_jobs.judge.throttles import ThrottledSensor
-from spark_jobs.publish.facts.audit_facts import AuditFacts
+from spark_jobs.publish.facts.audit_facts import AuditFacts, headline
 from spark_jobs.publish.facts.findings import Finding
-from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.news import news_in_a_line
 from spark_jobs.publish.facts.proposals import proposal_in_words
 from spark_jobs.publish.facts.quality import total_lines

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from spark_jobs.judge.throttles import ThrottledSensor
-from spark_jobs.publish.facts.audit_facts import AuditFacts
+from spark_jobs.publish.facts.audit_facts import AuditFacts, headline
 from spark_jobs.publish.facts.findings import Finding, by_severity
-from spark_jobs.publish.facts.headline import headline
 from spark_jobs.publish.facts.news import changes_in_words, gone_in_words, problem_name
 from spark_jobs.publish.facts.owner_facts import TeamSummary, is_of_team, teams_on
 from spark_jobs.publish.facts.proposals import Proposal, proposal_in_words

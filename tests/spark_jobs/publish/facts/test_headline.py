@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.publish.facts.headline import Headline, headline
+from spark_jobs.publish.facts.audit_facts import Headline, headline
 from spark_jobs.publish.publish_report import REPORT_NAME, report_pages
 from spark_jobs.publish.read_facts import gather
 from spark_jobs.settings import ReportSettings
