@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import json
 from collections.abc import Iterator
@@ -157,7 +156,7 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
     margin_ms = max(_MARGIN_MIN_MS, round((finding.until_ms - finding.from_ms) * _MARGIN_SHARE))
     return render(
         "finding.html.j2",
-        dataclasses.replace(place, tab="audit"),
+        place,
         finding=finding,
         candidates=tuple(_candidates(finding, _configured_share(rows[0]["evidence"]))),
         around_ms=(finding.from_ms - margin_ms, finding.until_ms + margin_ms),

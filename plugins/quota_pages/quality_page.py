@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -68,7 +67,7 @@ def quality_page(place: Place, scope: RunScope) -> str | None:
         return None
     return render(
         "quality_page.html.j2",
-        dataclasses.replace(place, tab="quality"),
+        place,
         stages=stages,
         # Files with lost lines come first: they are what one looks for.
         files=sorted(files, key=lambda file: (file.lost == 0, file.source_file)),

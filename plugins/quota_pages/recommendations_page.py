@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -91,7 +90,7 @@ def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int =
     page = min(max(page, 1), pages)
     return render(
         "recommendations_page.html.j2",
-        dataclasses.replace(place, tab="recommendations"),
+        place,
         team_of=team_of(scope),
         # Only on the first page of the whole list.
         results=change_results_of(scope) if page == 1 and not q else (),

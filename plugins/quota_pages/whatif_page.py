@@ -5,7 +5,6 @@ Figures are summed while the table is read.
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -223,7 +222,7 @@ def whatif_page(place: Place, scope: RunScope) -> str | None:
     compared = comparisons(scope)
     return render(
         "whatif_page.html.j2",
-        dataclasses.replace(place, tab="whatif"),
+        place,
         compared=compared,
         modes=tuple(dict.fromkeys(comparison.mode for comparison in compared)),
         figures=FIGURES,

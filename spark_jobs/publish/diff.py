@@ -29,6 +29,7 @@ from spark_jobs.wording.visible_text import shortened, visible
 
 EXAMPLES_MAX = 10
 _KEY = [*ENTITY_COLUMNS, "source_file", "source_line"]
+_ORDER = ["source_file", "source_line", *ENTITY_COLUMNS, "place"]
 _SAID = ["verdict", "reason", "replayed_throttle_time_ms"]
 _COMPARED = [*_KEY, "sensor_seq", *_SAID, "logged_throttle_time_ms"]
 
@@ -160,17 +161,13 @@ def _changed_decisions(before: RunScope, after: RunScope) -> Iterator[ChangedDec
             left_suffix="_before",
             right_suffix="_after",
         )
-        for row in joined.filter(_is_other(joined)).sort_by(_in_order()).to_pylist():
+        differing = joined.filter(_is_other(joined))
+        for row in differing.sort_by([(name, "ascending") for name in _ORDER]).to_pylist():
             yield ChangedDecision(
                 broker_id,
                 *(row[name] for name in _KEY),
                 *(_said(row, side) for side in ("before", "after")),
             )
-
-
-def _in_order() -> list[tuple[str, str]]:
-    names = ("source_file", "source_line", "quota_type", "quota_user", "quota_client_id", "place")
-    return [(name, "ascending") for name in names]
 
 
 def _is_other(joined: pa.Table) -> pa.ChunkedArray:
@@ -210,7 +207,11 @@ def _brokers(scope: RunScope) -> set[int]:
 
 
 LISTED_MAX = 10
-_NAMED = {Status.NEW: "only in the second", Status.GONE: "only in the first"}
+_NAMED = {
+    Status.NEW: "only in the second",
+    Status.GONE: "only in the first",
+    Status.STILL: "in both",
+}
 
 
 def diff_text(diff: Diff) -> str:
@@ -287,7 +288,8 @@ def _verdict_lines(diff: Diff) -> Iterator[str]:
     yield f"{'Decisions':<28}{'first':>14}{'second':>14}{'difference':>14}"
     for verdict in [name for name in VERDICTS if any(name in side for side in sides)]:
         one, other = (side.get(verdict, 0) for side in sides)
-        yield _row(in_words(verdict, VERDICTS), count(one), count(other), _more(other - one))
+        more = f"{other - one:+,}" if other != one else "0"
+        yield f"  {in_words(verdict, VERDICTS):<26}{count(one):>14}{count(other):>14}{more:>14}"
 
 
 def _finding_lines(diff: Diff) -> Iterator[str]:
@@ -297,8 +299,6 @@ def _finding_lines(diff: Diff) -> Iterator[str]:
     yield "Findings"
     for change in diff.problems[:LISTED_MAX]:
         said = _NAMED.get(change.status, str(change.status))
-        if change.status is Status.STILL:
-            said = "in both"
         level = change.problem.level
         now = f"{counted(level.decisions, 'decision')}{_was(change)}"
         yield f"  {said}: {level.severity}  {problem_name(change)}, {now}"
@@ -331,22 +331,10 @@ def _throttle_lines(diff: Diff) -> Iterator[str]:
         one, other = before.get(sensor, 0), after.get(sensor, 0)
         sign = "+" if other > one else "-"
         more = sign + duration(abs(other - one))
-        yield f"{duration(one):>20}{duration(other):>12}{more:>12}  {_whose(sensor)}"
+        whose = f"{sensor.quota_type} of {entity_name(*sensor.tags)} on broker {sensor.broker_id}"
+        yield f"{duration(one):>20}{duration(other):>12}{more:>12}  {whose}"
     if len(changed) > LISTED_MAX:
         yield f"  and {count(len(changed) - LISTED_MAX)} more"
-
-
-def _whose(sensor: SensorKey) -> str:
-    return f"{sensor.quota_type} of {entity_name(*sensor.tags)} on broker {sensor.broker_id}"
-
-
-def _row(name: str, one: str, other: str, more: str) -> str:
-    return f"  {name:<26}{one:>14}{other:>14}{more:>14}"
-
-
-def _more(difference: int) -> str:
-    sign = {True: "+", False: "-"}[difference > 0] if difference else ""
-    return f"{sign}{count(abs(difference))}"
 
 
 def _side_object(side: Side) -> dict[str, Any]:

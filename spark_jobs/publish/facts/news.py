@@ -68,10 +68,6 @@ class News:
         sensor = change.problem.sensor
         return self.owners.of(sensor.quota_user, sensor.quota_client_id, self.day)
 
-    def of_owner(self, owner: Owner | None) -> list[Change]:
-        """Return the changes about an owner's clients; None: about clients without one."""
-        return [change for change in self.changes if self.owner(change) == owner]
-
 
 _WHO_LENGTH_MAX = 80
 _REASON_LENGTH_MAX = 200
@@ -183,7 +179,10 @@ def news_text(news: News, listed_max: int = LISTED_MAX) -> str:
     """
     lines = [news_subject(news), _compared(news), *(f"Passed over: {why}" for why in news.errors)]
     if news.is_bad_data:
-        lines += ["", *_bad_data(news)]
+        said = "The tables of this day broke rules of data quality; what was published is older:"
+        lines += ["", said, *(f"  {rule}" for rule in news.broken_rules[:_RULES_MAX])]
+        if len(news.broken_rules) > _RULES_MAX:
+            lines.append(f"  and {count(len(news.broken_rules) - _RULES_MAX)} more")
     lines += _sections(news.changes, news, listed_max)
     return "\n".join(lines) + "\n"
 
@@ -191,7 +190,7 @@ def news_text(news: News, listed_max: int = LISTED_MAX) -> str:
 def owner_text(news: News, owner: Owner | None) -> str:
     """Return the message about one owner's clients; None: about those that nobody owns."""
     who = f"{shown(owner.team)} ({shown(owner.contact)})" if owner else "clients without an owner"
-    own = news.of_owner(owner)
+    own = [change for change in news.changes if news.owner(change) == owner]
     lines = [f"{who}, {news.cluster} on {news.day}", *_sections(own, news, len(own))]
     if not own:
         lines.append("Nothing was found.")
@@ -212,13 +211,6 @@ def _compared(news: News) -> str:
     if news.before is None:
         return "The first audited day: nothing to compare it with."
     return f"Compared with {news.before}, the audited day before."
-
-
-def _bad_data(news: News) -> Iterator[str]:
-    yield "The tables of this day broke rules of data quality; what was published is older:"
-    yield from (f"  {rule}" for rule in news.broken_rules[:_RULES_MAX])
-    if len(news.broken_rules) > _RULES_MAX:
-        yield f"  and {count(len(news.broken_rules) - _RULES_MAX)} more"
 
 
 def _sections(changes: Sequence[Change], news: News, listed_max: int) -> Iterator[str]:

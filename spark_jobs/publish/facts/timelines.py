@@ -15,26 +15,17 @@ from spark_jobs.wording.names import NamedEntity, entity_name
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBound:
-    """One value while it held; times in epoch ms, None: it still holds."""
-
-    bound: float
-    from_ms: int
-    until_ms: int | None
-    broker_id: int | None  # None = every broker
-    source: str
-    left_percent: float  # where it begins in the log's time, and how long it lasts there
-    width_percent: float
-
-
-@dataclass(frozen=True, slots=True)
 class EntityTimeline(NamedEntity):
-    """Every value one entity's quota had during the log, in order of time."""
+    """Every value one entity's quota had during the log, in order of time.
+
+    ``held`` are rows of ``quota_changes`` with where in the log's time they begin, and how long
+    they last there, in percent: ``left_percent`` and ``width_percent``.
+    """
 
     quota_type: str
     quota_user: str | None
     quota_client_id: str | None
-    held: tuple[HeldBound, ...]
+    held: tuple[dict[str, Any], ...]
 
 
 def quota_timelines(
@@ -61,20 +52,13 @@ def _order(row: dict[str, Any]) -> tuple[Any, ...]:
     return (*_entity(row), row["valid_from_ms"], broker_id, row["bound"])
 
 
-def _held(row: dict[str, Any], span_ms: tuple[int, int]) -> HeldBound:
+def _held(row: dict[str, Any], span_ms: tuple[int, int]) -> dict[str, Any]:
     first, last = span_ms
     length = max(last - first, 1)
     until = last if row["valid_until_ms"] is None else row["valid_until_ms"]
     left = _percent(row["valid_from_ms"] - first, length)
-    return HeldBound(
-        bound=row["bound"],
-        from_ms=row["valid_from_ms"],
-        until_ms=row["valid_until_ms"],
-        broker_id=row["broker_id"],
-        source=row["source"],
-        left_percent=left,
-        width_percent=round(_percent(until - first, length) - left, 2),
-    )
+    width = round(_percent(until - first, length) - left, 2)
+    return row | {"left_percent": left, "width_percent": width}
 
 
 def _percent(part: int, whole: int) -> float:

@@ -15,9 +15,9 @@ def test_values_of_one_entity_stand_together_in_order_of_time(tmp_path: Path) ->
     other = row("quota_changes", quota_user="<default>")
     write_rows(scope, "quota_changes", [later, other, earlier])
     timelines = read_timelines(scope, SPAN)
-    bounds = {t.entity: [held.bound for held in t.held] for t in timelines}
+    bounds = {t.entity: [held["bound"] for held in t.held] for t in timelines}
     assert bounds == {"every user by default": [50_000.0], "user 'alice'": [1.0, 2.0]}
-    places = [(h.left_percent, h.width_percent) for h in timelines[1].held]
+    places = [(h["left_percent"], h["width_percent"]) for h in timelines[1].held]
     assert places == [(0.0, 25.0), (25.0, 75.0)]
 
 
