@@ -88,7 +88,7 @@ class Answers:
         audit = published_audit(self.warehouse, cluster, day)
         if audit is None:
             return self._no_audit(cluster, day)
-        return _page(audit_page(self._place(cluster, day, "audit"), self.warehouse, audit))
+        return _page(audit_page(Place(self.to, cluster, day, "audit"), self.warehouse, audit))
 
     def entities(self, cluster: str, day: dt.date, form: Form) -> Response:
         """Return the list of a day's clients."""
@@ -159,7 +159,7 @@ class Answers:
         """Return the data-quality results of a day."""
         # Also for a day that was not published because a rule does not hold.
         made = quality_page(
-            self._place(cluster, day, "quality"), RunScope(self.warehouse, cluster, day).newest()
+            Place(self.to, cluster, day, "quality"), RunScope(self.warehouse, cluster, day).newest()
         )
         return self._no_audit(cluster, day) if made is None else _page(made)
 
@@ -192,9 +192,6 @@ class Answers:
         """Return the page with a ``sentence`` on what is missing or was asked for wrongly."""
         return _page(render("missing.html.j2", Place(self.to), sentence=sentence), status)
 
-    def _place(self, cluster: str, day: dt.date, tab: str) -> Place:
-        return Place(self.to, cluster, day, tab)
-
     def _no_audit(self, cluster: str, day: dt.date) -> Response:
         return self.missing(f"No audit of {cluster} on {day} is published in this warehouse.")
 
@@ -212,7 +209,7 @@ class Answers:
     ) -> Response:
         if published_audit(self.warehouse, cluster, day) is None:
             return self._no_audit(cluster, day)
-        made = page(self._place(cluster, day, tab), self._day(cluster, day))
+        made = page(Place(self.to, cluster, day, tab), self._day(cluster, day))
         return (
             self.missing(f"There is no such {what} on this day.") if made is None else _page(made)
         )

@@ -61,7 +61,10 @@ class StagePart:
 
 def quality_page(place: Place, scope: RunScope) -> str | None:
     """Return the page of the day's data quality; None where nothing was read or validated."""
-    stages = _stages(scope)
+    folder = scope.output_dir("data_quality")
+    # Of every audit, and the others that were validated.
+    there = (s for s in STAGES if s in AUDIT_STAGES or (folder / f"{s}.json").is_file())
+    stages = [_stage(scope, stage) for stage in there]
     files = lines_of_files(scope)
     if not files and not any(stage.quality.tables for stage in stages):
         return None
@@ -76,13 +79,6 @@ def quality_page(place: Place, scope: RunScope) -> str | None:
         quarantine=quarantine_reasons(scope),
         shortened=shortened,
     )
-
-
-def _stages(scope: RunScope) -> tuple[StagePart, ...]:
-    """Return the stages of every audit, and the others that were validated."""
-    folder = scope.output_dir("data_quality")
-    there = (s for s in STAGES if s in AUDIT_STAGES or (folder / f"{s}.json").is_file())
-    return tuple(_stage(scope, stage) for stage in there)
 
 
 def _stage(scope: RunScope, stage: str) -> StagePart:

@@ -97,7 +97,13 @@ def report_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[
 
     Nothing of owners where no file says who owns clients.
     """
-    tables = read_report_tables(facts)
+    scope = facts.scope
+    tables = ReportTables(
+        timelines=read_timelines(scope, facts.span_ms) if facts.span_ms else (),
+        quarantine=quarantine_reasons(scope),
+        data_docs=data_docs_of(scope),
+        written_files=written_files(scope),
+    )
     summaries = team_summaries(facts)
     for summary in summaries:
         if summary.team is not None:
@@ -107,17 +113,6 @@ def report_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[
         yield OWNERS_NAME, render_owners(facts, summaries, settings)
     histories = pictured_histories(facts, settings.pictures_max)
     yield REPORT_NAME, render(facts, tables, histories, settings)
-
-
-def read_report_tables(facts: AuditFacts) -> ReportTables:
-    """Return the tables and files that the reports of a day show besides its facts."""
-    scope = facts.scope
-    return ReportTables(
-        timelines=read_timelines(scope, facts.span_ms) if facts.span_ms else (),
-        quarantine=quarantine_reasons(scope),
-        data_docs=data_docs_of(scope),
-        written_files=written_files(scope),
-    )
 
 
 def pictured_histories(facts: AuditFacts, pictures_max: int) -> dict[SensorKey, SensorHistory]:

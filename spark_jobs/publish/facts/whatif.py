@@ -226,13 +226,9 @@ def totals(rows: Iterable[Row]) -> dict[str, float]:
     rows = tuple(rows)
     found = {column: fsum(row[column] for row in rows) for column in _SUMMED}
     found |= {column: max((row[column] for row in rows), default=0.0) for column in _LARGEST}
-    found[CLIENTS_HIT] = len({client_of(row) for row in rows if is_hit(row)})
+    hit = (row for row in rows if row["delayed_requests"] or row["refused_requests"])
+    found[CLIENTS_HIT] = len({client_of(row) for row in hit})
     return found
-
-
-def is_hit(row: Row) -> bool:
-    """Return True if any request of the row was delayed or refused."""
-    return bool(row["delayed_requests"] or row["refused_requests"])
 
 
 def client_of(row: Row) -> Client:

@@ -221,7 +221,9 @@ def bars_picture(groups: Groups, label: str, salt: str) -> Markup:
     """
     longest_ms = _longest_ms(groups)
     assert longest_ms > 0, "a client that nothing throttles has no picture"
-    lines = [line for title, bars in groups.items() for line in (title, *bars) if line]
+    lines: list[Bar | str] = []
+    for title, bars in groups.items():
+        lines += [title, *bars] if title else bars
     height_in = len(lines) * _LINE_IN + 2 * _MARGIN_IN
     # Names may hold what Matplotlib takes for a formula, or has no glyph to measure by.
     with svg_style(salt, text=INK), warnings.catch_warnings():
