@@ -8,7 +8,6 @@ says it too, for files that are on their own. Files that say nothing have schema
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -83,19 +82,10 @@ class MadeBy:
     schema: int = 1
     program: str | None = None
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the entry of a run's record, as :func:`made_by_of_json` takes it."""
-        return {"schema": self.schema, "program": self.program}
-
 
 def made_by_now(table: str) -> MadeBy:
     """Return the version of ``table`` that is written now, by this program."""
     return MadeBy(SCHEMA_VERSIONS[table], VERSION)
-
-
-def made_by_of_json(said: Mapping[str, Any]) -> MadeBy:
-    """Return the version and program that a run's record gives for a table."""
-    return MadeBy(int(said["schema"]), said["program"])
 
 
 def file_keys(table: str) -> dict[str, str]:

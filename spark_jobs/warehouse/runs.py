@@ -32,11 +32,6 @@ def runs_folder(warehouse: Path, cluster: str) -> Path:
     return warehouse / RUNS / f"cluster={cluster}"
 
 
-def day_folder(warehouse: Path, cluster: str, day: dt.date) -> Path:
-    """Return the folder of a day's runs."""
-    return runs_folder(warehouse, cluster) / f"date={day}"
-
-
 def days_with_runs(warehouse: Path, cluster: str) -> list[dt.date]:
     """Return the days of which there is a run, published or not, in order."""
     names = (p.name.partition("=")[2] for p in runs_folder(warehouse, cluster).glob("date=*"))

@@ -8,18 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.parquet import (
-    MadeBy,
-    made_by_of_json,
-)
+from spark_jobs.warehouse.parquet import MadeBy
 from spark_jobs.warehouse.runs import (
     RUNS,
     Record,
-    day_folder,
     days_with_runs,
     draft_of,
     published_run,
     run_record,
+    runs_folder,
 )
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 from spark_jobs.warehouse.tables import TABLES, partition_columns
@@ -65,7 +62,7 @@ class RunScope:
     @property
     def runs(self) -> Path:
         """Return the folder of the day's runs."""
-        return day_folder(self.warehouse, self.cluster, self.day)
+        return runs_folder(self.warehouse, self.cluster) / f"date={self.day}"
 
     def held(self) -> RunScope:
         """Return this scope for who only reads: what its run says is read now, and never again."""
@@ -104,7 +101,7 @@ class RunScope:
     def made(self) -> dict[str, MadeBy]:
         """Return the schema version and program of each table, where a run says them."""
         said = (self._record() or {}).get("made_by", {})
-        return {table: made_by_of_json(one) for table, one in said.items()}
+        return {table: MadeBy(int(one["schema"]), one["program"]) for table, one in said.items()}
 
     def pruned(self) -> dict[str, str]:
         """Return the tables removed because of their age, and how many days of each were kept."""

@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -218,7 +218,7 @@ def take_version(version: Path | None, table: str, scope: RunScope) -> None:
     made_by = {}
     if version is not None:
         tables[table] = version.relative_to(scope.warehouse).as_posix()
-        made_by[table] = made_by_now(table).as_json()
+        made_by[table] = asdict(made_by_now(table))
     write_run(scope.runs, run, tables, like=published_run(scope.runs), made_by=made_by)
     if scope.run is None:
         publish(scope.runs, run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 PROPOSED = "proposed"
@@ -45,9 +45,7 @@ class QuotaAlteration:
 
     def taken_back(self) -> QuotaAlteration:
         """Return the alteration that undoes this one."""
-        return QuotaAlteration(
-            self.quota_type, self.user, self.client_id, self.after, self.before, self.reason
-        )
+        return replace(self, before=self.after, after=self.before)
 
 
 def proposed_alterations(recommendations: Iterable[Mapping[str, Any]]) -> list[QuotaAlteration]:
