@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,18 +52,16 @@ def run_audit(
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     with StepProgress(console) as progress, spark_session("run") as spark:
         for found in archives:
-            parts: Iterator[tuple[Archive, dt.date | None]]
+            parts: Iterable[tuple[Archive, dt.date | None]] = [(found, day)]
             if only_due:
                 parts = _due_one_by_one(spark, found, warehouse, day, options, progress)
-            else:
-                parts = iter([(found, day)])
             for part, one_day in parts:
                 with telling(progress.tell, _INGEST.task_id, str(one_day or "")) as say:
                     report = ingest_requests(spark, part, warehouse, one_day, options, new_run())
                     say(report.sentence())
                 for scope in report.scopes:
                     console.print(f"[bold]auditing {scope.day} of {scope.cluster}[/bold]")
-                    _run_steps(_functions(spark, scope, part.metrics), scope, progress)
+                    _run_steps(spark, scope, part.metrics, progress)
                     scopes.append(replace(scope, run=None))
     for scope in scopes:
         print_summary(scope)
@@ -104,11 +102,11 @@ def _due_one_by_one(
         yield replace(archive, request_logs=first.logs), first.day
 
 
-def _functions(
-    spark: SparkSession, scope: RunScope, metrics: Sequence[Path]
-) -> Mapping[str, Callable[..., str]]:
-    """Return command → function of what follows its name, for the steps after the ingest."""
-    return {
+def _run_steps(
+    spark: SparkSession, scope: RunScope, metrics: Sequence[Path], progress: StepProgress
+) -> None:
+    """Run the steps after the ingest."""
+    functions: Mapping[str, Callable[..., str]] = {
         "validate": lambda stage: validate_stage(scope, stage, spark),
         "resolve": lambda: resolve_quotas(scope),
         "replay": lambda: replay_quotas(spark, scope),
@@ -116,11 +114,6 @@ def _functions(
         "recommend": lambda: recommend_quotas(scope),
         "publish": lambda: publish_run(scope),
     }
-
-
-def _run_steps(
-    functions: Mapping[str, Callable[..., str]], scope: RunScope, progress: StepProgress
-) -> None:
     for step in _LATER:
         command, *arguments = step.command
         with telling(progress.tell, step.task_id, str(scope.day)) as say:

@@ -66,6 +66,8 @@ def named_run(name: str, warehouse: Path | None, cluster: str) -> RunScope:
 
     Raises BadInputError where the name is none, or there is no such audit.
     """
+    from spark_jobs.warehouse.runs import kept_runs, previous_run
+
     where, at, day_and_run = name.rpartition("@")
     day, _, run = day_and_run.partition(":")
     try:
@@ -75,12 +77,7 @@ def named_run(name: str, warehouse: Path | None, cluster: str) -> RunScope:
     folder = usable_storage_path(where).absolute() if at else warehouse
     if folder is None:
         raise BadInputError(f"{name!r} says no warehouse, and neither does --warehouse: {_FORM}.")
-    return _of_run(audited_day(folder, cluster, day_named), run)
-
-
-def _of_run(scope: RunScope, run: str) -> RunScope:
-    from spark_jobs.warehouse.runs import kept_runs, previous_run
-
+    scope = audited_day(folder, cluster, day_named)
     if run in ("", "published"):
         return scope.pinned()
     found = previous_run(scope.runs) if run == PREVIOUS else run

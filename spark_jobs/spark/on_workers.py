@@ -75,15 +75,11 @@ class Needs:
                     f"{folder} is not there {where}. Driver and workers need archive and warehouse "
                     "under the same paths, on storage that they share: mount it there."
                 )
-        if (
-            self.written is not None
-            and not is_in_bucket(self.written)
-            and not os.access(self.written, os.W_OK | os.X_OK)
-        ):
-            return (
-                f"{self.written} may not be written {where} by its user {getpass.getuser()}: "
-                "workers have to run as the driver's user, whose folder it is."
-            )
+            elif folder is self.written and not os.access(folder, os.W_OK | os.X_OK):
+                return (
+                    f"{folder} may not be written {where} by its user {getpass.getuser()}: "
+                    "workers have to run as the driver's user, whose folder it is."
+                )
         return None
 
 

@@ -61,8 +61,6 @@ def rate(value: float | None, quota_type: str) -> str:
     if quota_type in BANDWIDTH_TYPES:
         divisor, unit = byte_step(value)
         return f"{significant(value / divisor)} {unit}"
-    if quota_type == "request_percentage":
-        return f"{significant(value)} % of a thread"
     return f"{significant(value)} {unit_of(quota_type)}".rstrip()
 
 

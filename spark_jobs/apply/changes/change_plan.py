@@ -197,7 +197,9 @@ def _read_back(
     awaited = [
         change.alteration
         for change in plan
-        if change.step == ChangeStep.APPLY and _may_come_true(answers.get(change.alteration.entity))
+        if change.step == ChangeStep.APPLY
+        and (answer := answers.get(change.alteration.entity)) is not None
+        and answer.kind != AnswerKind.REFUSED
     ]
     trouble = ""
     now: Mapping[QuotaKey, float] | None = None
@@ -210,10 +212,6 @@ def _read_back(
             return now, ""
         if not pause():
             return now, trouble
-
-
-def _may_come_true(answer: EntityAnswer | None) -> bool:
-    return answer is not None and answer.kind != AnswerKind.REFUSED
 
 
 def _result(
