@@ -46,25 +46,23 @@ ENTITY_KEY = [
 ]
 
 MUTATION = pa.struct(
-    [
-        pa.field("topic", STR),
+    {
+        "topic": STR,
         # CreateTopics: the topic's partitions; CreatePartitions: the new total; else null.
-        pa.field("partitions", I32),
-        pa.field("error_code", I16),
-    ]
+        "partitions": I32,
+        "error_code": I16,
+    }
 )
-TOPIC_BYTES = pa.struct([pa.field("topic", STR), pa.field("records_bytes", I64)])
+TOPIC_BYTES = pa.struct({"topic": STR, "records_bytes": I64})
 QUOTA_ALTERATION = pa.struct(
-    [
-        pa.field("quota_type", STR),
-        pa.field("quota_user", STR),
-        pa.field("quota_client_id", STR),
-        pa.field("bound", F64),  # null: the value was removed
-    ]
+    {
+        "quota_type": STR,
+        "quota_user": STR,
+        "quota_client_id": STR,
+        "bound": F64,  # null: the value was removed
+    }
 )
-SAMPLE = pa.struct(
-    [pa.field("start_ms", I64), pa.field("last_event_ms", I64), pa.field("value", F64)]
-)
+SAMPLE = pa.struct({"start_ms": I64, "last_event_ms": I64, "value": F64})
 
 REQUESTS = _table(
     "requests",
@@ -167,9 +165,7 @@ QUOTA_EVENTS = _table(
     pa.field("source_line", I64),
 )
 
-PLACE = pa.struct(
-    [pa.field("broker_id", I32), pa.field("after_ms", I64), pa.field("before_ms", I64)]
-)
+PLACE = pa.struct({"broker_id": I32, "after_ms": I64, "before_ms": I64})
 LOG_GAPS = _table(
     "log_gaps",
     _required("user", STR),
@@ -303,59 +299,55 @@ RATES = _table(
 
 # A token bucket with what the log leaves open.
 BUCKET = pa.struct(
-    [
-        pa.field("tokens_min", F64),
-        pa.field("tokens_max", F64),
-        pa.field("last_update_ms", I64),
-        pa.field("debt_slack_ms", F64),  # its debt may end so much earlier or later
-        pa.field("debt_bound", F64),  # at this bound
-    ]
+    {
+        "tokens_min": F64,
+        "tokens_max": F64,
+        "last_update_ms": I64,
+        "debt_slack_ms": F64,  # its debt may end so much earlier or later
+        "debt_bound": F64,  # at this bound
+    }
 )
 # A sensor's state some time before the day's end, and the first amount that it lacks. Nothing else
 # in it is null; Arrow would not take a null of the whole if that were said.
 RESUMES_FROM = pa.struct(
-    [
-        pa.field("at_ms", I64),
-        pa.field("source_file", STR),
-        pa.field("source_line", I64),
-        pa.field("sensor_epoch", I32),
-        pa.field("sensor_seq", I64),
-        pa.field("sample_index", I32),
-        pa.field("samples", pa.list_(SAMPLE)),
-        pa.field("bucket", BUCKET),  # null: a rate, or nothing was recorded
-    ]
+    {
+        "at_ms": I64,
+        "source_file": STR,
+        "source_line": I64,
+        "sensor_epoch": I32,
+        "sensor_seq": I64,
+        "sample_index": I32,
+        "samples": pa.list_(SAMPLE),
+        "bucket": BUCKET,  # null: a rate, or nothing was recorded
+    }
+)
+SAMPLE_INTERVALS = pa.struct(
+    {
+        "start_min_ms": I64,
+        "start_max_ms": I64,
+        "last_min_ms": I64,
+        "last_max_ms": I64,
+        "emptied_min_ms": I64,
+        "emptied_max_ms": I64,
+        "value_min": F64,
+        "value_max": F64,
+        "float_min": F64,
+        "float_max": F64,
+    }
 )
 # What a sensor of a request quota may hold: amounts and times are known as intervals only. Null
 # among the times of a sample: nothing may have emptied it; of what is open: nothing is.
 INTERVALS = pa.struct(
-    [
-        pa.field("known_from_ms", I64),  # of what came before, something may still count
-        pa.field("until_ms", I64),  # rows before it may be in it or not
-        pa.field("sample_index", I32),
-        pa.field(
-            "samples",
-            pa.list_(
-                pa.struct(
-                    [
-                        pa.field("start_min_ms", I64),
-                        pa.field("start_max_ms", I64),
-                        pa.field("last_min_ms", I64),
-                        pa.field("last_max_ms", I64),
-                        pa.field("emptied_min_ms", I64),
-                        pa.field("emptied_max_ms", I64),
-                        pa.field("value_min", F64),
-                        pa.field("value_max", F64),
-                        pa.field("float_min", F64),
-                        pa.field("float_max", F64),
-                    ]
-                )
-            ),
-        ),
-        pa.field("open_from_ms", I64),
-        pa.field("open_until_ms", I64),
-        pa.field("open_min", F64),
-        pa.field("open_max", F64),
-    ]
+    {
+        "known_from_ms": I64,  # of what came before, something may still count
+        "until_ms": I64,  # rows before it may be in it or not
+        "sample_index": I32,
+        "samples": pa.list_(SAMPLE_INTERVALS),
+        "open_from_ms": I64,
+        "open_until_ms": I64,
+        "open_min": F64,
+        "open_max": F64,
+    }
 )
 QUOTA_STATE = _table(
     "quota_state",
