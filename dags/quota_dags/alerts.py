@@ -242,15 +242,15 @@ def mail(message: AlertMessage, settings: AlertSettings) -> Arguments:
 
 def slack(message: AlertMessage, settings: AlertSettings) -> Arguments:
     """Return the arguments of ``SlackWebhookNotifier``."""
-    sections = [_section(text) for text in _pieces(message.text)]
+    texts = [{"type": "plain_text", "text": t, "emoji": False} for t in _pieces(message.text)]
     if message.url:
         link = f"<{_slack_escaped(message.url)}|{_link_name(message)}>"
-        sections.append({"type": "section", "text": {"type": "mrkdwn", "text": link}})
+        texts.append({"type": "mrkdwn", "text": link})
     return {
         "slack_webhook_conn_id": settings.slack_connection,
         # What notifications show; this one Slack parses.
         "text": _slack_escaped(message.subject),
-        "blocks": sections,
+        "blocks": [{"type": "section", "text": text} for text in texts],
         "unfurl_links": False,
         "unfurl_media": False,
         "timeout": TIMEOUT_S,
@@ -274,10 +274,6 @@ CHANNELS: Mapping[str, Callable[[AlertMessage, AlertSettings], Arguments]] = Map
 
 def _link_name(message: AlertMessage) -> str:
     return "The audit" if message.kind == "news" else "The log of the step"
-
-
-def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "plain_text", "text": text, "emoji": False}}
 
 
 def _pieces(text: str) -> list[str]:

@@ -119,8 +119,9 @@ class TaskTerms:
         self._tell(Failed(task_id, exit_code, result.seconds))
         if exit_code in FINAL_EXIT_CODES:
             raise self.final_error(result.last_line or f"step {task_id} failed and said nothing")
+        how = f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
         raise StepCrashedError(
-            f"step {task_id} ended with {_ending(exit_code)}; its last line: "
+            f"step {task_id} ended with {how}; its last line: "
             f"{result.last_line or 'none'}. The task's log has the rest."
         )
 
@@ -143,10 +144,6 @@ def _reason(lines: Iterable[str]) -> str:
         elif said:
             said.append(line)
     return "\n".join(said).strip()
-
-
-def _ending(exit_code: int) -> str:
-    return f"signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
 
 
 def run_process(

@@ -71,7 +71,9 @@ def said_of(error: BaseException) -> str | None:
             "Spark's JVM does not answer any more: it was killed, or it ran out of memory. "
             f"{_WHAT_NOW}"
         )
-    if _is_of_arrow(error) and _IS_DAMAGED.search(str(error)):
+    # By its name: who only submits jobs does not wait for Arrow.
+    is_of_arrow = isinstance(error, OSError) or type(error).__name__ == "ArrowInvalid"
+    if is_of_arrow and _IS_DAMAGED.search(str(error)):
         return f"A table's file is damaged: {str(error)[:_SAID_MAX]}. {WHAT_OF_DAMAGE}"
     if isinstance(error, OSError):
         if (why := said_of_storage(error)) is not None:
@@ -90,8 +92,3 @@ def said_of(error: BaseException) -> str | None:
     raised = _RAISED.findall(text)
     why = ": ".join(raised[-1]) if raised else text.partition("\n")[0]
     return f"Spark gave up: {why[:_SAID_MAX]}. {_WHAT_NOW}"
-
-
-def _is_of_arrow(error: BaseException) -> bool:
-    # By its name: who only submits jobs does not wait for Arrow.
-    return isinstance(error, OSError) or type(error).__name__ == "ArrowInvalid"

@@ -123,14 +123,8 @@ def anonymize(
         anonymize_key,
         check_apart,
     )
-    from spark_jobs.ingest.ingest_options import IngestOptions
 
-    read = IngestOptions.of(
-        timezone=timezone,
-        listeners=listener or [],
-        prefix=prefix,
-        snapshots=tuple(snapshot or ()),
-    )
+    read = ingest_options(timezone, None, listener, prefix, snapshot, False, False)
     check_apart(archive, out)
     if key_file is not None and key_file.resolve().is_relative_to(out.resolve()):
         raise BadInputError(f"{key_file} lies in {out}, which is to be given away.")

@@ -43,23 +43,14 @@ class Application:
     evidence_day: str
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Throttle time of the evidence's day, as it was and as the backtest has it."""
-
-    throttle_time_ms_before: int | None = None
-    throttle_time_ms_after: int | None = None
+_PREDICTED = ("throttle_time_ms_before", "throttle_time_ms_after")
+Predictions = Mapping[QuotaKey, Mapping[str, int | None]]
+"""By column: throttle time of the evidence's day, as it was and as the backtest has it."""
 
 
-Predictions = Mapping[QuotaKey, Prediction]
-
-
-def predictions_of(recommendations: Sequence[Mapping[str, Any]]) -> dict[QuotaKey, Prediction]:
+def predictions_of(recommendations: Sequence[Mapping[str, Any]]) -> Predictions:
     """Return the predictions of rows of ``tables.RECOMMENDATIONS``."""
-    return {
-        _key(row): Prediction(row["throttle_time_ms_before"], row["throttle_time_ms_after"])
-        for row in recommendations
-    }
+    return {_key(row): {name: row[name] for name in _PREDICTED} for row in recommendations}
 
 
 def intended_rows(
@@ -101,7 +92,7 @@ def rows_of_run(
             "message": result.message,
             "reason": result.planned.alteration.reason,
             "ended_ms": ended_ms,
-            **asdict(predictions.get(result.planned.alteration.key, Prediction())),
+            **predictions.get(result.planned.alteration.key, dict.fromkeys(_PREDICTED)),
         }
         for position, result in enumerate(results)
     ]
