@@ -41,19 +41,11 @@ class LoggedRequest:
     request: PolicyRequest
     # Since the epoch: when the broker had read it.
     arrived_us: int
-    queue_us: int = 0
-    handler_us: int = 0
-    remote_us: int = 0
-    # Response queue and sending.
-    send_us: int = 0
+    # From then until its answer was sent.
+    service_us: int = 0
     throttle_time_ms: int = 0
     # Of a mutation: every topic was refused for its quota.
     is_refused: bool = False
-
-    @property
-    def service_us(self) -> int:
-        """From the request's arrival until its answer was sent."""
-        return self.queue_us + self.handler_us + self.remote_us + self.send_us
 
     @property
     def until_decided_us(self) -> int:

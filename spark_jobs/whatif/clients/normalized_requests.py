@@ -148,7 +148,7 @@ def _number(found: float | None) -> float:
 
 CONNECTION_COLUMNS = (
     *NORMALIZED_COLUMNS, "log_time_ms", "source_file", "source_line", "total_time_us",
-    "request_queue_time_us", "remote_time_us", "throttle_time_ms", "is_forwarded",
+    "throttle_time_ms", "is_forwarded",
 )  # fmt: skip
 """The columns of ``tables.REQUESTS`` that a row must have."""
 
@@ -187,16 +187,10 @@ def logged_request(
 
     Its line was written when its answer had been sent; a throttle is in none of the times.
     """
-    total_us = row["total_time_us"]
-    queue_us, handler_us = row["request_queue_time_us"], row["handler_time_us"]
-    remote_us = row["remote_time_us"]
     return LoggedRequest(
         normalized_request(row, controller_listeners, inventory),
-        arrived_us=row["log_time_ms"] * US_PER_MS - total_us,
-        queue_us=queue_us,
-        handler_us=handler_us,
-        remote_us=remote_us,
-        send_us=total_us - queue_us - handler_us - remote_us,
+        arrived_us=row["log_time_ms"] * US_PER_MS - row["total_time_us"],
+        service_us=row["total_time_us"],
         throttle_time_ms=row["throttle_time_ms"],
         is_refused=_is_refused(row),
     )

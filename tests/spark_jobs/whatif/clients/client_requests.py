@@ -33,7 +33,7 @@ def logged(
     acks = {"acks": 1} if api_name == "PRODUCE" else {}
     decided = request(api_name, amount, int(at_ms), **{**acks, **fields})
     return LoggedRequest(
-        decided, int(at_ms * 1000), handler_us=service_ms * 1000, throttle_time_ms=throttle_ms
+        decided, int(at_ms * 1000), service_us=service_ms * 1000, throttle_time_ms=throttle_ms
     )
 
 

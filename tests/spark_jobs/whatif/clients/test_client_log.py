@@ -30,13 +30,13 @@ def test_a_throttle_that_is_over_before_the_answer_is_not_taken_off() -> None:
 
 def test_a_request_that_came_before_the_decision_on_the_one_before_is_pipelined() -> None:
     early = logged(0)
-    decided_late = type(early)(logged(9).request, 0, queue_us=9_000)
+    decided_late = type(early)(logged(9).request, 0, service_us=9_000)
     asks = connection_log([decided_late, logged(4), logged(30)]).asks
     assert [ask.pipelined_us for ask in asks] == [None, 4_000, None]
 
 
 def test_a_millisecond_before_the_decision_is_rounding() -> None:
-    decided_late = type(logged(0))(logged(9).request, 0, queue_us=9_000)
+    decided_late = type(logged(0))(logged(9).request, 0, service_us=9_000)
     assert connection_log([decided_late, logged(8)]).asks[1].pipelined_us is None
     assert connection_log([decided_late, logged(7)]).asks[1].pipelined_us == 7_000
 

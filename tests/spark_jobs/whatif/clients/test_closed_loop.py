@@ -231,7 +231,7 @@ def test_mutations_count_partitions_and_not_those_that_failed_for_their_own_reas
 
 def test_pipelined_requests_keep_their_offset_whatever_becomes_of_the_one_before() -> None:
     first, second = logged(10, service_ms=20), logged(4, service_ms=20)
-    slow = LoggedRequest(first.request, 0, queue_us=10_000, handler_us=20_000)
+    slow = LoggedRequest(first.request, 0, service_us=30_000)
     log = one(slow, second, logged(40))
     found = replay_closed_loop(delays(0, 500), log, settings=PURE)
     assert sorted(arrivals_ms(found.sendings)) == [0, 4, 520]
