@@ -35,8 +35,6 @@ MERGE = "merge"
 UserKey = tuple[str, str]
 """Quota type and user."""
 
-_CLIENT_LEVEL = ("client_id", "quota_level")
-
 
 @dataclass(frozen=True, slots=True)
 class Together:
@@ -227,11 +225,6 @@ def _kept(row: Row, reason: str) -> Row:
     return row | nothing | {"status": KEEP, "reason": reason}
 
 
-def _confidence(merge: Merge, rows: Mapping[tuple[Any, ...], Row]) -> str:
-    own = {rows[case.quota]["confidence"] for case in merge.cases}
-    return "high" if own == {"high"} else "medium"
-
-
 def _seen(merge: Merge, days: Sequence[SeenDay]) -> str:
     count = "the day" if len(days) == 1 else f"{len(days)} days"
     peak = amount(merge.together.peak_rate, merge.quota_type)
@@ -251,6 +244,7 @@ def _row(
     rows: Mapping[tuple[Any, ...], Row],
 ) -> Row:
     together = merge.together
+    is_high = all(rows[case.quota]["confidence"] == "high" for case in merge.cases)
     evidence = {
         "merged": [
             {"client_id": case.entity.client_id, "value": case.current} for case in merge.cases
@@ -267,7 +261,7 @@ def _row(
         "status": PROPOSED,
         "kind": MERGE,
         "reason": reason,
-        "confidence": _confidence(merge, rows),
+        "confidence": "high" if is_high else "medium",
         "hottest_broker_id": together.hottest_broker_id,
         "throttle_time_ms_after": together.throttle_time_ms,
         "days_seen": max(case.days for case in merge.cases),
@@ -288,19 +282,16 @@ def moves_nobody_else(
     whether the user has a value now: else nobody is in its bucket. Reads batch by batch.
     """
     seen: set[str] = set()
+    keys, also_read = ("client_id", "quota_level"), ("quota_type", "user")
+    is_users = (pc.field("quota_type") == user[0]) & (pc.field("user") == user[1])
     for data in decisions:
-        for client_id, level in _client_levels(user, data):
+        for row in grouped(data, keys, where=is_users, also_read=also_read):
+            client_id = row["client_id"] or ""
             seen.add(client_id)
-            is_in_it = is_set and level == "user"
+            is_in_it = is_set and row["quota_level"] == "user"
             if client_id not in client_ids and not is_in_it:
                 return False
     return seen.issuperset(client_ids)
-
-
-def _client_levels(user: UserKey, decisions: ds.Dataset) -> list[tuple[str, str | None]]:
-    is_users = (pc.field("quota_type") == user[0]) & (pc.field("user") == user[1])
-    rows = grouped(decisions, _CLIENT_LEVEL, where=is_users, also_read=["quota_type", "user"])
-    return [(row["client_id"] or "", row["quota_level"]) for row in rows]
 
 
 def together_on(

@@ -93,7 +93,7 @@ def recommend(
         [case.key for case in cases if case.proposal.status == PROPOSED],
         origins_of([*earlier, EarlierDay(days[-1], data, closed_loop)], changes, rules),
         rules,
-    ) | {split.key: list(split.trials) for split in splits}
+    ) | {split.case.key: list(split.trials) for split in splits}
     basis = Basis(
         logged if replayed is None else replayed.forecasts(logged, cases),
         replayed, trials, days[-1], rules,

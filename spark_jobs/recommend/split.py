@@ -66,11 +66,6 @@ class Split:
     shared: ValueKey
     trials: tuple[Trial, ...]
 
-    @property
-    def key(self) -> ValueKey:
-        """Return quota type and entity of the value that is proposed."""
-        return self.case.quota_type, self.case.entity
-
 
 @dataclass(frozen=True, slots=True)
 class _PartedDay:
@@ -314,7 +309,7 @@ def with_splits(
         explicit = values.explicit()
         found = within_capacity([*kept, *(s.case for s in fitting)], explicit, settings)
         refused = {c.key for c in found if c.proposal.status != PROPOSED}
-        still = [split for split in fitting if split.key not in refused]
+        still = [split for split in fitting if split.case.key not in refused]
         if len(still) == len(fitting):
             return in_order(found)
         fitting = still

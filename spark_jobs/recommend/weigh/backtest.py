@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,17 +47,16 @@ class BrokerRule:
 
 def broker_rules(brokers: pa.Table) -> dict[int, BrokerRule]:
     """Return the rule of every broker of the ``brokers`` table."""
-    return {row["broker_id"]: _rule(row) for row in brokers.to_pylist()}
-
-
-def _rule(row: Mapping[str, Any]) -> BrokerRule:
-    return BrokerRule(
-        profile=RateProfile(row["rate_profile"] or NEWEST_PROFILE),
-        samples=row["samples"],
-        window_ms=row["window_ms"],
-        controller_samples=row["controller_samples"],
-        controller_window_ms=row["controller_window_ms"],
-    )
+    return {
+        row["broker_id"]: BrokerRule(
+            profile=RateProfile(row["rate_profile"] or NEWEST_PROFILE),
+            samples=row["samples"],
+            window_ms=row["window_ms"],
+            controller_samples=row["controller_samples"],
+            controller_window_ms=row["controller_window_ms"],
+        )
+        for row in brokers.to_pylist()
+    }
 
 
 def throttle_with(

@@ -20,6 +20,10 @@ from spark_jobs.settings import RecommendSettings
 
 TREND_DAYS = 14
 """Two weeks: a shape that a week has is no trend."""
+_SUMMED = (
+    "requests", "seconds", "unknown_amounts", "throttled_requests", "throttle_time_ms",
+    "logged_throttle_time_ms", "muted_ms",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +96,7 @@ def _load(
     return replace(
         peak,
         demand=Demand(expected.rate, SEVERAL_DAYS if is_beyond else largest.demand.basis),
-        requests=sum(load.requests for load in own),
-        seconds=sum(load.seconds for load in own),
-        unknown_amounts=sum(load.unknown_amounts for load in own),
-        throttled_requests=sum(load.throttled_requests for load in own),
-        throttle_time_ms=sum(load.throttle_time_ms for load in own),
-        logged_throttle_time_ms=sum(load.logged_throttle_time_ms for load in own),
-        muted_ms=sum(load.muted_ms for load in own),
+        **{name: sum(getattr(load, name) for load in own) for name in _SUMMED},
     )
 
 

@@ -232,13 +232,15 @@ def unused_rows(
     never: it is there for who comes.
     """
     used = {case.key for case in cases}
+    at_hand = "the day at hand" if days == 1 else f"all {days} days at hand"
     rows = []
     for (quota_type, entity), bound in values.explicit().items():
         if (quota_type, entity) in used or entity.is_default or settings.raise_only:
             continue
         is_proposed = days >= settings.reclaim_min_days and entity.can_be_named
-        seen = f"Set to {amount(bound, quota_type)}, and without traffic on {_no_traffic_on(days)}."
-        reason = seen if is_proposed else f"{seen} {_not_yet(settings)}"
+        reason = f"Set to {amount(bound, quota_type)}, and without traffic on {at_hand}."
+        if not is_proposed:
+            reason += f" Not reclaimed before {settings.reclaim_min_days} days without any."
         rows.append(
             BLANK_ROW
             | {
@@ -256,11 +258,3 @@ def unused_rows(
             }
         )
     return rows
-
-
-def _no_traffic_on(days: int) -> str:
-    return "the day at hand" if days == 1 else f"all {days} days at hand"
-
-
-def _not_yet(settings: RecommendSettings) -> str:
-    return f"Not reclaimed before {settings.reclaim_min_days} days without any."

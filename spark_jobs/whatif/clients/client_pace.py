@@ -148,7 +148,8 @@ def _unsent(asks: Sequence[Ask]) -> list[Ask]:
     if largest is None:
         return []
     bytes_per_us, wanted_us = wanted_bytes_per_us(asks)[-1], wanted_times_us(asks)[-1]
-    if not 0 < bytes_per_us < math.inf or not _is_behind(asks[-1], wanted_us):
+    is_behind = wanted_us < asks[-1].arrived_us or is_throttled(asks[-1])
+    if not 0 < bytes_per_us < math.inf or not is_behind:
         return []
     takes_us = largest.request.amount / bytes_per_us
     end_us = free_again_us(asks[-1].attempts[-1], 0)
@@ -164,10 +165,6 @@ def _typical_large(asks: Sequence[Ask]) -> LoggedRequest | None:
     large = [ask.logged for ask in asks if sized_amount(ask) >= NEAR * largest]
     in_order = sorted(large, key=lambda logged: logged.service_us)
     return in_order[len(in_order) // 2] if largest > 0 else None
-
-
-def _is_behind(last: Ask, wanted_us: int) -> bool:
-    return wanted_us < last.arrived_us or is_throttled(last)
 
 
 def _moved(logged: LoggedRequest, arrived_us: int) -> LoggedRequest:

@@ -224,7 +224,7 @@ class Kip599Early(PartitionMutationQuota):
             if refusal is None:
                 self._spend(part, bucket, now_ms)
             topics.append(TopicDecision(part.topic, part.amount, refusal, measured))
-        is_held = not refusable and any(_is_charged(part) for part in request.topics)
+        is_held = not refusable and any(not part.other_error_code for part in request.topics)
         return answered(
             request,
             tuple(topics),
@@ -241,10 +241,6 @@ class Kip599Early(PartitionMutationQuota):
             f"try again in {throttle_int32(wait_ms)} ms."
         )
         return Refusal(QUOTA_VIOLATED, reason, is_retriable=self.is_retried)
-
-
-def _is_charged(part: TopicPart) -> bool:
-    return not part.other_error_code
 
 
 class Kip599NoError(Kip599Early):
