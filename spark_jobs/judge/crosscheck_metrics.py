@@ -21,7 +21,6 @@ from spark_jobs.judge.log_span import Broker, brokers_of
 from spark_jobs.judge.metrics.comparison import (
     Comparison,
     Expectation,
-    Tolerances,
     compare,
     throttle_history,
 )
@@ -93,7 +92,7 @@ def crosscheck_metrics(
             comparisons.append(compared)
             left_out.update(compared.left_out)
             if is_disagreement(compared, settings.min_samples, settings.min_share):
-                cause = likely_cause(compared, expectation, _tolerances(settings))
+                cause = likely_cause(compared, expectation, settings)
                 missing = sum(_missing(lost, key))
                 findings.append(finding_row(compared, cause, scope.cluster, missing))
     return Crosscheck(tuple(comparisons), tuple(findings), dict(left_out), others)
@@ -151,17 +150,8 @@ def _compared(
     first_ms = int(decisions.at_ms[0]) if decisions.carried is None or not is_rate else None
     unknown = unknown_periods(interval_of(scope), sensor.log, history, first_ms, unsure, margin_ms)
     expectation = Expectation(series.metric, history)
-    compared = compare(sensor.key, expectation, samples, unknown, _tolerances(settings))
+    compared = compare(sensor.key, expectation, samples, unknown, settings)
     return compared, expectation
-
-
-def _tolerances(settings: CrosscheckSettings) -> Tolerances:
-    return Tolerances(
-        settings.tolerance,
-        settings.around_ms,
-        settings.scrape_interval_ms,
-        settings.throttle_slack_ms,
-    )
 
 
 def _by_sensor(

@@ -13,6 +13,7 @@ from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, MetricSeries
 from spark_jobs.judge.metrics.sensor_amounts import SampleRule, SensorAmounts, measured_at
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import Bools, Floats, Int64s
+from spark_jobs.settings import CrosscheckSettings
 
 _STEP_MS = 100
 # A minute is looked at in coarser steps: what a rate does in one second tells little of it.
@@ -112,18 +113,9 @@ _SLACK = {BYTE_RATE: 1.0}
 """Bytes per second that are nothing; of throttle times it is ``throttle_slack_ms``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerances:
-    """What is no disagreement: a share of the value, and how far a stamp may be off."""
-
-    share: float
-    around_ms: int
-    scrape_interval_ms: int
-    throttle_slack_ms: float
-
-    def slack(self, metric: str) -> float:
-        """Return the difference that counts as none, whatever the value."""
-        return _SLACK.get(metric, self.throttle_slack_ms)
+def slack_of(metric: str, settings: CrosscheckSettings) -> float:
+    """Return the difference of a metric that counts as none, whatever the value."""
+    return _SLACK.get(metric, settings.throttle_slack_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +167,7 @@ def compare(
     expectation: Expectation,
     samples: MetricSeries,
     unknown: Sequence[Period],
-    tolerances: Tolerances,
+    settings: CrosscheckSettings,
 ) -> Comparison:
     """Return the outcome of each sample of ``samples`` that is a number and can be foretold.
 
@@ -184,20 +176,20 @@ def compare(
     at_ms, values, left_out = _comparable(samples, unknown)
     read_ms = np.zeros(0, np.int64) if samples.is_resampled else samples.at_ms
     expected = expectation.at(at_ms, read_ms)
-    slack = tolerances.slack(expectation.metric)
+    slack = slack_of(expectation.metric, settings)
     span = Span(expected, expected)
-    agrees = span.holds(values, tolerances.share, slack)
-    before_ms = tolerances.around_ms + tolerances.scrape_interval_ms * samples.is_resampled
+    agrees = span.holds(values, settings.tolerance, slack)
+    before_ms = settings.around_ms + settings.scrape_interval_ms * samples.is_resampled
     # Others may read the metric too, or nobody but at other times.
     for reads in (read_ms, np.zeros(0, np.int64)):
         rest = np.flatnonzero(~agrees)
         if not len(rest):
             break
-        around = span_around(expectation, at_ms[rest], before_ms, tolerances.around_ms, reads)
+        around = span_around(expectation, at_ms[rest], before_ms, settings.around_ms, reads)
         span = Span(span.least.copy(), span.most.copy())
         wider = Span(span.least[rest], span.most[rest]).joined(around)
         span.least[rest], span.most[rest] = wider.least, wider.most
-        agrees[rest] = wider.holds(values[rest], tolerances.share, slack)
+        agrees[rest] = wider.holds(values[rest], settings.tolerance, slack)
     return Comparison(key, expectation.metric, at_ms, values, expected, span, agrees, left_out)
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from spark_jobs.judge.causes.finding_id import finding
 from spark_jobs.judge.causes.sentences import entity_name
-from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Span, Tolerances
+from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Span, slack_of
 from spark_jobs.judge.metrics.quota_metrics import BYTE_RATE, THROTTLE_TIME
 from spark_jobs.quota.states import Int64s
+from spark_jobs.settings import CrosscheckSettings
 
 CLOCKS_DIFFER = "clocks_differ"
 OTHER_WINDOW = "other_window"
@@ -42,15 +43,15 @@ class LikelyCause:
 
 
 def likely_cause(
-    comparison: Comparison, expectation: Expectation, tolerances: Tolerances
+    comparison: Comparison, expectation: Expectation, settings: CrosscheckSettings
 ) -> LikelyCause:
     """Return the cause that would make metric and log agree, else the side that has more."""
     if comparison.metric == BYTE_RATE:
         tried = np.unique(np.linspace(0, comparison.compared - 1, _TRIED_SAMPLES).astype(int))
-        found = _shifted(comparison, expectation, tolerances, tried)
+        found = _shifted(comparison, expectation, settings, tried)
         if found is not None:
             return found
-        found = _of_another_window(comparison, expectation, tolerances, tried)
+        found = _of_another_window(comparison, expectation, settings, tried)
         if found is not None:
             return found
     wrong = ~comparison.agrees
@@ -63,15 +64,15 @@ def likely_cause(
 
 
 def _shifted(
-    comparison: Comparison, expectation: Expectation, tolerances: Tolerances, tried: Int64s
+    comparison: Comparison, expectation: Expectation, settings: CrosscheckSettings, tried: Int64s
 ) -> LikelyCause | None:
     shifts_s = np.array(sorted((0, *_SHIFTS_S, *(-s for s in _SHIFTS_S)), key=abs))
     at_ms = comparison.at_ms[tried]
     moments = at_ms[None, :] - 1000 * shifts_s[:, None]
     distinct, places = np.unique(moments, return_inverse=True)
     expected = expectation.at(distinct, np.zeros(0, np.int64))[places].reshape(moments.shape)
-    slack = tolerances.slack(comparison.metric)
-    holds = Span(expected, expected).holds(comparison.measured[tried], tolerances.share, slack)
+    slack = slack_of(comparison.metric, settings)
+    holds = Span(expected, expected).holds(comparison.measured[tried], settings.tolerance, slack)
     shares = holds.mean(axis=1)
     # Of shifts that explain as much the one in the middle is the likeliest: stamps are coarse.
     best = float(shares.max())
@@ -82,9 +83,9 @@ def _shifted(
 
 
 def _of_another_window(
-    comparison: Comparison, expectation: Expectation, tolerances: Tolerances, tried: Int64s
+    comparison: Comparison, expectation: Expectation, settings: CrosscheckSettings, tried: Int64s
 ) -> LikelyCause | None:
-    slack = tolerances.slack(comparison.metric)
+    slack = slack_of(comparison.metric, settings)
 
     def share_of(samples: int) -> float:
         history = expectation.history
@@ -93,7 +94,7 @@ def _of_another_window(
             comparison.at_ms[tried], np.zeros(0, np.int64)
         )
         span = Span(expected, expected)
-        return float(span.holds(comparison.measured[tried], tolerances.share, slack).mean())
+        return float(span.holds(comparison.measured[tried], settings.tolerance, slack).mean())
 
     own = expectation.history.rule.samples
     shares = {n: share_of(n) for n in _WINDOW_SAMPLES if n != own}

@@ -9,19 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Period, Tolerances, compare
+from spark_jobs.judge.metrics.comparison import Comparison, Expectation, Period, compare
 from spark_jobs.judge.metrics.disagreement import finding_row, is_disagreement, likely_cause
 from spark_jobs.judge.metrics.quota_metrics import MetricSeries
 from spark_jobs.judge.metrics.sensor_amounts import SampleRule, SensorAmounts
 from spark_jobs.judge.metrics.unknown import REASONS, BrokerLog, unknown_periods
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.settings import CrosscheckSettings
 from spark_jobs.warehouse.days import Interval
 
 T = 1_795_000_000_000
 KEY = SensorKey(1, "producer_byte_rate", "alice", "")
 RULE = SampleRule(RateProfile.RATE_3_8, 11, 1000)
-TOLERANCES = Tolerances(0.05, 2000, 60_000, 5.0)
+TOLERANCES = CrosscheckSettings()
 NOBODY = np.zeros(0, np.int64)
 DAY = Interval(T - 40_000_000, T + 40_000_000)
 
