@@ -30,7 +30,6 @@ from spark_jobs.publish.page.report_page import (
 )
 from spark_jobs.publish.page.whatif_page import (
     WHATIF_PAGE_NAME,
-    WhatifFacts,
     WhatifPolicy,
     render_whatif,
 )
@@ -141,7 +140,5 @@ def publish_whatif(
     settings: ReportSettings | None = None,
 ) -> Path:
     """Write the page of ``rows``, of schema WHATIF, beside the day's report; return its path."""
-    facts = WhatifFacts(scope.cluster, scope.day, tuple(policies))
-    return write_whole(
-        scope.output_dir("reports") / WHATIF_PAGE_NAME, render_whatif(rows, facts, settings)
-    )
+    page = render_whatif(rows, scope, policies, settings)
+    return write_whole(scope.output_dir("reports") / WHATIF_PAGE_NAME, page)

@@ -17,7 +17,7 @@ from spark_jobs.publish.facts.quality import total_lines
 from spark_jobs.publish.publish_report import report_path
 from spark_jobs.publish.read_facts import gather
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.wording.names import counted, entity_name, plural
+from spark_jobs.wording.names import counted, entity_name
 from spark_jobs.wording.numbers import count, duration, share, time_of_day
 from spark_jobs.wording.visible_text import shortened
 
@@ -72,7 +72,7 @@ def _audited(facts: AuditFacts) -> str:
     brokers = len(facts.brokers)
     text = f"{where}: {counted(facts.requests, 'request')} of {counted(brokers, 'broker')}"
     if quarantined := total_lines(facts.files).quarantined:
-        text += f", {count(quarantined)} unreadable {plural(quarantined, 'line')}"
+        text += f", {counted(quarantined, 'unreadable line')}"
     return text
 
 

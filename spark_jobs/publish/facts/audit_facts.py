@@ -179,7 +179,7 @@ def _answer(verdicts: VerdictCounts, findings: tuple[Finding, ...]) -> tuple[str
         not_enforced = sum(f.kind == "not_enforced" for f in findings if f.severity == "critical")
         if not_enforced == critical:
             return "critical", f"{counted(critical, 'quota was', 'quotas were')} not enforced"
-        return "critical", f"{count(critical)} critical {plural(critical, 'finding')}"
+        return "critical", counted(critical, "critical finding")
     if warnings:
         return "warning", f"Enforced as configured, except in {counted(warnings, 'case')}"
     if verdicts.agree + verdicts.wrong < _JUDGED_SHARE_MIN * verdicts.decided:

@@ -7,7 +7,6 @@ The hatched part is what the client waited for others.
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from spark_jobs.publish.page.page_template import page_template
 from spark_jobs.publish.page.whatif_tables import clients_tables, harm_tables, totals_tables
 from spark_jobs.publish.page.whatif_words import KINDS, MODES, answer
 from spark_jobs.settings import ReportSettings
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.names import plural
 from spark_jobs.wording.svg import GRID, INK, OVER, RATE, inline_svg, svg_of, svg_style
 from spark_jobs.wording.visible_text import shortened, visible
@@ -54,23 +54,21 @@ class WhatifPolicy(NamedTuple):
     configuration: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class WhatifFacts:
-    """What a what-if page tells besides figures; the policies in the order to show them."""
-
-    cluster: str
-    day: dt.date
-    policies: tuple[WhatifPolicy, ...]
-
-
 def render_whatif(
-    rows: Sequence[Row], facts: WhatifFacts, settings: ReportSettings | None = None
+    rows: Sequence[Row],
+    scope: RunScope,
+    policies: Sequence[WhatifPolicy],
+    settings: ReportSettings | None = None,
 ) -> str:
-    """Return the page of ``rows``: the same text for the same rows, in whatever order."""
+    """Return the page of ``rows``: the same text for the same rows, in whatever order.
+
+    ``policies`` are in the order to show them.
+    """
     settings = settings or ReportSettings()
-    replays = replays_of(rows, [policy.label for policy in facts.policies])
+    replays = replays_of(rows, [policy.label for policy in policies])
     return page_template("whatif.html.j2").render(
-        facts=facts,
+        scope=scope,
+        policies=policies,
         answer=answer(rows, replays),
         modes=modes_of(replays),
         labels_with_rows={replay.label for replay in replays},
@@ -79,6 +77,7 @@ def render_whatif(
         pictures=client_pictures(rows, replays, min(PICTURES_MAX, settings.pictures_max)),
         clients=clients_tables(rows, replays, settings.table_rows_max),
         figures=FIGURES,
+        client_of=client_of,
         words=words,
         shortened=shortened,
     )

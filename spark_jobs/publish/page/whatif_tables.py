@@ -34,22 +34,12 @@ from spark_jobs.wording.numbers import count, share
 
 
 @dataclass(frozen=True, slots=True)
-class HarmLine:
-    """A client that paid for others on one broker."""
-
-    client: str
-    broker_id: int
-    kind: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class HarmedClients:
     """Who paid for others under one policy: ``lines`` of ``lines_total``, the worst first."""
 
     label: str
     in_all: str
-    lines: tuple[HarmLine, ...]
+    lines: tuple[tuple[Row, tuple[Cell, ...]], ...]
     lines_total: int
 
 
@@ -93,15 +83,7 @@ def _harmed_clients(
     label: str, rows: Sequence[Row], figures: Sequence[Figure], lines_max: int
 ) -> HarmedClients:
     harmed = sorted((row for row in rows if row["harmed_requests"]), key=_harm_key)
-    lines = tuple(
-        HarmLine(
-            client_of(row).name,
-            row["broker_id"],
-            row["kind"],
-            cells(figures, row, row["kind"]),
-        )
-        for row in harmed[:lines_max]
-    )
+    lines = tuple((row, cells(figures, row, row["kind"])) for row in harmed[:lines_max])
     return HarmedClients(label, harm_in_words(rows), lines, len(harmed))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.publish.page.whatif_page import (
-    WhatifFacts,
     WhatifPolicy,
     configuration_text,
     render_whatif,
@@ -19,6 +18,7 @@ from tests.builders.page_elements import PageElements, outside_references
 from tests.builders.tables_builder import DAY, Row, scope_in
 from tests.spark_jobs.publish.page.whatif_builder import (
     POLICIES,
+    WhatifFacts,
     delayed,
     facts,
     quiet,
@@ -43,11 +43,11 @@ def busy_rows() -> list[Row]:
 @pytest.fixture(scope="module", params=["busy", "quiet", "empty"])
 def page(request: pytest.FixtureRequest) -> str:
     rows = {"busy": busy_rows(), "quiet": [quiet()], "empty": []}[request.param]
-    return render_whatif(rows, facts())
+    return render_whatif(rows, *facts())
 
 
 def text_of(rows: list[Row], about: WhatifFacts | None = None, **settings: int) -> str:
-    return PageElements(render_whatif(rows, about or facts(), ReportSettings(**settings))).text
+    return PageElements(render_whatif(rows, *(about or facts()), ReportSettings(**settings))).text
 
 
 def test_the_page_refers_to_nothing_outside_itself(page: str) -> None:
@@ -111,7 +111,7 @@ def test_the_page_says_how_clients_were_played(
 
 
 def test_every_table_says_its_mode() -> None:
-    page = render_whatif(busy_rows(), facts())
+    page = render_whatif(busy_rows(), *facts())
     labels = [
         a["aria-label"] or "" for _, a in PageElements(page).tags if a.get("role") == "region"
     ]
@@ -126,7 +126,7 @@ def test_figures_are_the_sums_of_the_rows_to_the_last_digit() -> None:
         delayed("now", 4321, asked=1.0, admitted=1.0, delayed=1.0, broker_id=2),
         refused("lossy", asked=123_456_789.0, refused=98_765_432.0, lost=8_765_432.0),
     ]
-    page = render_whatif(rows, facts())
+    page = render_whatif(rows, *facts())
     for column in ("admitted", "delayed"):
         total = sum(row[column] for row in rows if row["label"] == "now")
         assert f'title="{total:,.0f} bytes"' in page
@@ -136,9 +136,9 @@ def test_figures_are_the_sums_of_the_rows_to_the_last_digit() -> None:
 
 def test_the_same_rows_give_the_same_page_in_whatever_order() -> None:
     rows = busy_rows()
-    first = render_whatif(rows, facts())
+    first = render_whatif(rows, *facts())
     random.Random(0).shuffle(rows)
-    assert render_whatif(rows, facts()) == first
+    assert render_whatif(rows, *facts()) == first
 
 
 def test_names_of_strangers_are_text_and_their_hidden_characters_are_spelled_out() -> None:
@@ -147,7 +147,7 @@ def test_names_of_strangers_are_text_and_their_hidden_characters_are_spelled_out
         refused("lossy", user=HOSTILE),
     ]
     policy = WhatifPolicy(HOSTILE, HOSTILE, HOSTILE, f"{HOSTILE}\nkey = 1")
-    page = render_whatif(rows, facts(policy, POLICIES[2], cluster=HOSTILE))
+    page = render_whatif(rows, *facts(policy, POLICIES[2]))
     elements = PageElements(page)
     assert outside_references(page) == []
     assert "\u202e" not in page
@@ -159,7 +159,7 @@ def test_names_of_strangers_are_text_and_their_hidden_characters_are_spelled_out
 
 
 def test_long_names_are_cut() -> None:
-    page = render_whatif([delayed("l" * 500, user="u" * 500, client_id="c" * 500)], facts())
+    page = render_whatif([delayed("l" * 500, user="u" * 500, client_id="c" * 500)], *facts())
     assert re.findall(r"([luc])\1{120}", page) == []
     assert "u" * 40 in page
 
@@ -169,7 +169,7 @@ def test_a_missing_client_id_is_said() -> None:
 
 
 def test_what_is_0_has_no_column() -> None:
-    page = render_whatif([quiet(), delayed()], facts())
+    page = render_whatif([quiet(), delayed()], *facts())
     heads = re.findall(r'<th scope="col">([^<]*)</th>', page)
     assert {"Delayed", "Throttle\u00a0s"} <= set(heads)
     assert not {"Lost", "Waiting", "Harm\u00a0s", "No\u00a0size"} & set(heads)
@@ -177,7 +177,7 @@ def test_what_is_0_has_no_column() -> None:
 
 def test_what_still_waits_has_a_column() -> None:
     rows = [delayed("now", mode="closed_loop", waiting=64_000.0)]
-    page = render_whatif(rows, facts())
+    page = render_whatif(rows, *facts())
     assert '<th scope="col">Waiting</th>' in page
     assert page.count('title="64,000 bytes">64 kB') == 2
 
@@ -194,7 +194,7 @@ def test_clients_beyond_the_limit_are_counted() -> None:
 
 def test_at_most_ten_clients_are_drawn() -> None:
     rows = [delayed(client_id=f"c{n}") for n in range(12)]
-    assert render_whatif(rows, facts()).count("<figure>") == 10
+    assert render_whatif(rows, *facts()).count("<figure>") == 10
     assert "The first 10 of 12 are shown" in text_of(rows)
     assert "12 clients are throttled; no pictures were asked for." in text_of(rows, pictures_max=0)
 
@@ -227,7 +227,7 @@ def test_the_page_is_where_the_days_report_is(tmp_path: Path) -> None:
     scope = scope_in(tmp_path)
     path = publish_whatif(scope, busy_rows(), POLICIES)
     assert path == tmp_path / "reports" / "cluster=default" / f"date={DAY}" / "whatif.html"
-    assert path.read_text(encoding="utf-8") == render_whatif(busy_rows(), facts())
+    assert path.read_text(encoding="utf-8") == render_whatif(busy_rows(), *facts())
 
 
 def test_a_configuration_is_shown_as_it_was_written() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from spark_jobs.publish.page.whatif_page import WhatifFacts, WhatifPolicy
+from spark_jobs.publish.page.whatif_page import WhatifPolicy
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import DAY, Row, row
+
+WhatifFacts = tuple[RunScope, tuple[WhatifPolicy, ...]]
 
 POLICIES = (
     WhatifPolicy("now", "broker_bandwidth", "Apache Kafka: producer_byte_rate", None),
@@ -57,4 +61,4 @@ def three_policies(**overrides: Any) -> list[Row]:
 
 def facts(*policies: WhatifPolicy, cluster: str = "default") -> WhatifFacts:
     """Return facts of the default day; of all three policies where none is named."""
-    return WhatifFacts(cluster, DAY, policies or POLICIES)
+    return RunScope(Path(), cluster, DAY), policies or POLICIES
