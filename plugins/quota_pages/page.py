@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-from quota_pages.addresses import Addresses, entity_id
+from quota_pages.addresses import Addresses
 from spark_jobs.publish.page.page_template import page_environment
 
 STATIC = {
@@ -44,7 +44,7 @@ def render(template: str, place: Place, **facts: Any) -> str:
     return (
         _environment()
         .get_template(template)
-        .render(place=place, to=place.to, entity_id=entity_id, version=static_version, **facts)
+        .render(place=place, to=place.to, version=static_version, **facts)
     )
 
 

@@ -71,7 +71,6 @@ def render_whatif(
         policies=policies,
         answer=answer(rows, replays),
         modes=modes_of(replays),
-        labels_with_rows={replay.label for replay in replays},
         totals=totals_tables(rows, replays),
         harm=harm_tables(rows, replays, settings.table_rows_max),
         pictures=client_pictures(rows, replays, min(PICTURES_MAX, settings.pictures_max)),
