@@ -78,7 +78,8 @@ def entity_view(scope: RunScope, name: str, query: EntityQuery) -> EntityView | 
     use = next((one for one in uses if one.quota_type == query.quota_type), uses[0])
     wanted, history = _chosen(scope, use, query)
     shown = [s for s in history.series if not query.broker_ids or s.broker_id in query.broker_ids]
-    shown.sort(key=lambda s: (-int(s.throttle_time_ms.sum()), -_highest(s), s.broker_id))
+    highest = {s.broker_id: float(np.nanmax(s.value, initial=-np.inf)) for s in shown}
+    shown.sort(key=lambda s: (-int(s.throttle_time_ms.sum()), -highest[s.broker_id], s.broker_id))
     shown = sorted(shown[:PANELS_MAX], key=lambda s: s.broker_id)
     return EntityView(
         uses=tuple(sorted(uses, key=lambda one: one.quota_type)),
@@ -239,10 +240,6 @@ def _demand(scope: RunScope, wanted: Wanted) -> list[dict[str, Any]]:
     found = read_kept([scope], "demand", DEMAND.names, wanted.is_client)
     rows: list[dict[str, Any]] = found.to_pylist()
     return sorted(rows, key=lambda row: (-row["throttle_time_ms"], row["broker_id"]))
-
-
-def _highest(series: Series) -> float:
-    return float(np.nanmax(series.value, initial=-np.inf))
 
 
 def _numbers(values: Floats) -> list[float | None]:

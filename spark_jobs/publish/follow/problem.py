@@ -69,10 +69,9 @@ def problems_of(findings: Iterable[Mapping[str, Any]], cluster: str) -> dict[str
 
 
 def _problem(sensor: SensorKey, kind: str, rows: list[Mapping[str, Any]], cluster: str) -> Problem:
-    def badness(row: Mapping[str, Any]) -> tuple[int, int, str]:
-        return severity_rank(row["severity"]), -row["decisions"], row["finding_id"]
-
-    ordered = sorted(rows, key=badness)
+    ordered = sorted(
+        rows, key=lambda row: (severity_rank(row["severity"]), -row["decisions"], row["finding_id"])
+    )
     worst = ordered[0]
     return Problem(
         problem_id=finding_id(cluster, sensor, kind),
