@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.quality import CheckedTable, Rule, StageQuality, total_lines
+from spark_jobs.publish.facts.quality import CheckedTable, RuleResult, StageQuality, total_lines
 from spark_jobs.publish.read_facts import lines_of_files, quarantine_reasons, stage_of
 from spark_jobs.quota.codes import severity_rank
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES, STAGES, WRITES
@@ -43,7 +43,7 @@ class BrokenRule:
 
     table: str
     rows: int
-    rule: Rule
+    rule: RuleResult
     columns: tuple[str, ...]
     sample: tuple[tuple[Value, ...], ...]
 
@@ -94,7 +94,7 @@ def _stage(scope: RunScope, stage: str) -> StagePart:
     )
 
 
-def _rules(rules: Sequence[tuple[CheckedTable, Rule]]) -> tuple[BrokenRule, ...]:
+def _rules(rules: Sequence[tuple[CheckedTable, RuleResult]]) -> tuple[BrokenRule, ...]:
     """Return ``rules`` with their rows in words: broken checks first, then the worst ones."""
     ranked = sorted(
         rules, key=lambda pair: (pair[1].error is None, severity_rank(pair[1].severity))

@@ -10,7 +10,7 @@ from itertools import groupby
 from quota_pages.addresses import Addresses
 from quota_pages.entities_page import team_of
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.proposals import Proposal
+from spark_jobs.publish.facts.proposals import ProposedQuota
 from spark_jobs.publish.read_facts import change_results_of, proposals_of, written_files
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
@@ -25,7 +25,7 @@ SensorName = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class StatusGroup:
     """Recommendations of one kind; ``is_open``: its rows are shown at once."""
 
     key: str
@@ -35,41 +35,41 @@ class Group:
 
 
 GROUPS = (
-    Group("proposed", "Proposed", "by the throttle time that they are about", True),
-    Group(
+    StatusGroup("proposed", "Proposed", "by the throttle time that they are about", True),
+    StatusGroup(
         _NOT_THE_QUOTA,
         "Not the quota",
         "throttled, and another value is not what would mend it",
         True,
     ),
-    Group(
+    StatusGroup(
         "withheld",
         "Withheld",
         "on earlier days they would not have done what they promise",
         False,
     ),
-    Group("keep", "Keep", "the quota fits as it is", False),
-    Group("not_enough_data", "Not enough data", "the log says too little about them", False),
+    StatusGroup("keep", "Keep", "the quota fits as it is", False),
+    StatusGroup("not_enough_data", "Not enough data", "the log says too little about them", False),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProposalRow:
     """A recommendation; ``address`` of whoever is bound by it, None where nobody is known."""
 
-    proposal: Proposal
+    proposal: ProposedQuota
     address: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupPart:
     """A group's rows on this page, number ``first`` to ``last`` of ``total``.
 
     ``begins_on`` is the page with the first of all.
     """
 
-    group: Group
-    rows: tuple[Row, ...]
+    group: StatusGroup
+    rows: tuple[ProposalRow, ...]
     first: int
     last: int
     total: int
@@ -110,47 +110,43 @@ def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int =
     )
 
 
-def is_named(proposal: Proposal, text: str) -> bool:
+def is_named(proposal: ProposedQuota, text: str) -> bool:
     """Return True if ``text`` is part of the entity's names, or of its name as people say it."""
     names = (proposal.quota_user or "", proposal.quota_client_id or "", proposal.entity)
     return any(text.casefold() in name.casefold() for name in names)
 
 
-def group_of(proposal: Proposal) -> Group:
+def group_of(proposal: ProposedQuota) -> StatusGroup:
     """Return the group of a recommendation; the last one for an unknown status."""
     key = _NOT_THE_QUOTA if proposal.kind == _NOT_THE_QUOTA else proposal.status
     return next((group for group in GROUPS if group.key == key), GROUPS[-1])
 
 
-def _in_order(proposals: Iterable[Proposal]) -> list[Proposal]:
+def _in_order(proposals: Iterable[ProposedQuota]) -> list[ProposedQuota]:
     return sorted(proposals, key=lambda p: GROUPS.index(group_of(p)))
 
 
 def _parts(
-    place: Place, scope: RunScope, chosen: Sequence[Proposal], page: int
-) -> tuple[Part, ...]:
+    place: Place, scope: RunScope, chosen: Sequence[ProposedQuota], page: int
+) -> tuple[GroupPart, ...]:
     begin = (page - 1) * ROWS_PER_PAGE
-    seen = _sensors_seen(scope) if chosen else frozenset()
+    # Who had traffic on the day has a page.
+    columns = read_table(scope, "demand", [*ENTITY_COLUMNS]).to_pydict()
+    seen = frozenset(zip(*(columns[name] for name in ENTITY_COLUMNS), strict=True))
     parts, before = [], 0
     for group, grouped in groupby(chosen, key=group_of):
         members = list(grouped)
         first = max(begin - before, 0)
         shown = members[first : max(begin + ROWS_PER_PAGE - before, 0)]
-        rows = tuple(Row(p, _address(place.to, scope, p, seen)) for p in shown)
+        rows = tuple(ProposalRow(p, _address(place.to, scope, p, seen)) for p in shown)
         last, begins_on = first + len(rows), before // ROWS_PER_PAGE + 1
-        parts.append(Part(group, rows, first + 1, last, len(members), begins_on))
+        parts.append(GroupPart(group, rows, first + 1, last, len(members), begins_on))
         before += len(members)
     return tuple(parts)
 
 
-def _sensors_seen(scope: RunScope) -> frozenset[SensorName]:
-    """Return the sensors that had traffic on the day: the clients that have a page."""
-    columns = read_table(scope, "demand", [*ENTITY_COLUMNS]).to_pydict()
-    return frozenset(zip(*(columns[name] for name in ENTITY_COLUMNS), strict=True))
-
-
 def _address(
-    to: Addresses, scope: RunScope, proposal: Proposal, seen: frozenset[SensorName]
+    to: Addresses, scope: RunScope, proposal: ProposedQuota, seen: frozenset[SensorName]
 ) -> str | None:
     """Return the address of the entity's sensor, or of its user's; None if neither has a page."""
     user, client_id = proposal.quota_user or "", proposal.quota_client_id or ""

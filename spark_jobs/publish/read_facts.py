@@ -25,7 +25,7 @@ from spark_jobs.judge.throttles import (
 from spark_jobs.publish.facts.audit_facts import Agreement, AuditFacts, SensorAgreement
 from spark_jobs.publish.facts.findings import Finding, evidence_items, finding_of
 from spark_jobs.publish.facts.news import News
-from spark_jobs.publish.facts.proposals import FILES, ChangeResult, Proposal
+from spark_jobs.publish.facts.proposals import FILES, ChangeResult, ProposedQuota
 from spark_jobs.publish.facts.quality import (
     LinesOfFile,
     QuarantineReason,
@@ -93,11 +93,11 @@ def findings_of(scope: RunScope) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def proposals_of(scope: RunScope) -> tuple[Proposal, ...]:
+def proposals_of(scope: RunScope) -> tuple[ProposedQuota, ...]:
     """Return the recommendations, in order of the throttle time they are about, longest first."""
     rows = read_table(scope, "recommendations").to_pylist()
     proposals = [
-        Proposal(
+        ProposedQuota(
             **row | {"reason": visible(row["reason"]), "evidence": evidence_items(row["evidence"])}
         )
         for row in rows

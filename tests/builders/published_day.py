@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from spark_jobs.judge.judge_decisions import roll_up_rates
-from spark_jobs.publish.facts.quality import CheckedTable, Rule, StageQuality
+from spark_jobs.publish.facts.quality import CheckedTable, RuleResult, StageQuality
 from spark_jobs.publish.publish_report import publish_run, publish_whatif
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES
 from spark_jobs.warehouse.scope import RunScope
@@ -96,11 +96,11 @@ def published(scope: RunScope, decisions: Sequence[Row], **tables: list[Row]) ->
     return scope
 
 
-def write_quality(scope: RunScope, rule: Rule | None = None) -> None:
+def write_quality(scope: RunScope, rule: RuleResult | None = None) -> None:
     """Write what validation finds of every stage: one rule of one table."""
     folder = scope.output_dir("data_quality")
     folder.mkdir(parents=True, exist_ok=True)
-    checked = rule or Rule("rates.rate_not_negative", "A rate is not negative.", success=True)
+    checked = rule or RuleResult("rates.rate_not_negative", "A rate is not negative.", success=True)
     for stage in AUDIT_STAGES:
         outcome = "passed" if checked.holds else "failed"
         found = StageQuality(stage, outcome, (CheckedTable("rates", 1, (checked,)),))

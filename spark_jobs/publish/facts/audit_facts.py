@@ -17,7 +17,7 @@ from spark_jobs.publish.facts.findings import Finding, by_severity
 from spark_jobs.publish.facts.news import News
 from spark_jobs.publish.facts.proposals import (
     ChangeResult,
-    Proposal,
+    ProposedQuota,
 )
 from spark_jobs.publish.facts.quality import LinesOfFile, StageQuality
 from spark_jobs.quota.sensor_key import SensorKey
@@ -72,7 +72,7 @@ class AuditFacts:
     uses: dict[SensorKey, SensorUse]
     throttled: tuple[ThrottledSensor, ...]
     throttled_by_second: pa.Table
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[ProposedQuota, ...]
     stages: tuple[StageQuality, ...]
     files: tuple[LinesOfFile, ...]
     agreement: Agreement
@@ -90,7 +90,7 @@ class AuditFacts:
         return sum(broker.requests for broker in self.brokers)
 
     @property
-    def changes(self) -> tuple[Proposal, ...]:
+    def changes(self) -> tuple[ProposedQuota, ...]:
         """Return the recommendations that change a quota."""
         return tuple(p for p in self.proposals if p.status == "proposed")
 

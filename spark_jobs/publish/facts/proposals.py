@@ -42,7 +42,7 @@ FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal(NamedEntity):
+class ProposedQuota(NamedEntity):
     """One configured entity's quota, now and proposed; bounds in the quota's own unit."""
 
     quota_type: str
@@ -67,7 +67,7 @@ class Proposal(NamedEntity):
     evidence: Evidence
 
 
-def proposal_in_words(proposal: Proposal, name_length_max: int | None = None) -> str:
+def proposal_in_words(proposal: ProposedQuota, name_length_max: int | None = None) -> str:
     """Return a change in one line: whose, from what, to what, and how sure that is."""
     name = proposal.entity
     if name_length_max is not None:

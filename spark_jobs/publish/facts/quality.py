@@ -9,7 +9,7 @@ WORST_LAST = ("passed", "warnings", "not validated", "failed", "broken")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RuleResult:
     """One rule of a table and whether it holds; ``error``: it could not be evaluated.
 
     ``sample`` are the first of the rows that break it, by column; their number is ``failed_rows``.
@@ -36,7 +36,7 @@ class CheckedTable:
 
     table: str
     rows: int = 0
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[RuleResult, ...] = ()
 
     @property
     def holding(self) -> int:
@@ -53,7 +53,7 @@ class StageQuality:
     tables: tuple[CheckedTable, ...] = ()
 
     @property
-    def broken_rules(self) -> tuple[tuple[CheckedTable, Rule], ...]:
+    def broken_rules(self) -> tuple[tuple[CheckedTable, RuleResult], ...]:
         """Return the rules that do not hold or could not be evaluated, with their table."""
         return tuple((t, rule) for t in self.tables for rule in t.rules if not rule.holds)
 

@@ -15,7 +15,7 @@ from spark_jobs.publish.facts.audit_facts import AuditFacts, headline
 from spark_jobs.publish.facts.findings import Finding, by_severity
 from spark_jobs.publish.facts.news import changes_in_words, gone_in_words, problem_name
 from spark_jobs.publish.facts.owner_facts import TeamSummary, is_of_team, teams_on
-from spark_jobs.publish.facts.proposals import Proposal, proposal_in_words
+from spark_jobs.publish.facts.proposals import ProposedQuota, proposal_in_words
 from spark_jobs.publish.facts.quality import QuarantineReason, total_lines
 from spark_jobs.publish.facts.timelines import EntityTimeline, SensorHistory
 from spark_jobs.publish.follow.changes import Status
@@ -215,7 +215,7 @@ def _why(sensors: list[ThrottledSensor]) -> str:
     return f"Peak {count(100 * worst.use_max)} % of its quota ({bound})."
 
 
-def _to_do(quota: QuotaOf, findings: Iterable[Finding], proposals: Iterable[Proposal]) -> str:
+def _to_do(quota: QuotaOf, findings: Iterable[Finding], proposals: Iterable[ProposedQuota]) -> str:
     for finding in findings:
         own = (finding.quota_type, finding.quota_user, finding.quota_client_id)
         if own == quota and finding.severity != "info":
@@ -231,7 +231,7 @@ def _to_do(quota: QuotaOf, findings: Iterable[Finding], proposals: Iterable[Prop
     return "Nothing is proposed for it alone."
 
 
-def _proposed(proposal: Proposal) -> str:
+def _proposed(proposal: ProposedQuota) -> str:
     if proposal.status == "proposed":
         if proposal.proposed is None:
             return "Proposed: remove the value."

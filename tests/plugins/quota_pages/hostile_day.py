@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from quota_pages.addresses import entity_id
-from spark_jobs.publish.facts.quality import Rule
+from spark_jobs.publish.facts.quality import RuleResult
 from spark_jobs.publish.publish_report import publish_whatif
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.published_day import BOUND, published, write_quality
@@ -61,7 +61,7 @@ def hostile_day(warehouse: Path) -> RunScope:
     rows = [r for name in NAMES for r in three_policies(user=name, client_id=name)]
     write_rows(scope, "whatif", rows)
     publish_whatif(scope, rows, POLICIES)
-    write_quality(scope, Rule(NAMES[0], NAMES[1], "error", found=LONG_TEXT, error=NAMES[2]))
+    write_quality(scope, RuleResult(NAMES[0], NAMES[1], "error", found=LONG_TEXT, error=NAMES[2]))
     docs = warehouse / "data_docs" / "index.html"
     docs.parent.mkdir()
     docs.write_text("<!doctype html><title>Data Docs</title>")
