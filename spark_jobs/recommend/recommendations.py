@@ -17,10 +17,11 @@ from spark_jobs.apply.render import render
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.codes import FINDING_KINDS, QuotaType
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
+from spark_jobs.recommend.departed import without_departed
 from spark_jobs.recommend.merge import with_merges
 from spark_jobs.recommend.read_traffic import Parts, bound_sensors, parts_of, traffic_of
 from spark_jobs.recommend.rolling_origin import EarlierDay, origins_of, trials_of
-from spark_jobs.recommend.split import splits_of, with_splits, without_departed
+from spark_jobs.recommend.split import splits_of, with_splits
 from spark_jobs.recommend.weigh.backtest import BrokerRule, broker_rules
 from spark_jobs.recommend.weigh.cases import cases_of
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, end_of_day_ms
