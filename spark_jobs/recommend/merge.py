@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from spark_jobs.apply.changes.quota_alteration import PROPOSED
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
@@ -26,7 +27,7 @@ from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ConfiguredValues, QuotaEntity
 from spark_jobs.recommend.weigh.observation import seen_alone
 from spark_jobs.recommend.weigh.outlook import SeenDay
-from spark_jobs.recommend.weigh.proposal import KEEP, LOWER, PROPOSED, WITHHELD, Case, Rules
+from spark_jobs.recommend.weigh.proposal import KEEP, LOWER, WITHHELD, Case, Rules
 from spark_jobs.recommend.weigh.rows import BLANK_ROW, Row
 from spark_jobs.recommend.weigh.traffic import Amounts, SensorId, SensorTraffic
 from spark_jobs.recommend.weigh.withheld import refusal

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import csv
 
-from spark_jobs.apply.changes.quota_alteration import proposed_alterations
+from spark_jobs.apply.changes.quota_alteration import PROPOSED, proposed_alterations
 from spark_jobs.apply.render import render
 from spark_jobs.errors import AuditFailedError
 from spark_jobs.quota.codes import FINDING_KINDS, QuotaType
@@ -34,7 +34,7 @@ from spark_jobs.recommend.weigh.forecast import (
 )
 from spark_jobs.recommend.weigh.observation import Observation, observe
 from spark_jobs.recommend.weigh.outlook import SeenDay, over_days, seen_day
-from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
+from spark_jobs.recommend.weigh.proposal import Case, Rules, bounding_cases
 from spark_jobs.recommend.weigh.rows import Basis, row_of, unused_rows
 from spark_jobs.recommend.weigh.traffic import QuotaSensor, SensorId
 from spark_jobs.settings import RecommendSettings

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as ds
 
+from spark_jobs.apply.changes.quota_alteration import PROPOSED
 from spark_jobs.recommend.read_traffic import traffic_of
 from spark_jobs.recommend.weigh.backtest import throttle_with
 from spark_jobs.recommend.weigh.cases import cases_of
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey, end_of_day_ms
 from spark_jobs.recommend.weigh.forecast import ClosedLoop, Trial, replay_waiting
 from spark_jobs.recommend.weigh.outlook import SeenDay, over_days
-from spark_jobs.recommend.weigh.proposal import PROPOSED, Case, Rules, bounding_cases
+from spark_jobs.recommend.weigh.proposal import Case, Rules, bounding_cases
 from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.warehouse.days import DAY_MS

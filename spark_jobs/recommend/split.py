@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
+from spark_jobs.apply.changes.quota_alteration import PROPOSED
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.read_traffic import (
@@ -38,15 +39,7 @@ from spark_jobs.recommend.weigh.configured_values import (
 from spark_jobs.recommend.weigh.forecast import Trial, kept_of
 from spark_jobs.recommend.weigh.observation import FREE_RUN, Observation, seen_alone
 from spark_jobs.recommend.weigh.outlook import SeenDay, over_days
-from spark_jobs.recommend.weigh.proposal import (
-    KEEP,
-    PROPOSED,
-    RAISE,
-    Case,
-    Proposal,
-    Rules,
-    SharedBucket,
-)
+from spark_jobs.recommend.weigh.proposal import KEEP, RAISE, Case, Proposal, Rules, SharedBucket
 from spark_jobs.recommend.weigh.traffic import SensorId, SensorTraffic
 from spark_jobs.recommend.weigh.withheld import within_capacity
 from spark_jobs.settings import RecommendSettings

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+from spark_jobs.apply.changes.quota_alteration import PROPOSED
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.recommend.weigh.configured_values import (
@@ -18,7 +19,6 @@ from spark_jobs.recommend.weigh.configured_values import (
 from spark_jobs.recommend.weigh.observation import Observation
 from spark_jobs.recommend.weigh.proposal import (
     KEEP,
-    PROPOSED,
     RAISE,
     Case,
     Proposal,

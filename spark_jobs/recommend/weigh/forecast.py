@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.apply.changes.quota_alteration import QuotaKey
+from spark_jobs.apply.changes.quota_alteration import PROPOSED, QuotaKey
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS
 from spark_jobs.recommend.weigh.backtest import BrokerRule, throttle_with
 from spark_jobs.recommend.weigh.observation import muted_ms
 from spark_jobs.recommend.weigh.outlook import SeenDay
-from spark_jobs.recommend.weigh.proposal import PROPOSED, Case
+from spark_jobs.recommend.weigh.proposal import Case
 from spark_jobs.recommend.weigh.traffic import SensorId, SensorTraffic
 from spark_jobs.settings import RecommendSettings
 

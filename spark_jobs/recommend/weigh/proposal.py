@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spark_jobs.apply.changes.kafka_rules import WHOLE_NUMBERS
-from spark_jobs.apply.changes.quota_alteration import QuotaKey
+from spark_jobs.apply.changes.quota_alteration import PROPOSED, QuotaKey
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.backtest import BrokerRule
@@ -22,7 +22,7 @@ from spark_jobs.recommend.weigh.observation import FREE_RUN, SEVERAL_DAYS, Deman
 from spark_jobs.recommend.weigh.traffic import SensorId
 from spark_jobs.settings import RecommendSettings
 
-PROPOSED, KEEP, NOT_ENOUGH_DATA = "proposed", "keep", "not_enough_data"
+KEEP, NOT_ENOUGH_DATA = "keep", "not_enough_data"
 WITHHELD = "withheld"
 RAISE, LOWER = "raise", "lower"
 MAX_RAISE = "max_raise"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_jobs.apply.changes.quota_alteration import PROPOSED
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.configured_values import ConfiguredValues, ValueKey
@@ -22,13 +23,7 @@ from spark_jobs.recommend.weigh.forecast import (
     waiting_evidence,
 )
 from spark_jobs.recommend.weigh.outlook import SeenDay
-from spark_jobs.recommend.weigh.proposal import (
-    NOT_ENOUGH_DATA,
-    PROPOSED,
-    Case,
-    Rules,
-    trade_off_curve,
-)
+from spark_jobs.recommend.weigh.proposal import NOT_ENOUGH_DATA, Case, Rules, trade_off_curve
 from spark_jobs.recommend.weigh.withheld import withhold_failed
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.tables import RECOMMENDATIONS

@@ -16,18 +16,13 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from spark_jobs.apply.changes.quota_alteration import PROPOSED
 from spark_jobs.apply.changes.wording import amount
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.recommend.weigh.configured_values import UNLIMITED, ValueKey
 from spark_jobs.recommend.weigh.forecast import Kept, Waiting, harm_text
 from spark_jobs.recommend.weigh.observation import Observation
-from spark_jobs.recommend.weigh.proposal import (
-    PROPOSED,
-    WITHHELD,
-    Case,
-    Rules,
-    step_down,
-)
+from spark_jobs.recommend.weigh.proposal import WITHHELD, Case, Rules, step_down
 from spark_jobs.settings import RecommendSettings
 
 NOT_ENFORCED = "not_enforced"

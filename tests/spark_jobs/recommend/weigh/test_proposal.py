@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from spark_jobs.apply.changes.quota_alteration import PROPOSED
 from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.recommend.weigh.configured_values import QuotaEntity
 from spark_jobs.recommend.weigh.observation import (
@@ -17,14 +18,7 @@ from spark_jobs.recommend.weigh.observation import (
     Observation,
     RateShape,
 )
-from spark_jobs.recommend.weigh.proposal import (
-    KEEP,
-    NOT_ENOUGH_DATA,
-    PROPOSED,
-    Case,
-    Proposal,
-    propose,
-)
+from spark_jobs.recommend.weigh.proposal import KEEP, NOT_ENOUGH_DATA, Case, Proposal, propose
 from spark_jobs.recommend.weigh.traffic import QuotaSensor
 from spark_jobs.settings import RecommendSettings
 
