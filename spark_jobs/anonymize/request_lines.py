@@ -151,7 +151,7 @@ class RequestLines:
         return _encode(self._json(found.line))
 
     def _json(self, line: RequestLine) -> dict[str, Any]:
-        """Return what is written of a request: these fields, in Kafka's order, and no other."""
+        """Return the fields of a request that are written, in Kafka's order, and no other."""
         names, header = self._pseudonyms, line.requestHeader
         request, response = self._messages(line)
         client_id, api_name = header.clientId, header.requestApiKeyName

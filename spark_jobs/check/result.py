@@ -167,7 +167,7 @@ def _file(look: FileLook) -> dict[str, Any]:
 
 
 def listeners_of(looked: Looked) -> list[dict[str, Any]]:
-    """Return what was heard on each listener: brokers, protocols, requests by kind, most first."""
+    """Return each listener's brokers, protocols and requests by kind, the most frequent first."""
     groups = looked.groups
     controllers = controller_listeners(groups)
     protocols = {pair for look in looked.files for pair in look.protocols}

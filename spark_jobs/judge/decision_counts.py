@@ -132,7 +132,7 @@ def _present(choose: Any, values: Iterable[float | None]) -> float | None:
 def decisions_by_sensor(
     scope: RunScope, where: ds.Expression | None = None
 ) -> dict[SensorKey, int]:
-    """Return how many decisions each sensor has, of those that ``where`` keeps."""
+    """Return the number of decisions of each sensor, of those that ``where`` keeps."""
     rows = read_batches(scope, "decisions", SENSOR_COLUMNS, where)
     counted = count_rows(rows, SENSOR_COLUMNS, [])
     return {} if counted is None else {SensorKey.of(r): r["rows"] for r in counted.to_pylist()}

@@ -85,7 +85,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def level(self) -> Level:
-        """Return how bad the problem was that is known."""
+        """Return the severity and number of decisions that the known problem had."""
         return Level(self.severity, self.decisions)
 
     def is_in_force(self, day: dt.date) -> bool:

@@ -62,7 +62,7 @@ class ClientQuotaPolicy(Policy, Generic[S]):
             self.observe(change)
 
     def state_key(self, request: PolicyRequest) -> str:
-        """Return where the request's sensor is kept, its quota type and its tags."""
+        """Return the key of the request's sensor: its quota type and its tags."""
         sensor = self._sensor(request)
         if sensor is None:
             return str((self._kept_on(request), "", request.user, request.client_id or ""))
