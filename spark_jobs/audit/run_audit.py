@@ -23,6 +23,7 @@ from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.pipeline import STEPS
+from spark_jobs.warehouse.runs import RunOwner
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.write import new_run
 from spark_jobs.wording.progress import StepProgress, telling
@@ -38,10 +39,12 @@ def run_audit(
     options: IngestOptions,
     *,
     only_due: bool = False,
+    take_over: bool = False,
 ) -> None:
     """Audit ``archive`` into ``warehouse``: all its clusters and days unless told otherwise.
 
-    ``only_due`` leaves out days whose audit is as the archive is (:func:`due_days`).
+    ``only_due`` leaves out days whose audit is as the archive is (:func:`due_days`); ``take_over``
+    ends what another process is making of a day.
 
     A day is published by its last step. Raises what the failing step raises; later steps do not
     run then, and what readers see stays as it was.
@@ -57,7 +60,8 @@ def run_audit(
                 parts = _due_one_by_one(spark, found, warehouse, day, options, progress)
             for part, one_day in parts:
                 with telling(progress.tell, _INGEST.task_id, str(one_day or "")) as say:
-                    report = ingest_requests(spark, part, warehouse, one_day, options, new_run())
+                    run = new_run(RunOwner.this_process("quota-audit run"), take_over=take_over)
+                    report = ingest_requests(spark, part, warehouse, one_day, options, run)
                     say(report.sentence())
                 for scope in report.scopes:
                     console.print(f"[bold]auditing {scope.day} of {scope.cluster}[/bold]")

@@ -25,6 +25,7 @@ from spark_jobs.cli.options import (
     OptionalDay,
     Prefix,
     Snapshot,
+    TakeOver,
     Timezone,
     Warehouse,
     day_option,
@@ -54,6 +55,7 @@ def run(
     ignore_server_logs: IgnoreServerLogs = False,
     ignore_server_properties: IgnoreProperties = False,
     due: OnlyDue = False,
+    take_over: TakeOver = False,
 ) -> None:
     """Audit an archive, from its logs to the report.
 
@@ -66,7 +68,15 @@ def run(
         ignore_server_properties,
     )  # fmt: skip
     one_day = day.date() if day else None
-    run_audit(archive, warehouse.absolute(), cluster, one_day, options, only_due=due)
+    run_audit(
+        archive,
+        warehouse.absolute(),
+        cluster,
+        one_day,
+        options,
+        only_due=due,
+        take_over=take_over,
+    )
 
 
 def list_due(

@@ -133,6 +133,14 @@ IgnoreServerLogs = Annotated[
 IgnoreProperties = Annotated[
     bool, option("--ignore-server-properties", "Do not read server.properties.")
 ]
+TakeOver = Annotated[
+    bool,
+    option(
+        "--take-over",
+        "Go on although another run of the day is being made, which has to stop then: with what "
+        "it made, or from the logs on.",
+    ),
+]
 Scenario = Annotated[
     Path | None,
     option("--scenario PLACE", "TOML file of policies; see docs/whatif.md.", parser=storage_path),

@@ -26,18 +26,20 @@ def scope_of(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
     return RunScope(warehouse=warehouse.absolute(), cluster=cluster, day=day.date())
 
 
-def draft_of(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
+def draft_of(warehouse: Path, cluster: str, day: dt.datetime, take_over: bool) -> RunScope:
     """Return the scope of a day's draft, which the next step continues."""
     from spark_jobs.warehouse.write import continued_draft
 
-    return continued_draft(scope_of(warehouse, cluster, day))
+    return continued_draft(scope_of(warehouse, cluster, day), take_over=take_over)
 
 
-def draft_or_published_of(warehouse: Path, cluster: str, day: dt.datetime) -> RunScope:
+def draft_or_published_of(
+    warehouse: Path, cluster: str, day: dt.datetime, take_over: bool
+) -> RunScope:
     """Return the scope of a day's draft, or of its published run where there is no draft."""
     from spark_jobs.warehouse.write import draft_or_published
 
-    return draft_or_published(scope_of(warehouse, cluster, day))
+    return draft_or_published(scope_of(warehouse, cluster, day), take_over=take_over)
 
 
 def audited_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunScope:

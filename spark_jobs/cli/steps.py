@@ -22,11 +22,12 @@ from spark_jobs.cli.options import (
     Prefix,
     RecommendFile,
     Snapshot,
+    TakeOver,
     Timezone,
     Warehouse,
     ingest_options,
 )
-from spark_jobs.cli.scopes import draft_of, draft_or_published_of
+from spark_jobs.cli.scopes import draft_of, draft_or_published_of, scope_of
 
 
 def ingest(
@@ -41,6 +42,7 @@ def ingest(
     snapshot: Snapshot = None,
     ignore_server_logs: IgnoreServerLogs = False,
     ignore_server_properties: IgnoreProperties = False,
+    take_over: TakeOver = False,
 ) -> None:
     """Read request logs into tables.
 
@@ -58,22 +60,31 @@ def ingest(
     found = find_archive(archive, choose_cluster(archive, cluster))
     with spark_session("ingest") as spark:
         report = ingest_requests(
-            spark, found, warehouse.absolute(), day.date() if day else None, options, new_run()
+            spark,
+            found,
+            warehouse.absolute(),
+            day.date() if day else None,
+            options,
+            new_run(take_over=take_over),
         )
     typer.echo(report.sentence())
 
 
-def resolve(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+def resolve(
+    warehouse: Warehouse, day: Day, cluster: ClusterName = "default", take_over: TakeOver = False
+) -> None:
     """Turn quota events into the timeline of quota values.
 
     The table quota_changes says which value held from when to when.
     """
     from spark_jobs.resolve.resolve_quotas import resolve_quotas
 
-    typer.echo(resolve_quotas(draft_of(warehouse, cluster, day)))
+    typer.echo(resolve_quotas(draft_of(warehouse, cluster, day, take_over)))
 
 
-def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+def replay(
+    warehouse: Warehouse, day: Day, cluster: ClusterName = "default", take_over: TakeOver = False
+) -> None:
     """Replay every decision of a day.
 
     Writes the tables decisions, rates and quota_state.
@@ -82,7 +93,7 @@ def replay(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> 
     from spark_jobs.spark.spark_session import spark_session
 
     with spark_session("replay") as spark:
-        typer.echo(replay_quotas(spark, draft_of(warehouse, cluster, day)))
+        typer.echo(replay_quotas(spark, draft_of(warehouse, cluster, day, take_over)))
 
 
 def judge(
@@ -90,6 +101,7 @@ def judge(
     day: Day,
     cluster: ClusterName = "default",
     archive: MetricsArchive = None,
+    take_over: TakeOver = False,
 ) -> None:
     """Gather wrong decisions into findings to act on."""
     from spark_jobs.ingest.archive import list_archive
@@ -99,7 +111,9 @@ def judge(
     with ExitStack() as stack:
         session = partial(stack.enter_context, spark_session("judge"))
         metrics = list_archive(archive, cluster).metrics if archive else ()
-        typer.echo(judge_decisions(session, draft_of(warehouse, cluster, day), metrics=metrics))
+        typer.echo(
+            judge_decisions(session, draft_of(warehouse, cluster, day, take_over), metrics=metrics)
+        )
 
 
 def recommend(
@@ -107,6 +121,7 @@ def recommend(
     day: Day,
     cluster: ClusterName = "default",
     settings: RecommendFile = None,
+    take_over: TakeOver = False,
 ) -> None:
     """Propose quota values, each with evidence and a backtest.
 
@@ -114,7 +129,7 @@ def recommend(
     """
     from spark_jobs.recommend.recommend_quotas import read_settings, recommend_quotas
 
-    scope = draft_or_published_of(warehouse, cluster, day)
+    scope = draft_or_published_of(warehouse, cluster, day, take_over)
     typer.echo(recommend_quotas(scope, read_settings(settings)))
 
 
@@ -125,6 +140,7 @@ def validate(
     warehouse: Warehouse,
     day: Day,
     cluster: ClusterName = "default",
+    take_over: TakeOver = False,
 ) -> None:
     """Check the tables of a stage with Great Expectations.
 
@@ -132,14 +148,19 @@ def validate(
     """
     from spark_jobs.audit.validate_tables import validate_stage
 
-    typer.echo(validate_stage(draft_or_published_of(warehouse, cluster, day), stage))
+    typer.echo(validate_stage(draft_or_published_of(warehouse, cluster, day, take_over), stage))
 
 
-def publish(warehouse: Warehouse, day: Day, cluster: ClusterName = "default") -> None:
+def publish(
+    warehouse: Warehouse, day: Day, cluster: ClusterName = "default", take_over: TakeOver = False
+) -> None:
     """Publish a day: its tables and the report.
 
-    Beside the report are recommendations as CSV, and scripts to apply them.
+    Beside the report are recommendations as CSV, and scripts to apply them. A run that lacks a
+    table, or whose last tables were not validated, is refused.
     """
     from spark_jobs.publish.publish_report import publish_run
+    from spark_jobs.warehouse.write import draft_to_publish
 
-    typer.echo(publish_run(draft_or_published_of(warehouse, cluster, day)))
+    scope = scope_of(warehouse, cluster, day)
+    typer.echo(publish_run(draft_to_publish(scope, take_over=take_over)))

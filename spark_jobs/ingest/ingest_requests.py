@@ -49,7 +49,7 @@ from spark_jobs.warehouse.tables import (
     QUOTA_EVENTS,
     THROTTLE_RECORDS,
 )
-from spark_jobs.warehouse.write import begin_draft, write_table
+from spark_jobs.warehouse.write import NewRun, begin_draft, write_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def ingest_requests(
     warehouse: Path,
     day: dt.date | None,
     options: IngestOptions,
-    run: str | None = None,
+    run: NewRun | None = None,
 ) -> IngestReport:
     """Write the ingested tables of ``day``, or of every day the archive holds.
 
@@ -143,7 +143,7 @@ def read_archive(
     warehouse: Path,
     day: dt.date | None,
     options: IngestOptions,
-    run: str | None = None,
+    run: NewRun | None = None,
 ) -> ReadArchive:
     """Write ``requests`` and ``quarantine`` of ``day``, or of every day the archive holds.
 

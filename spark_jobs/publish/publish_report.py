@@ -47,7 +47,7 @@ from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
-from spark_jobs.warehouse.write import publish_draft
+from spark_jobs.warehouse.write import check_whole, publish_draft
 
 REPORT_NAME = "report.html"
 
@@ -56,7 +56,10 @@ def publish_run(scope: RunScope) -> str:
     """Publish the run of ``scope``: its tables, then the report and the recommendation files.
 
     Without a run, the files are made of what is published. Returns a line with the report's path.
+    Raises BadInputError, and publishes nothing, where the run is not whole or not validated.
     """
+    if scope.run is not None:
+        check_whole(scope)
     scope = publish_draft(scope).held()
     folder = scope.output_dir("reports")
     folder.mkdir(parents=True, exist_ok=True)

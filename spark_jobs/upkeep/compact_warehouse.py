@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.read import check_version
+from spark_jobs.warehouse.runs import RunOwner
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.tables import TABLES
 from spark_jobs.warehouse.worker_files import worker_file
@@ -28,7 +29,7 @@ from spark_jobs.warehouse.write import (
     take_version,
 )
 
-OWNER = "quota-audit compact"
+OWNER = RunOwner("quota-audit compact")
 COMPACTED = ("requests", "quarantine", "decisions", "rates", "agreement", "quota_state")
 """What workers write side by side. A file of ``rate_rollups`` has a span of its own."""
 _BROKER = "broker_id"

@@ -23,7 +23,7 @@ from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
-from spark_jobs.warehouse.write import UPKEEP_OWNERS, VERSIONED
+from spark_jobs.warehouse.write import UPKEEP_OWNERS, VERSIONED, owner_named
 from spark_jobs.wording.numbers import size
 
 
@@ -149,10 +149,10 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
     owner = draft[1]
     yield Ailment(
         "unfinished", _below(scope, scope.runs),
-        f"A run by {owner or 'a command line'} has begun and is not published",
+        f"A run by {owner_named(owner)} has begun and is not published",
         "It is going on, or it ended before it was done; readers see the run before",
-        f"if it does not run: {owner} {scope.warehouse} --apply"
-        if owner in UPKEEP_OWNERS
+        f"if it does not run: {owner.name} {scope.warehouse} --apply"
+        if owner.name in UPKEEP_OWNERS
         else f"if it does not run: {_audit_again(scope)}",
     )  # fmt: skip
 

@@ -18,11 +18,12 @@ from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import MadeBy, parquet_file, write_parquet
 from spark_jobs.warehouse.read import older_tables
+from spark_jobs.warehouse.runs import RunOwner
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.tables import FILES, QUOTA_STATE, SCHEMA_VERSIONS, TOPIC_INVENTORY
 from spark_jobs.warehouse.write import drafted_for, new_version, publish_draft, take_version
 
-OWNER = "quota-audit migrate"
+OWNER = RunOwner("quota-audit migrate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.runs import write_run
+from spark_jobs.warehouse.runs import RunOwner, write_run
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.write import drafted_for, forget_previous, publish_draft, take_version
 
-OWNER = "quota-audit prune"
+OWNER = RunOwner("quota-audit prune")
 
 PRUNABLE = {
     "requests": 1,

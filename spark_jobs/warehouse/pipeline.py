@@ -116,6 +116,11 @@ AUDIT_STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Stage → its tables, in the order in which they are checked and shown; those of an audit."""
 
+WRITTEN_BY: Mapping[str, str] = MappingProxyType(
+    {table: step.command[0] for step in _STEPS for table in step.writes if table != "reports"}
+)
+"""Table that an audit writes → the command that writes it, in the order of the steps."""
+
 STAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {**AUDIT_STAGES, "whatif": ("whatif",), "applied": ("applied_changes",)}
 )

@@ -12,19 +12,56 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+import socket
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from spark_jobs.warehouse.pipeline import STAGES, WRITTEN_BY
 from spark_jobs.warehouse.storage import is_in_bucket, sync, write_whole
 
 RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"
+_CLOCK_SET_S = 60.0
 
 Record = Mapping[str, Any]
 """A run's ``tables`` (folders below the warehouse), and where it is known: ``made_by`` (by table, a
-MadeBy), ``pruned`` (by table that was removed because of its age, how many days were kept) and
-``carried`` (digests of the states ``before`` and ``after`` its replay)."""
+MadeBy), ``pruned`` (by table that was removed because of its age, how many days were kept),
+``carried`` (digests of the states ``before`` and ``after`` its replay), ``absent`` (tables written
+without a file) and ``validated`` (stages that passed with the tables as they are)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOwner:
+    """Who makes a run: an Airflow run or a command by ``name``; "" are single steps by hand.
+
+    Where one process makes all of it, ``host``, ``pid`` and ``started_s`` (epoch) say which.
+    """
+
+    name: str
+    host: str = ""
+    pid: int = 0
+    started_s: float = 0.0
+
+    @classmethod
+    def this_process(cls, name: str) -> RunOwner:
+        """Return the owner that this process is, which runs ``name``."""
+        return cls(name, socket.gethostname(), os.getpid(), psutil.Process().create_time())
+
+    def is_running(self) -> bool | None:
+        """Return True if its process runs on this host; None where that cannot be known here."""
+        if self.host != socket.gethostname():
+            return None
+        try:
+            process = psutil.Process(self.pid)
+            # A clock that is set moves the times of all processes.
+            is_same = abs(process.create_time() - self.started_s) < _CLOCK_SET_S
+            return is_same and str(process.status()) != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
 
 
 def runs_folder(warehouse: Path, cluster: str) -> Path:
@@ -57,19 +94,25 @@ def write_run(
     *,
     made_by: Mapping[str, Mapping[str, Any]] | None = None,
     pruned: Mapping[str, str] | None = None,
+    absent: Iterable[str] = (),
 ) -> None:
     """Say which versions of the tables are those of a run; what else it knows is that of ``like``.
 
     Of a run that was begun before, what else it knows stays. ``made_by`` says with which version
-    of a schema tables were written, ``pruned`` which were removed because of their age.
+    of a schema tables were written, ``pruned`` which were removed because of their age. A stage
+    with another table than before is no longer validated.
     """
     known = _read(folder / _name(run)) or (_read(folder / _name(like)) if like else None) or {}
+    before = known.get("tables", {})
+    others = {t for t in (*before, *tables) if before.get(t) != tables.get(t)} | {*(made_by or {})}
     written = known.get("made_by", {}) | (made_by or {})
     removed = known.get("pruned", {}) | (pruned or {})
     of_tables = {
         "tables": dict(sorted(tables.items())),
         "made_by": {table: written[table] for table in sorted(tables) if table in written},
         "pruned": {table: removed[table] for table in sorted(removed) if table not in tables},
+        "absent": sorted({*known.get("absent", ()), *absent} - {*tables}),
+        "validated": [s for s in known.get("validated", ()) if others.isdisjoint(STAGES[s])],
     }
     _replace(folder / _name(run), known | of_tables)
 
@@ -78,6 +121,21 @@ def note_carried(folder: Path, run: str, before: str | None, after: str) -> None
     """Say with which states a run's replay began (None: with none) and ended."""
     found = _read(folder / _name(run)) or {}
     _replace(folder / _name(run), found | {"carried": {"before": before, "after": after}})
+
+
+def note_validated(folder: Path, run: str, stage: str) -> None:
+    """Say that the tables of ``stage`` passed their validation, as the run has them now."""
+    found = _read(folder / _name(run))
+    if found is not None:
+        stages = {*found.get("validated", ()), stage}
+        _replace(folder / _name(run), found | {"validated": sorted(stages)})
+
+
+def not_written(folder: Path, run: str) -> dict[str, str]:
+    """Return each table of an audit that a run has not written yet, and the command that would."""
+    record = _read(folder / _name(run)) or {}
+    written = {name for key in ("tables", "absent", "pruned") for name in record.get(key, ())}
+    return {table: command for table, command in WRITTEN_BY.items() if table not in written}
 
 
 def published_run(folder: Path) -> str | None:
@@ -108,17 +166,20 @@ def forget(folder: Path) -> None:
         _replace(folder / PUBLISHED, {"run": run, "previous": None})
 
 
-def draft_of(folder: Path) -> tuple[str, str | None] | None:
+def draft_of(folder: Path) -> tuple[str, RunOwner] | None:
     """Return the run that is being made and who makes it; None where there is none."""
     found = _read(folder / DRAFT)
     if found is None or found["run"] == published_run(folder):  # it ended before it could say so
         return None
-    return str(found["run"]), found["owner"]
+    owner = found["owner"]
+    # An earlier version wrote a name, or null for single steps.
+    known = owner if isinstance(owner, dict) else {"name": owner or ""}
+    return str(found["run"]), RunOwner(**known)
 
 
-def open_draft(folder: Path, run: str, owner: str | None) -> None:
+def open_draft(folder: Path, run: str, owner: RunOwner) -> None:
     """Say that ``run`` is being made; any other one has to stop."""
-    _replace(folder / DRAFT, {"run": run, "owner": owner})
+    _replace(folder / DRAFT, {"run": run, "owner": asdict(owner)})
 
 
 def close_draft(folder: Path) -> None:

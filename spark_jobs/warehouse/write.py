@@ -6,7 +6,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,16 @@ import pyarrow as pa
 
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.warehouse.parquet import file_keys, made_by_now, parquet_file, write_parquet
+from spark_jobs.warehouse.pipeline import WRITTEN_BY
 from spark_jobs.warehouse.runs import (
+    RunOwner,
     close_draft,
     draft_of,
     forget,
     kept_runs,
+    not_written,
     note_carried,
+    note_validated,
     open_draft,
     publish,
     published_run,
@@ -46,54 +50,88 @@ UPKEEP_OWNERS = frozenset({f"quota-audit {name}" for name in ("migrate", "prune"
 Part = tuple[pa.Table, int | None]
 """Rows of a file and the most of them that a row group has (None: Arrow's default), which is the
 least that a reader of few has to read."""
+_LAST_STAGE = "judged"
 VERSIONED = tuple(table for table in TABLES if table not in APPENDED)
 
 
-def begin_draft(scope: RunScope, run: str) -> RunScope:
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run to begin; ``takes_over`` ends one that another process is still making."""
+
+    id: str
+    owner: RunOwner
+    takes_over: bool = False
+
+
+def new_run(owner: RunOwner | None = None, *, take_over: bool = False) -> NewRun:
+    """Return a run with an id that no other has, by default of whom this process is a step of."""
+    return NewRun(uuid.uuid4().hex, owner or _owner(), take_over)
+
+
+def begin_draft(scope: RunScope, run: NewRun) -> RunScope:
     """Begin to make ``run`` of a day from nothing, and return the day as that run has it.
 
-    A draft of an earlier run that did not end is given up.
+    A draft of an earlier run that did not end is given up. Raises BadInputError where a process
+    that still runs on this host makes it, unless ``run`` takes over.
     """
-    write_run(scope.runs, run, {})
-    open_draft(scope.runs, run, _owner())
-    return replace(scope, run=run)
+    draft = draft_of(scope.runs)
+    if draft and draft[1] != run.owner and draft[1].is_running() and not run.takes_over:
+        raise BadInputError(_of_another(scope, draft[1], run.owner))
+    write_run(scope.runs, run.id, {})
+    open_draft(scope.runs, run.id, run.owner)
+    return replace(scope, run=run.id)
 
 
-def continued_draft(scope: RunScope) -> RunScope:
+def continued_draft(scope: RunScope, *, take_over: bool = False) -> RunScope:
     """Return the day as the open draft has it, or as a new one that begins with what is published.
 
-    Raises BadInputError where the draft is somebody else's.
+    Raises BadInputError where the draft is somebody else's, and is not to be taken over.
     """
-    return drafted_for(scope, _owner())
+    return drafted_for(scope, _owner(), take_over=take_over)
 
 
-def drafted_for(scope: RunScope, owner: str | None) -> RunScope:
+def drafted_for(scope: RunScope, owner: RunOwner, *, take_over: bool = False) -> RunScope:
     """Return the day as the draft of ``owner`` has it; see :func:`continued_draft`."""
     draft = draft_of(scope.runs)
+    run = uuid.uuid4().hex
     if draft is None:
-        run = new_run()
-        write_run(scope.runs, run, _published_tables(scope), like=published_run(scope.runs))
-        open_draft(scope.runs, run, owner)
-        return replace(scope, run=run)
-    run, other = draft
-    if other != owner:
-        raise BadInputError(
-            f"{scope.cluster} {scope.day} is being audited by {_named(other)}, and this is "
-            f"{_named(owner)}. Wait until that has published the day; or, if it will not, "
-            "begin anew with 'quota-audit ingest'."
-        )
+        tables = _published_tables(scope)
+        # What the published day has no table of has no rows.
+        absent = [table for table in WRITTEN_BY if table not in tables]
+        write_run(scope.runs, run, tables, like=published_run(scope.runs), absent=absent)
+    elif draft[1] == owner:
+        return replace(scope, run=draft[0])
+    elif take_over:
+        # With another id, who made it until now has to stop.
+        tables = (run_record(scope.runs, draft[0]) or {"tables": {}})["tables"]
+        write_run(scope.runs, run, tables, like=draft[0])
+    else:
+        raise BadInputError(_of_another(scope, draft[1], owner))
+    open_draft(scope.runs, run, owner)
     return replace(scope, run=run)
 
 
-def draft_or_published(scope: RunScope) -> RunScope:
+def draft_or_published(scope: RunScope, *, take_over: bool = False) -> RunScope:
     """Return the day as one's own open draft has it, or as published where there is none."""
     draft = draft_of(scope.runs)
-    return replace(scope, run=draft[0]) if draft and draft[1] == _owner() else scope
+    if draft and (take_over or draft[1] == _owner()):
+        return continued_draft(scope, take_over=take_over)
+    return scope
 
 
-def new_run() -> str:
-    """Return an id that no other run has."""
-    return uuid.uuid4().hex
+def draft_to_publish(scope: RunScope, *, take_over: bool = False) -> RunScope:
+    """Return what :func:`draft_or_published` does.
+
+    Raises BadInputError where another run is being made, or there is nothing to publish.
+    """
+    if draft_of(scope.runs) is not None:
+        return continued_draft(scope, take_over=take_over)
+    if not scope.partition_dir("files").is_dir():
+        raise BadInputError(
+            f"{scope.cluster} {scope.day} is not in {scope.warehouse}, so there is nothing to "
+            "publish. Begin with 'quota-audit run' or 'quota-audit ingest'."
+        )
+    return scope
 
 
 def check_draft(scope: RunScope) -> None:
@@ -104,6 +142,33 @@ def check_draft(scope: RunScope) -> None:
             f"Another run of {scope.cluster} {scope.day} has begun, so this one stops: nothing "
             "that it made is published. Let one of them run at a time."
         )
+
+
+def check_whole(scope: RunScope) -> None:
+    """Raise BadInputError where the run of ``scope`` lacks a table, or was not validated at last.
+
+    The message names what is missing, and the commands that make it.
+    """
+    assert scope.run is not None, "what is published is whole"
+    missing = not_written(scope.runs, scope.run)
+    if missing:
+        commands = ", ".join(f"'quota-audit {name}'" for name in dict.fromkeys(missing.values()))
+        raise BadInputError(
+            f"{scope.cluster} {scope.day} is not published: its run has no {', '.join(missing)}. "
+            f"Run {commands} first, or all steps with 'quota-audit run'."
+        )
+    record = run_record(scope.runs, scope.run) or {}
+    if _LAST_STAGE not in record.get("validated", ()):
+        raise BadInputError(
+            f"{scope.cluster} {scope.day} is not published: the tables of its run, as they are "
+            f"now, have not passed 'quota-audit validate {_LAST_STAGE}'. Run that first."
+        )
+
+
+def put_validated(stage: str, scope: RunScope) -> None:
+    """Say in the run of ``scope``, where it has one, that its tables of ``stage`` passed."""
+    if scope.run is not None:
+        note_validated(scope.runs, scope.run, stage)
 
 
 def publish_draft(scope: RunScope) -> RunScope:
@@ -208,7 +273,7 @@ def new_version(table: str, scope: RunScope) -> Path:
 
 def take_version(version: Path | None, table: str, scope: RunScope) -> None:
     """Make a folder of :func:`new_version` this day's rows of ``table``; see ``put_files``."""
-    run = scope.run or new_run()
+    run = scope.run or uuid.uuid4().hex
     if scope.run is None:
         tables = _published_tables(scope)
     else:
@@ -219,7 +284,9 @@ def take_version(version: Path | None, table: str, scope: RunScope) -> None:
     if version is not None:
         tables[table] = version.relative_to(scope.warehouse).as_posix()
         made_by[table] = asdict(made_by_now(table))
-    write_run(scope.runs, run, tables, like=published_run(scope.runs), made_by=made_by)
+    absent = [table] if version is None else []
+    like = published_run(scope.runs)
+    write_run(scope.runs, run, tables, like=like, made_by=made_by, absent=absent)
     if scope.run is None:
         publish(scope.runs, run)
         _tidy(scope, [table])
@@ -239,15 +306,29 @@ def _check_files(scope: RunScope) -> None:
             parquet_file(path).close()
 
 
-def _owner() -> str | None:
+def _owner() -> RunOwner:
     """Return the Airflow run that this process is a step of, which Airflow tells its tasks."""
-    return os.environ.get("AIRFLOW_CTX_DAG_RUN_ID")
+    return RunOwner(os.environ.get("AIRFLOW_CTX_DAG_RUN_ID", ""))
 
 
-def _named(owner: str | None) -> str:
-    if owner is None:
-        return "a run on the command line"
-    return f"'{owner}'" if owner in UPKEEP_OWNERS else f"the Airflow run {owner}"
+def owner_named(owner: RunOwner) -> str:
+    """Return half a sentence that says who ``owner`` is, and whether it still runs if known."""
+    if not owner.name:
+        return "single steps on the command line"
+    if owner.host:
+        is_running = owner.is_running()
+        state = "still running" if is_running else "ended" if is_running is False else "not here"
+        return f"'{owner.name}' (process {owner.pid} of {owner.host}, {state})"
+    return f"'{owner.name}'" if owner.name in UPKEEP_OWNERS else f"the Airflow run {owner.name}"
+
+
+def _of_another(scope: RunScope, other: RunOwner, own: RunOwner) -> str:
+    takes_over = "" if own.name in UPKEEP_OWNERS else ", or go on with what it made: --take-over"
+    return (
+        f"{scope.cluster} {scope.day} is being audited by {owner_named(other)}, and this is "
+        f"{owner_named(own)}. Wait until that has published the day; or, if it will not, begin "
+        f"anew with 'quota-audit run' or 'quota-audit ingest'{takes_over}."
+    )
 
 
 def _published_tables(scope: RunScope) -> dict[str, str]:

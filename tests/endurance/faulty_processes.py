@@ -23,7 +23,7 @@ from spark_jobs.warehouse.scope import RunScope
 from tests.endurance.fault_world import Rows, World, audited_rows
 
 STAMP = re.compile(rb"^\[([^\]]+),(\d{3})\]")
-STEPS = ("ingest", "resolve", "replay", "judge", "recommend", "publish")
+STEPS = ("ingest", "resolve", "replay", "judge", "recommend", "validate judged", "publish")
 ERROR = re.compile(r"^error: (.*)$", re.MULTILINE)
 
 
@@ -123,7 +123,7 @@ def parquet_cut(world: World, random: Random) -> Met:
     cut.write_bytes(cut.read_bytes()[: random.randrange(cut.stat().st_size)])
     said = ""
     for step in STEPS[1:]:
-        process = world.start(step, *_scoped(world))
+        process = world.start(*step.split(), *_scoped(world))
         met = _met(world, process)
         said = f"{step}: {met.said}"
         if not met.ended:
@@ -190,10 +190,10 @@ def step_tried_again(world: World, random: Random) -> Met:
         for step in STEPS:
             arguments = _archived(world) if step == "ingest" else _scoped(world)
             if step == killed:
-                process = world.start(step, *arguments)
+                process = world.start(*step.split(), *arguments)
                 time.sleep(random.uniform(0, 15))
                 _end(process)
-            met = _met(world, world.start(step, *arguments))
+            met = _met(world, world.start(*step.split(), *arguments))
             if not met.ended:
                 return Met(f"{step}: {met.said}", False)
     finally:

@@ -17,7 +17,7 @@ from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.doctor import Ailment, examine
 from spark_jobs.warehouse.parquet import PROGRAM_KEY, SCHEMA_KEY
-from spark_jobs.warehouse.runs import PUBLISHED, published_run
+from spark_jobs.warehouse.runs import PUBLISHED, RunOwner, published_run
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.write import begin_draft, drafted_for, new_run
 from tests.spark_jobs.upkeep.made_days import DAYS, audit, audited
@@ -87,7 +87,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "an audit that is not published": (
         "unfinished", lambda day: begin_draft(day, new_run())),
     "a migration that ended": (
-        "unfinished", lambda day: drafted_for(day, "quota-audit migrate")),
+        "unfinished", lambda day: drafted_for(day, RunOwner("quota-audit migrate"))),
     "a version of no run": ("orphan", orphan),
     "a link that is missing": ("wrong_link", unlink_plain),
     "a link to another version": ("wrong_link", link_elsewhere),

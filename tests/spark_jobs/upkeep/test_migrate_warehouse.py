@@ -179,7 +179,7 @@ def test_a_migration_that_is_ended_shows_nothing_and_goes_on_later(
 
 def test_a_day_that_is_being_audited_is_not_migrated(day: RunScope) -> None:
     continued_draft(day)
-    with pytest.raises(BadInputError, match="is being audited by a run on the command line"):
+    with pytest.raises(BadInputError, match="is being audited by single steps on the command line"):
         migrated(day)
 
 

@@ -115,6 +115,6 @@ def test_a_pruned_day_can_be_audited_again(tmp_path: Path) -> None:
 def test_a_day_that_is_being_audited_is_not_pruned(tmp_path: Path) -> None:
     day = audited(tmp_path)[0]
     continued_draft(day)
-    with pytest.raises(BadInputError, match="is being audited by a run on the command line"):
+    with pytest.raises(BadInputError, match="is being audited by single steps on the command line"):
         prune_days(tmp_path, old_tables(tmp_path, KEPT), KEPT)
     assert read_table(day, "requests").num_rows == 1
