@@ -19,7 +19,14 @@ import pyarrow as pa
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.prune_warehouse import bytes_below
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
-from spark_jobs.warehouse.runs import PUBLISHED, draft_of, kept_runs, published_run, versions_of
+from spark_jobs.warehouse.runs import (
+    PUBLISHED,
+    days_below,
+    draft_of,
+    kept_runs,
+    published_run,
+    versions_of,
+)
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
@@ -94,15 +101,14 @@ def examine(warehouse: Path) -> Examination:
 
 def _days_at_all(warehouse: Path, cluster: str) -> list[dt.date]:
     folders = (warehouse / kind / f"cluster={cluster}" for kind in ("runs", "files"))
-    names = {path.name.partition("=")[2] for one in folders for path in one.glob("date=*")}
-    return sorted(dt.date.fromisoformat(name) for name in names)
+    return sorted({day for folder in folders for day in days_below(folder)})
 
 
 def _is_sound(scope: RunScope) -> bool:
     """Return True if the day's pointers can be read and say that it was ingested."""
     try:
         return scope.partition_dir("files").is_dir()
-    except (ValueError, KeyError):
+    except BadInputError:
         return False
 
 
@@ -110,7 +116,7 @@ def _of_day(scope: RunScope) -> Iterator[Ailment]:
     try:
         yield from _of_pointers(scope)
         tables = scope.tables()
-    except (ValueError, KeyError) as error:
+    except BadInputError as error:
         yield Ailment(
             "broken_pointer", _below(scope, scope.runs),
             f"A file that says what is published cannot be read ({error})",

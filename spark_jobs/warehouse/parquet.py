@@ -43,6 +43,9 @@ def parquet_file(path: str | Path, **options: Any) -> pq.ParquetFile:
     found = storage_path(path)
     source, filesystem = on_arrow(found)
     of_bucket = {} if filesystem is None else {"filesystem": filesystem, "pre_buffer": True}
+    # A pipe would be waited for.
+    if filesystem is None and found.exists() and not found.is_file():
+        raise BadInputError(f"{path} is damaged: it is no regular file. {WHAT_OF_DAMAGE}")
     try:
         return pq.ParquetFile(source, **of_bucket, **options)
     except pa.ArrowInvalid as error:

@@ -14,12 +14,14 @@ import json
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.pipeline import STAGES, WRITTEN_BY
 from spark_jobs.warehouse.storage import is_in_bucket, sync, write_whole
 
@@ -59,7 +61,7 @@ class RunOwner:
             process = psutil.Process(self.pid)
             # A clock that is set moves the times of all processes.
             is_same = abs(process.create_time() - self.started_s) < _CLOCK_SET_S
-            return is_same and str(process.status()) != psutil.STATUS_ZOMBIE
+            return bool(is_same and process.status() != psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
             return False
 
@@ -71,13 +73,22 @@ def runs_folder(warehouse: Path, cluster: str) -> Path:
 
 def days_with_runs(warehouse: Path, cluster: str) -> list[dt.date]:
     """Return the days of which there is a run, published or not, in order."""
-    names = (p.name.partition("=")[2] for p in runs_folder(warehouse, cluster).glob("date=*"))
-    return sorted(dt.date.fromisoformat(name) for name in names)
+    return days_below(runs_folder(warehouse, cluster))
+
+
+def days_below(folder: Path) -> list[dt.date]:
+    """Return the days of the folders ``date=<day>``, in order; another name is not of an audit."""
+    found = []
+    for path in folder.glob("date=*"):
+        with suppress(ValueError):
+            day = dt.date.fromisoformat(path.name.removeprefix("date="))
+            found += [day] if path.name == f"date={day}" else []
+    return sorted(found)
 
 
 def run_record(folder: Path, run: str) -> Record | None:
     """Return the record of a run; None where there is no such run."""
-    return _read(folder / _name(run))
+    return _read(folder / _name(run), "tables")
 
 
 def versions_of(folder: Path, runs: Iterable[str]) -> set[str]:
@@ -102,7 +113,7 @@ def write_run(
     of a schema tables were written, ``pruned`` which were removed because of their age. A stage
     with another table than before is no longer validated.
     """
-    known = _read(folder / _name(run)) or (_read(folder / _name(like)) if like else None) or {}
+    known = run_record(folder, run) or (run_record(folder, like) if like else None) or {}
     before = known.get("tables", {})
     others = {t for t in (*before, *tables) if before.get(t) != tables.get(t)} | {*(made_by or {})}
     written = known.get("made_by", {}) | (made_by or {})
@@ -114,39 +125,39 @@ def write_run(
         "absent": sorted({*known.get("absent", ()), *absent} - {*tables}),
         "validated": [s for s in known.get("validated", ()) if others.isdisjoint(STAGES[s])],
     }
-    _replace(folder / _name(run), known | of_tables)
+    _replace(folder / _name(run), {**known, **of_tables})
 
 
 def note_carried(folder: Path, run: str, before: str | None, after: str) -> None:
     """Say with which states a run's replay began (None: with none) and ended."""
-    found = _read(folder / _name(run)) or {}
-    _replace(folder / _name(run), found | {"carried": {"before": before, "after": after}})
+    found = run_record(folder, run) or {}
+    _replace(folder / _name(run), {**found, "carried": {"before": before, "after": after}})
 
 
 def note_validated(folder: Path, run: str, stage: str) -> None:
     """Say that the tables of ``stage`` passed their validation, as the run has them now."""
-    found = _read(folder / _name(run))
+    found = run_record(folder, run)
     if found is not None:
         stages = {*found.get("validated", ()), stage}
-        _replace(folder / _name(run), found | {"validated": sorted(stages)})
+        _replace(folder / _name(run), {**found, "validated": sorted(stages)})
 
 
 def not_written(folder: Path, run: str) -> dict[str, str]:
     """Return each table of an audit that a run has not written yet, and the command that would."""
-    record = _read(folder / _name(run)) or {}
+    record = run_record(folder, run) or {}
     written = {name for key in ("tables", "absent", "pruned") for name in record.get(key, ())}
     return {table: command for table, command in WRITTEN_BY.items() if table not in written}
 
 
 def published_run(folder: Path) -> str | None:
     """Return the run that readers see; None where none is published."""
-    found = _read(folder / PUBLISHED)
+    found = _read(folder / PUBLISHED, "run", "previous")
     return None if found is None else str(found["run"])
 
 
 def previous_run(folder: Path) -> str | None:
     """Return the run that was published before, which a reader may still be at."""
-    found = _read(folder / PUBLISHED)
+    found = _read(folder / PUBLISHED, "run", "previous")
     return None if found is None else found["previous"]
 
 
@@ -168,7 +179,7 @@ def forget(folder: Path) -> None:
 
 def draft_of(folder: Path) -> tuple[str, RunOwner] | None:
     """Return the run that is being made and who makes it; None where there is none."""
-    found = _read(folder / DRAFT)
+    found = _read(folder / DRAFT, "run", "owner")
     if found is None or found["run"] == published_run(folder):  # it ended before it could say so
         return None
     owner = found["owner"]
@@ -198,11 +209,25 @@ def _name(run: str) -> str:
     return f"run-{run}.json"
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path, *keys: str) -> dict[str, Any] | None:
+    """Return the object in a file, which has ``keys``; None where there is no file.
+
+    Raises BadInputError for anything else, such as an empty file or a pipe.
+    """
+    damaged = f"{path} is damaged: expected a JSON object with {', '.join(keys)}"
+    remedy = "Audit its day again; 'quota-audit doctor' says what else looks wrong."
+    # A pipe would be waited for.
+    if not is_in_bucket(path) and path.exists() and not path.is_file():
+        raise BadInputError(f"{damaged}, found no regular file. {remedy}")
     try:
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise BadInputError(f"{damaged}, found {error}. {remedy}") from error
+    is_object = isinstance(found, dict) and found.keys() >= {*keys}
+    if not is_object or not isinstance(found.get("tables", {}), dict):
+        raise BadInputError(f"{damaged}, found {str(found)[:80]!r}. {remedy}")
     return found
 
 

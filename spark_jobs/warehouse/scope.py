@@ -12,6 +12,7 @@ from spark_jobs.warehouse.parquet import MadeBy
 from spark_jobs.warehouse.runs import (
     RUNS,
     Record,
+    days_below,
     days_with_runs,
     draft_of,
     published_run,
@@ -147,8 +148,7 @@ def clusters_of_warehouse(warehouse: Path) -> list[str]:
 def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date]:
     """Return the days of ``cluster`` that ``table`` has a partition for, in order."""
     folder = warehouse / table / f"cluster={checked_cluster(cluster)}"
-    names = (p.name.partition("=")[2] for p in folder.glob("date=*"))
-    known = {dt.date.fromisoformat(n) for n in names} | set(days_with_runs(warehouse, cluster))
+    known = {*days_below(folder), *days_with_runs(warehouse, cluster)}
     return sorted(
         day for day in known if RunScope(warehouse, cluster, day).partition_dir(table).is_dir()
     )

@@ -18,7 +18,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.doctor import Ailment, examine
 from spark_jobs.warehouse.parquet import PROGRAM_KEY, SCHEMA_KEY
 from spark_jobs.warehouse.runs import PUBLISHED, RunOwner, published_run
-from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.write import begin_draft, drafted_for, new_run
 from tests.spark_jobs.upkeep.made_days import DAYS, audit, audited
 from tests.spark_jobs.upkeep.older_warehouse import VERSIONS, older_day
@@ -68,9 +68,27 @@ def orphan(day: RunScope) -> None:
     shutil.copytree(day.partition_dir("findings"), day.runs / "findings" / "ab")
 
 
+def pipe_for_a_pointer(day: RunScope) -> None:
+    (day.runs / PUBLISHED).unlink()
+    os.mkfifo(day.runs / PUBLISHED)
+
+
+def pipe_for_a_file(day: RunScope) -> None:
+    path = only_file(day, "decisions")
+    path.unlink()
+    os.mkfifo(path)
+
+
 BREAKS: dict[str, tuple[str, Break]] = {
     "a file of a pointer that is no JSON": (
         "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("{")),
+    "a pointer without a run": (
+        "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("[]")),
+    "an empty pointer": ("broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("")),
+    "a pipe in place of a pointer": ("broken_pointer", pipe_for_a_pointer),
+    "a pipe in place of a table's file": ("unreadable", pipe_for_a_file),
+    "a run's file without tables": (
+        "broken_pointer", lambda day: run_file(day).write_text('{"tables": 5}')),
     "a run's file that is no JSON": ("broken_pointer", lambda day: run_file(day).write_text("")),
     "a published run without a file": ("missing_run", lambda day: run_file(day).unlink()),
     "a version that is gone": (
@@ -104,6 +122,15 @@ def test_nothing_is_found_in_a_sound_warehouse(tmp_path: Path) -> None:
     assert examine(tmp_path).ailments == ()
     ran = CliRunner().invoke(app, ["doctor", str(tmp_path)])
     assert (ran.exit_code, ran.output) == (0, "3 audited days: nothing looks wrong\n")
+
+
+def test_a_folder_of_no_day_is_passed_by(tmp_path: Path) -> None:
+    days = [day.day for day in audited(tmp_path)]
+    for kind in ("runs", "files"):
+        for name in ("date=junk", "date=20261109", "date="):
+            (tmp_path / kind / "cluster=default" / name).mkdir()
+    assert examine(tmp_path).ailments == ()
+    assert days_of(tmp_path, "default") == days
 
 
 @pytest.mark.parametrize("name", BREAKS)
