@@ -7,6 +7,7 @@ import datetime as dt
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.wording.numbers import iso
+from spark_jobs.wording.visible_text import without_formulas
 
 SAFE = {
     "Cache-Control": "no-store",
@@ -43,7 +45,8 @@ HTML = "text/html; charset=utf-8"
 # other files carry the session.
 FILE_POLICY = (
     "sandbox allow-same-origin allow-downloads; default-src 'none'; style-src 'unsafe-inline'; "
-    "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'"
+    "img-src 'self' data:; font-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
 )
 FILE_HEADERS = SAFE | {"Content-Security-Policy": FILE_POLICY}
 _A_YEAR = "private, max-age=31536000, immutable"
@@ -183,10 +186,12 @@ class Answers:
     def data_docs(self, name: str) -> Response:
         """Return a page of Great Expectations' Data Docs."""
         folder = (self.warehouse / "data_docs").resolve()
-        path = (folder / name).resolve() if "\0" not in name else folder
-        if not path.is_relative_to(folder) or path.suffix != ".html" or not path.is_file():
-            return self.missing("There is no such page of Data Docs.")
-        return _file(path, HTML, FILE_HEADERS)
+        # No file system has such names: a NUL, or thousands of characters.
+        with suppress(OSError, ValueError):
+            path = (folder / name).resolve()
+            if path.is_relative_to(folder) and path.suffix == ".html" and path.is_file():
+                return _file(path, HTML, FILE_HEADERS)
+        return self.missing("There is no such page of Data Docs.")
 
     def missing(self, sentence: str, status: int = 404) -> Response:
         """Return the page with a ``sentence`` on what is missing or was asked for wrongly."""
@@ -252,7 +257,9 @@ def _csv(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, names, extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        texts = {name: without_formulas(v) for name, v in row.items() if isinstance(v, str)}
+        writer.writerow({**row, **texts})
     return text.getvalue().encode()
 
 

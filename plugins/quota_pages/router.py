@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Form, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.params import Depends as DependsOn
 from fastapi.responses import Response
+from fastapi.routing import APIRoute
 
 from quota_pages.addresses import ENTITY_PATTERN, Addresses
+from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 if TYPE_CHECKING:
@@ -33,12 +35,13 @@ def page_router(
 
     ``may_acknowledge`` refuse whom they do not let acknowledge a finding.
     """
-    router = APIRouter(default_response_class=Response)
 
     def answers(request: Request) -> Answers:
         from quota_pages.answers import Answers
 
         return Answers(warehouse, Addresses(request.scope.get("root_path", "")), dag_id)
+
+    router = APIRouter(default_response_class=Response, route_class=_telling_of_damage(answers))
 
     @router.get("/")
     def overview(
@@ -126,6 +129,24 @@ def _add_audit_pages(router: APIRouter, answers: Callable[[Request], Answers]) -
     @router.get(_AUDIT + "/quality")
     def quality(request: Request, cluster: Cluster, day: dt.date) -> Response:
         return answers(request).quality(cluster, day)
+
+
+def _telling_of_damage(answers: Callable[[Request], Answers]) -> type[APIRoute]:
+    """Return the class of routes that answer with a page where a file of the day is damaged."""
+
+    class Route(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def answer(request: Request) -> Response:
+                try:
+                    return await handle(request)
+                except BadInputError as error:
+                    return answers(request).missing(str(error), status=500)
+
+            return answer
+
+    return Route
 
 
 def _form(request: Request) -> dict[str, list[str]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import csv
 
@@ -40,6 +39,7 @@ from spark_jobs.recommend.weigh.traffic import QuotaSensor, SensorId
 from spark_jobs.settings import RecommendSettings
 from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.tables import RECOMMENDATIONS
+from spark_jobs.wording.visible_text import without_formulas
 
 CSV_FILE, APPLY_FILE, ROLLBACK_FILE = "recommendations.csv", "apply.sh", "rollback.sh"
 
@@ -217,11 +217,10 @@ def write_files(recommendations: pa.Table, folder: Path) -> tuple[Path, ...]:
 
 
 def _without_formulas(rows: pa.Table) -> pa.Table:
-    # Users and client ids are chosen by strangers; quoting does not keep a formula from running.
     for i, field in enumerate(rows.schema):
         if pa.types.is_string(field.type):
-            text = pc.replace_substring_regex(rows[field.name], r"\A([=+\-@\t\r])", r"'\1")
-            rows = rows.set_column(i, field, text)
+            texts = [t if t is None else without_formulas(t) for t in rows[field.name].to_pylist()]
+            rows = rows.set_column(i, field, pa.array(texts, field.type))
     return rows
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 NAME_LENGTH_MAX = 120
+# A spreadsheet may take each line of a cell for a cell of its own.
+_FORMULA = re.compile(r"(?<![^\r\n])(?=[=+\-@\t\r])")
 
 
 def visible(text: str) -> str:
@@ -16,6 +20,17 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def without_formulas(text: str) -> str:
+    r"""Return ``text`` for a cell of a CSV: an apostrophe stands before what begins a formula.
+
+    Quoting does not keep a spreadsheet from running a formula that a stranger chose as a name.
+
+    >>> without_formulas("=1+1"), without_formulas("team-a"), without_formulas("a\n@x")
+    ("'=1+1", 'team-a', "a\n'@x")
+    """
+    return _FORMULA.sub("'", text)
 
 
 def shortened(text: str, length_max: int = NAME_LENGTH_MAX) -> str:

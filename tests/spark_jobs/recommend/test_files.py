@@ -39,13 +39,20 @@ def test_the_csv_holds_every_row_as_it_is(folder: Path) -> None:
     assert table.to_pylist() == ROWS
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(1)", "\t=1", "\r=1"])
-def test_no_name_is_a_formula_to_a_spreadsheet(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        *((name, f"'{name}") for name in ("=1+1", "+1", "-1", "@SUM(1)", "\t=1")),
+        ("\r=1", "'\r'=1"),
+        ("a\n=1", "a\n'=1"),
+    ],
+)
+def test_no_name_is_a_formula_to_a_spreadsheet(tmp_path: Path, name: str, shown: str) -> None:
     write_files(table_of("recommendations", [row("recommendations", quota_user=name)]), tmp_path)
     lines = csv.read_csv(
         tmp_path / "recommendations.csv", parse_options=csv.ParseOptions(newlines_in_values=True)
     )
-    assert lines["quota_user"].to_pylist() == [f"'{name}"]
+    assert lines["quota_user"].to_pylist() == [shown]
 
 
 @pytest.mark.parametrize("name", ["apply.sh", "rollback.sh"])
