@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import available_timezones
 
 from pydantic import (
     Field,
@@ -222,6 +223,13 @@ class DailyAuditSettings(Settings, env_prefix="QUOTA_AUDIT_"):
     # where Airflow and the jobs live in different environments.
     launcher: tuple[str, ...] = ()
 
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str) -> str:
+        if name not in available_timezones():
+            raise ValueError("not a time zone of the IANA database, as Europe/Berlin")
+        return name
+
     @field_validator("archive", "warehouse", mode="wrap")
     @classmethod
     def _absolute(cls, value: Any, is_path: ValidatorFunctionWrapHandler) -> Path:
@@ -291,6 +299,8 @@ class KafkaAdminSettings(Settings, env_prefix="QUOTA_AUDIT_KAFKA_"):
     class_path: str = ""
     # Keys of client properties that no Kafka client knows, a JSON list.
     extra_keys: tuple[str, ...] = ()
+    # On: values that Kafka's config providers read (${file:…}) are used; messages may show them.
+    config_providers: bool = False
     # Options of the JVM, as -Djava.security.krb5.conf=FILE. Everybody on the machine sees them.
     java_options: str = ""
 

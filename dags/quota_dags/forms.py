@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from zoneinfo import available_timezones
 
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
-TIMEZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]*$"
 VERSION_PATTERN = r"^(\d+(\.\d+){1,3}|\d+=\d+(\.\d+){1,3}(,\d+=\d+(\.\d+){1,3})*)?$"
 PLACE_PATTERN = "^(/|s3://[^/])"
 # A host may be an IPv6 address in brackets.
@@ -47,9 +47,8 @@ def shared_fields(settings: DailyAuditSettings) -> dict[str, dict[str, Any]]:
         "timezone": {
             "default": settings.timezone,
             "type": "string",
-            "pattern": TIMEZONE_PATTERN,
+            "enum": sorted(available_timezones() | {settings.timezone}),
             "title": "Time zone of the log lines",
-            "examples": ["UTC", "Europe/Berlin", "America/New_York"],
             "description": "A name of the IANA database, as the brokers' clocks were set.",
         },
         "broker_version": {

@@ -13,8 +13,11 @@ from spark_jobs.ingest.quota_sources.java_properties import Property, read_prope
 
 HIDDEN = "[hidden]"
 JAAS = "sasl.jaas.config"
-# Kafka hands on what the providers of ``config.providers`` are to know.
-_OPEN_PREFIXES = ("config.providers",)
+_PROVIDERS = "config.providers"
+# What stands for a value that a provider of ``config.providers`` has: ${file:/secrets:password}
+_PROVIDED = re.compile(r"\$\{[^}]*:[^}]*\}")
+# Only what reads like a key, with a value behind it, may be one: anything else may be a secret.
+_KEY = re.compile(r"[a-z]{2,30}(\.[a-z][a-z0-9_-]{0,30}){1,9}")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?')
 _OPTION_NAME = re.compile(r"(?<=\s)\w+(?=\s*=)")
 _WORD = re.compile(r"[^\s\"'=;]+")
@@ -54,18 +57,35 @@ def read_client_properties(path: Path | None) -> ClientProperties:
 def check_keys(client: ClientProperties, known: Collection[str], extra: Iterable[str]) -> None:
     """Raise BadInputError where a key is none of ``known`` and ``extra``.
 
-    Kafka ignores such a key, and then connects in another way than the file's author meant.
+    Kafka ignores such a key, and then connects in another way than the file's author meant. A text
+    that does not read like a key is not quoted: it may be a secret.
     """
     fits = {*known, *extra}
     for key, found in client.properties.items():
-        if key in fits or key.startswith(_OPEN_PREFIXES):
+        if key in fits or key.startswith(_PROVIDERS):
             continue
-        near = difflib.get_close_matches(key, sorted(fits), n=1)
+        reads_like_one = bool(found.value and _KEY.fullmatch(key))
+        near = difflib.get_close_matches(key, sorted(fits), n=1) if reads_like_one else []
         meant = f" Is {near[0]} meant?" if near else ""
+        said = repr(key) if reads_like_one else f"a text of {len(key)} characters"
         raise BadInputError(
-            f"{client.path}, line {found.line}: {key!r} is no setting of a Kafka client.{meant} "
+            f"{client.path}, line {found.line}: {said} is no setting of a Kafka client.{meant} "
             "A key of a class of your own is allowed by QUOTA_AUDIT_KAFKA_EXTRA_KEYS, a JSON list."
         )
+
+
+def check_no_providers(client: ClientProperties) -> None:
+    """Raise BadInputError where Kafka would read a value from somewhere else than the file.
+
+    Such a value is not known here, so no message could be kept from showing it.
+    """
+    for key, found in client.properties.items():
+        if key.startswith(_PROVIDERS) or _PROVIDED.search(found.value):
+            raise BadInputError(
+                f"{client.path}, line {found.line}: config providers are not used, as what they "
+                "read could be shown in a message. Write the value into the file, or allow them "
+                "with QUOTA_AUDIT_KAFKA_CONFIG_PROVIDERS=true."
+            )
 
 
 def secrets_of(client: ClientProperties, is_secret: Callable[[str], bool]) -> tuple[str, ...]:

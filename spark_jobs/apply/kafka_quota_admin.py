@@ -24,6 +24,7 @@ from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, Q
 from spark_jobs.apply.client_properties import (
     ClientProperties,
     check_keys,
+    check_no_providers,
     read_client_properties,
     secrets_of,
     without_secrets,
@@ -217,6 +218,8 @@ def _check(client: ClientProperties, jvm: Any, settings: KafkaAdminSettings) -> 
         return
     known = {str(key) for config in _CLIENT_CONFIGS for key in _class(jvm, config).configNames()}
     check_keys(client, known, settings.extra_keys)
+    if not settings.config_providers:
+        check_no_providers(client)
 
 
 def _secrets(client: ClientProperties, jvm: Any) -> tuple[str, ...]:

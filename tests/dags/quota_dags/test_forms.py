@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from quota_dags.forms import (
     SERVERS_PATTERN,
-    TIMEZONE_PATTERN,
     VERSION_PATTERN,
     approval_fields,
     shared_fields,
@@ -41,6 +41,14 @@ def test_a_file_of_client_properties_is_found_from_wherever_a_task_runs() -> Non
     assert field["default"] == str(Path.cwd() / "admin.properties")
 
 
+def test_the_form_takes_time_zones_that_there_are() -> None:
+    zones = shared_fields(DailyAuditSettings(timezone="Europe/Berlin"))["timezone"]["enum"]
+    assert {"UTC", "Europe/Berlin", "America/New_York", "Etc/GMT+3"} <= set(zones)
+    assert not {"Mars/Phobos", "", "../x", "--help"} & set(zones)
+    with pytest.raises(ValidationError, match="not a time zone of the IANA database"):
+        DailyAuditSettings(timezone="Mars/Phobos")
+
+
 def test_a_field_that_the_form_cannot_leave_empty_is_never_taken_as_empty() -> None:
     assert text_of({"cluster": "east"}, "cluster") == "east"
     for value in ("", None):
@@ -52,7 +60,6 @@ def test_a_field_that_the_form_cannot_leave_empty_is_never_taken_as_empty() -> N
     ("pattern", "good", "bad"),
     [
         (CLUSTER_PATTERN, ["default", "east-1", "a.b_c"], ["", "../x", "a/b", ".hidden", "a b"]),
-        (TIMEZONE_PATTERN, ["UTC", "America/New_York", "Etc/GMT+3"], ["", "../x", "--help"]),
         (
             SERVERS_PATTERN,
             ["", "b:1", "b-1.example:9092,10.0.0.2:9093", "[::1]:9094"],

@@ -10,11 +10,13 @@ from spark_jobs.apply.client_properties import (
     JAAS,
     ClientProperties,
     check_keys,
+    check_no_providers,
     read_client_properties,
     secrets_of,
     without_secrets,
 )
 from spark_jobs.errors import BadInputError
+from spark_jobs.ingest.quota_sources.java_properties import read_properties
 
 KNOWN = {"security.protocol", "sasl.mechanism", JAAS, "ssl.truststore.password"}
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -60,10 +62,49 @@ def test_a_key_that_is_none_of_kafkas_is_refused_with_the_one_meant(tmp_path: Pa
     assert "secret" not in str(e.value)
 
 
+@pytest.mark.parametrize(
+    "line", ["hunter2", "correct.horse.battery", "s3cr3t!=x", "Pa55=word", "eyJhbGciOi.eyJzdWIi=="]
+)
+def test_what_does_not_read_like_a_key_is_never_quoted(tmp_path: Path, line: str) -> None:
+    with pytest.raises(BadInputError, match=r"line 1: a text of \d+ characters is no") as refused:
+        check_keys(client(tmp_path, line), KNOWN, [])
+    for part in line.split("="):
+        assert not part or len(part) < 3 or part not in str(refused.value)
+
+
+@given(st.text("abcXYZ019.-_!", min_size=8))
+def test_a_file_that_holds_a_secret_alone_does_not_give_it_away(secret: str) -> None:
+    found = ClientProperties(Path("/f"), read_properties(secret, "/f"))
+    said = ""
+    try:
+        check_keys(found, KNOWN, [])
+    except BadInputError as refused:
+        said = str(refused)
+    assert secret not in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "config.providers=file\n",
+        "config.providers.file.class=X\n",
+        "ssl.truststore.password=${file:/run/secrets/kafka:password}\n",
+        "ssl.truststore.password=${env:PASSWORD}\n",
+    ],
+)
+def test_what_a_config_provider_would_read_is_refused_unless_allowed(
+    tmp_path: Path, text: str
+) -> None:
+    with pytest.raises(BadInputError, match=r"QUOTA_AUDIT_KAFKA_CONFIG_PROVIDERS=true") as refused:
+        check_no_providers(client(tmp_path, text))
+    assert "secrets" not in str(refused.value)
+    check_no_providers(client(tmp_path, "ssl.truststore.password=a${b}c\n"))
+
+
 def test_keys_of_ones_own_and_of_config_providers_are_allowed(tmp_path: Path) -> None:
     found = client(tmp_path, "config.providers=file\nconfig.providers.file.class=X\nours=1\n")
     check_keys(found, KNOWN, ["ours"])
-    with pytest.raises(BadInputError, match="'ours' is no setting"):
+    with pytest.raises(BadInputError, match="line 3: a text of 4 characters is no setting"):
         check_keys(found, KNOWN, [])
 
 
