@@ -36,7 +36,7 @@ def record_application(scope: RunScope, rows: Sequence[Mapping[str, Any]]) -> Pa
     # Readers pass over names with a dot in front.
     staged = folder / f".{target.name}"
     with staged.open("wb") as file:
-        pq.write_table(stamped(table, TABLE), file, compression="zstd")
+        pq.write_table(stamped(table, TABLE), file, compression="zstd", write_page_checksum=True)
         file.flush()
         os.fsync(file.fileno())
     staged.rename(target)

@@ -46,6 +46,7 @@ def spark_session(step: str, settings: SparkSettings | None = None) -> Iterator[
         # Spark's Arrow writer takes the square of a batch's rows where a column is nested.
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", 8_192)
         .config("spark.sql.parquet.compression.codec", "zstd")
+        .config("spark.hadoop.parquet.page.verify-checksum.enabled", "true")
         .config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", _memory_pool())
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())

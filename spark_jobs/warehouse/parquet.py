@@ -8,6 +8,8 @@ says it too, for files that are on their own. Files that say nothing have schema
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,6 +27,12 @@ from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
 SCHEMA_KEY, PROGRAM_KEY = "quota-audit.schema", "quota-audit.version"
 # Spark writes no keys of ours; what columns carry is part of this one.
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+
+
+# Pages of files of earlier versions have no checksum: they are read as they are.
+_VERIFIED = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+)
 
 
 def on_arrow(path: Path) -> tuple[str | Path, pafs.FileSystem | None]:
@@ -47,7 +55,7 @@ def parquet_file(path: str | Path, **options: Any) -> pq.ParquetFile:
     if filesystem is None and found.exists() and not found.is_file():
         raise BadInputError(f"{path} is damaged: it is no regular file. {WHAT_OF_DAMAGE}")
     try:
-        return pq.ParquetFile(source, **of_bucket, **options)
+        return pq.ParquetFile(source, page_checksum_verification=True, **of_bucket, **options)
     except pa.ArrowInvalid as error:
         raise BadInputError(f"{path} is damaged: {error} {WHAT_OF_DAMAGE}") from error
 
@@ -56,8 +64,19 @@ def parquet_dataset(folder: Path, schema: pa.Schema | None = None) -> ds.Dataset
     """Return the rows of a folder's files, of all of them; None: with the first file's schema."""
     source, filesystem = on_arrow(folder)
     return ds.dataset(
-        source, schema=schema, format="parquet", filesystem=filesystem, exclude_invalid_files=False
+        source, schema=schema, format=_VERIFIED, filesystem=filesystem, exclude_invalid_files=False
     )
+
+
+@contextmanager
+def damage_told(what: str) -> Iterator[None]:
+    """Raise BadInputError, which names ``what``, where rows that are read in it are damaged."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise BadInputError(f"{what} is damaged: {error} {WHAT_OF_DAMAGE}") from error
 
 
 def write_parquet(rows: pa.Table, table: str, path: Path, rows_in_group: int | None = None) -> None:
@@ -68,6 +87,7 @@ def write_parquet(rows: pa.Table, table: str, path: Path, rows_in_group: int | N
         file,
         compression="zstd",
         row_group_size=rows_in_group,
+        write_page_checksum=True,
         filesystem=filesystem,
     )
 
@@ -75,7 +95,9 @@ def write_parquet(rows: pa.Table, table: str, path: Path, rows_in_group: int | N
 def parquet_writer(path: Path, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
     """Return an opened Parquet file to be written; of a bucket it is there when it is closed."""
     source, filesystem = on_arrow(path)
-    return pq.ParquetWriter(source, schema, filesystem=filesystem, **options)
+    return pq.ParquetWriter(
+        source, schema, filesystem=filesystem, write_page_checksum=True, **options
+    )
 
 
 @dataclass(frozen=True, slots=True)

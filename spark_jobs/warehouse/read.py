@@ -14,6 +14,7 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.parquet import (
     MadeBy,
+    damage_told,
     made_by_of_file,
     other_version,
     parquet_dataset,
@@ -68,7 +69,8 @@ def read_table(
     schema = TABLES[table]
     wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
     rows = open_table(scope, table, of_any_version=of_any_version)
-    return rows.to_table(columns=wanted.names, filter=where).cast(wanted)
+    with damage_told(_named(scope, table)):
+        return rows.to_table(columns=wanted.names, filter=where).cast(wanted)
 
 
 def read_batches(
@@ -82,7 +84,8 @@ def read_batches(
     scanner = open_table(scope, table).scanner(
         columns=chosen, filter=where, batch_readahead=_BATCHES_AHEAD, fragment_readahead=1
     )
-    yield from (batch for batch in scanner.to_batches() if batch.num_rows)
+    with damage_told(_named(scope, table)):
+        yield from (batch for batch in scanner.to_batches() if batch.num_rows)
 
 
 def sensor_filter(sensors: Iterable[SensorKey]) -> ds.Expression:
@@ -175,8 +178,11 @@ def check_version(scope: RunScope, table: str) -> None:
     made, expected = made_by(scope, table), SCHEMA_VERSIONS[table]
     if made is None or made.schema == expected:
         return
-    what = f"The table {table} of {scope.cluster} {scope.day}"
-    raise BadInputError(other_version(what, made, expected, str(scope.warehouse)))
+    raise BadInputError(other_version(_named(scope, table), made, expected, str(scope.warehouse)))
+
+
+def _named(scope: RunScope, table: str) -> str:
+    return f"The table {table} of {scope.cluster} {scope.day}"
 
 
 def check_not_pruned(scope: RunScope, table: str) -> None:

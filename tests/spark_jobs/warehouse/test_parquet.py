@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.migrate_warehouse import MIGRATIONS
 from spark_jobs.version import VERSION
 from spark_jobs.warehouse.parquet import MadeBy, check_file, made_by_now, made_by_of_file, stamped
-from spark_jobs.warehouse.read import made_by, program_of, read_table
+from spark_jobs.warehouse.read import made_by, program_of, read_batches, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
 from spark_jobs.warehouse.write import write_table
@@ -35,6 +39,44 @@ def test_a_file_written_by_arrow_and_its_run_say_it(tmp_path: Path) -> None:
     write_table(pa.Table.from_pylist([row("files")], TABLES["files"]), "files", scope)
     assert [made_by_of_file(one) for one in footers(scope, "files")] == [made_by_now("files")]
     assert scope.made() == {"files": MadeBy(2, VERSION)}
+
+
+def damaged(path: Path, at: float, bit: int) -> None:
+    """Flip one bit of a file's pages, ``at`` a share of their bytes."""
+    content = bytearray(path.read_bytes())
+    footer = int.from_bytes(content[-8:-4], "little")
+    content[4 + int(at * (len(content) - 12 - footer))] ^= 1 << bit
+    path.write_bytes(content)
+
+
+@given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_no_flipped_bit_of_a_page_is_read_as_another_value(
+    tmp_path_factory: pytest.TempPathFactory, at: float, bit: int
+) -> None:
+    scope = scope_in(tmp_path_factory.mktemp("warehouse"))
+    drawn = Random(7)
+    rows = [row("decisions", amount=drawn.random(), source_line=i) for i in range(500)]
+    write_table(table_of("decisions", rows), "decisions", scope)
+    whole = read_table(scope, "decisions")
+    (path,) = scope.partition_dir("decisions").glob("*.parquet")
+    damaged(path, at, bit)
+    for read in (
+        lambda: read_table(scope, "decisions"),
+        lambda: pa.Table.from_batches(read_batches(scope, "decisions", whole.column_names)),
+    ):
+        found = whole
+        with suppress(BadInputError):  # a flag that nobody reads may be flipped
+            found = read()
+        assert found.to_pylist() == whole.to_pylist()
+
+
+def test_a_file_whose_pages_have_no_checksum_is_read_as_it_is(tmp_path: Path) -> None:
+    scope = scope_in(tmp_path)
+    rows = table_of("decisions", [row("decisions")])
+    write_table(rows, "decisions", scope)
+    (path,) = scope.partition_dir("decisions").glob("*.parquet")
+    pq.write_table(stamped(rows, "decisions"), path)
+    assert read_table(scope, "decisions").num_rows == 1
 
 
 @pytest.mark.spark
