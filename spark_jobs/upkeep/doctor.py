@@ -23,8 +23,8 @@ from spark_jobs.warehouse.runs import (
     PUBLISHED,
     days_below,
     draft_of,
-    kept_runs,
     published_run,
+    run_record,
     versions_of,
 )
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse
@@ -140,6 +140,16 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
             "Nothing of the day can be read", _audit_again(scope),
         )  # fmt: skip
         return
+    linked = _linked_run(scope) if run is None else None
+    if linked is not None:
+        pointer = scope.runs / PUBLISHED
+        yield Ailment(
+            "missing_pointer", _below(scope, pointer),
+            f"No run is published, and links show the tables of the run {linked}",
+            "Commands find no audit of the day, although nothing of it is lost",
+            f"""printf '{{"run": "{linked}", "previous": null}}' > {pointer}""",
+        )  # fmt: skip
+        return
     for table, place in (tables or {}).items():
         if not (scope.warehouse / place).is_dir():
             yield Ailment(
@@ -167,7 +177,7 @@ def _of_link(scope: RunScope, table: str, place: str) -> Iterator[Ailment]:
     plain = scope.plain_dir(table)
     if "date" not in partition_columns(table) or plain == scope.warehouse / place:
         return
-    if not plain.is_symlink() or plain.resolve() != (scope.warehouse / place).resolve():
+    if not _is_link_to(plain, scope.warehouse / place):
         target = os.path.relpath(scope.warehouse / place, plain.parent)
         yield Ailment(
             "wrong_link", _below(scope, plain),
@@ -177,8 +187,28 @@ def _of_link(scope: RunScope, table: str, place: str) -> Iterator[Ailment]:
         )  # fmt: skip
 
 
+def _runs_of(scope: RunScope) -> list[str]:
+    return sorted(file.stem.removeprefix("run-") for file in scope.runs.glob("run-*.json"))
+
+
+def _linked_run(scope: RunScope) -> str | None:
+    """Return the run whose tables the plain folders show; None where they show none."""
+    for run in _runs_of(scope):
+        places = (run_record(scope.runs, run) or {"tables": {}})["tables"]
+        for table, place in places.items():
+            is_daily = "date" in partition_columns(table)
+            if is_daily and _is_link_to(scope.plain_dir(table), scope.warehouse / place):
+                return run
+    return None
+
+
+def _is_link_to(plain: Path, version: Path) -> bool:
+    return plain.is_symlink() and plain.resolve() == version.resolve()
+
+
 def _orphans(scope: RunScope) -> Iterator[Ailment]:
-    needed = versions_of(scope.runs, kept_runs(scope.runs))
+    # Also what a run that is no longer kept names: a reader or a link may be at it.
+    needed = versions_of(scope.runs, _runs_of(scope))
     for table in VERSIONED:
         for version in sorted((scope.runs / table).glob("*")):
             place = _below(scope, version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("{")),
     "a pointer without a run": (
         "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("[]")),
+    "a pointer that is gone": ("missing_pointer", lambda day: (day.runs / PUBLISHED).unlink()),
     "an empty pointer": ("broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("")),
     "a pipe in place of a pointer": ("broken_pointer", pipe_for_a_pointer),
     "a pipe in place of a table's file": ("unreadable", pipe_for_a_file),
@@ -122,6 +124,20 @@ def test_nothing_is_found_in_a_sound_warehouse(tmp_path: Path) -> None:
     assert examine(tmp_path).ailments == ()
     ran = CliRunner().invoke(app, ["doctor", str(tmp_path)])
     assert (ran.exit_code, ran.output) == (0, "3 audited days: nothing looks wrong\n")
+
+
+def test_a_pointer_that_is_gone_is_put_back_as_told_and_nothing_is_to_be_removed(
+    tmp_path: Path,
+) -> None:
+    day = audited(tmp_path)[1]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    (day.runs / PUBLISHED).unlink()
+    (found,) = examine(tmp_path).ailments
+    assert "rm " not in found.remedy
+    subprocess.run(["bash", "-c", found.remedy], check=True)
+    assert examine(tmp_path).ailments == ()
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert after.keys() == before.keys()
 
 
 def test_a_folder_of_no_day_is_passed_by(tmp_path: Path) -> None:
