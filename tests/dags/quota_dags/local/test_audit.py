@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from quota_dags.local.airflow_home import airflow_environment, find_project, prepare_home
-from quota_dags.local.audit import archive_days, check_wording, dags_test_command, show_result
+from quota_dags.local.audit import (
+    archive_days,
+    audit,
+    check_wording,
+    dags_test_command,
+    show_result,
+)
 from quota_dags.steps import DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import DailyAuditSettings
@@ -66,9 +72,13 @@ def test_an_archive_that_cannot_be_read_fails_with_the_words_of_the_command_line
         archive_days(says(f"print('error: no request log found'); raise SystemExit({exit_code})"))
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"cluster": "../x"}, {"timezone": "--day"}, {"broker_version": "latest"}]
-)
+@pytest.mark.parametrize("zone", ["--day", "Mars/Phobos", ""])
+def test_a_time_zone_that_there_is_not_is_refused_before_airflow_starts(zone: str) -> None:
+    with pytest.raises(BadInputError, match=f"timezone '{zone}' does not read like Europe/Berlin"):
+        audit(timezone=zone)
+
+
+@pytest.mark.parametrize("wrong", [{"cluster": "../x"}, {"broker_version": "latest"}])
 def test_what_the_form_would_refuse_is_refused_before_airflow_starts(wrong: dict[str, str]) -> None:
     check_wording(DailyAuditSettings())
     with pytest.raises(BadInputError, match=next(iter(wrong))):
