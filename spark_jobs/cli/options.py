@@ -137,8 +137,8 @@ TakeOver = Annotated[
     bool,
     option(
         "--take-over",
-        "Go on although another run of the day is being made, which has to stop then: with what "
-        "it made, or from the logs on.",
+        "Take over a day that another run is making; that run stops. Steps go on with what it "
+        "made, run and ingest begin anew.",
     ),
 ]
 Scenario = Annotated[
