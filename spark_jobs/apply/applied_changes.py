@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_jobs.apply.changes.history import RecordedApplication, recorded_applications
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.parquet import stamped
+from spark_jobs.warehouse.parquet import write_parquet
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import is_in_bucket, sync
@@ -35,10 +33,8 @@ def record_application(scope: RunScope, rows: Sequence[Mapping[str, Any]]) -> Pa
     target = folder / f"application-{rows[0]['application_id']}.parquet"
     # Readers pass over names with a dot in front.
     staged = folder / f".{target.name}"
-    with staged.open("wb") as file:
-        pq.write_table(stamped(table, TABLE), file, compression="zstd", write_page_checksum=True)
-        file.flush()
-        os.fsync(file.fileno())
+    write_parquet(table, TABLE, staged)
+    sync(staged)
     staged.rename(target)
     sync(folder)
     return target
