@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.errors import WHAT_OF_DAMAGE, BadInputError
 from spark_jobs.version import VERSION
-from spark_jobs.warehouse.storage import is_in_bucket, storage_path
+from spark_jobs.warehouse.storage import is_in_bucket, is_irregular, storage_path
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS
 
 SCHEMA_KEY, PROGRAM_KEY = "quota-audit.schema", "quota-audit.version"
@@ -51,8 +51,7 @@ def parquet_file(path: str | Path, **options: Any) -> pq.ParquetFile:
     found = storage_path(path)
     source, filesystem = on_arrow(found)
     of_bucket = {} if filesystem is None else {"filesystem": filesystem, "pre_buffer": True}
-    # A pipe would be waited for.
-    if filesystem is None and found.exists() and not found.is_file():
+    if is_irregular(found):
         raise BadInputError(f"{path} is damaged: it is no regular file. {WHAT_OF_DAMAGE}")
     try:
         return pq.ParquetFile(source, page_checksum_verification=True, **of_bucket, **options)

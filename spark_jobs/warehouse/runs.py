@@ -23,7 +23,7 @@ import psutil
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.pipeline import STAGES, WRITTEN_BY
-from spark_jobs.warehouse.storage import is_in_bucket, sync, write_whole
+from spark_jobs.warehouse.storage import is_in_bucket, is_irregular, sync, write_whole
 
 RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"
@@ -142,9 +142,8 @@ def note_validated(folder: Path, run: str, stage: str) -> None:
         _replace(folder / _name(run), {**found, "validated": sorted(stages)})
 
 
-def not_written(folder: Path, run: str) -> dict[str, str]:
+def not_written(record: Record) -> dict[str, str]:
     """Return each table of an audit that a run has not written yet, and the command that would."""
-    record = run_record(folder, run) or {}
     written = {name for key in ("tables", "absent", "pruned") for name in record.get(key, ())}
     return {table: command for table, command in WRITTEN_BY.items() if table not in written}
 
@@ -216,8 +215,7 @@ def _read(path: Path, *keys: str) -> dict[str, Any] | None:
     """
     damaged = f"{path} is damaged: expected a JSON object with {', '.join(keys)}"
     remedy = "Audit its day again; 'quota-audit doctor' says what else looks wrong."
-    # A pipe would be waited for.
-    if not is_in_bucket(path) and path.exists() and not path.is_file():
+    if is_irregular(path):
         raise BadInputError(f"{damaged}, found no regular file. {remedy}")
     try:
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))

@@ -131,6 +131,11 @@ def write_whole(path: Path, text: str) -> Path:
     return path
 
 
+def is_irregular(path: Path) -> bool:
+    """Return True for what is there and no regular file, as a pipe, which would be waited for."""
+    return not is_in_bucket(path) and path.exists() and not path.is_file()
+
+
 def sync(path: Path) -> None:
     """Let what was written of a file, or a folder's names, survive the machine as well.
 

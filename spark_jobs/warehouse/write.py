@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.warehouse.parquet import file_keys, made_by_now, parquet_file, write_parquet
-from spark_jobs.warehouse.pipeline import WRITTEN_BY
+from spark_jobs.warehouse.pipeline import AUDIT_STAGES, WRITTEN_BY
 from spark_jobs.warehouse.runs import (
     RunOwner,
     close_draft,
@@ -50,7 +50,7 @@ UPKEEP_OWNERS = frozenset({f"quota-audit {name}" for name in ("migrate", "prune"
 Part = tuple[pa.Table, int | None]
 """Rows of a file and the most of them that a row group has (None: Arrow's default), which is the
 least that a reader of few has to read."""
-_LAST_STAGE = "judged"
+*_, _LAST_STAGE = AUDIT_STAGES
 VERSIONED = tuple(table for table in TABLES if table not in APPENDED)
 
 
@@ -120,7 +120,7 @@ def draft_or_published(scope: RunScope, *, take_over: bool = False) -> RunScope:
 
 
 def draft_to_publish(scope: RunScope, *, take_over: bool = False) -> RunScope:
-    """Return what :func:`draft_or_published` does.
+    """Return the day as one's own open draft has it, or as published where there is no draft.
 
     Raises BadInputError where another run is being made, or there is nothing to publish.
     """
@@ -150,14 +150,14 @@ def check_whole(scope: RunScope) -> None:
     The message names what is missing, and the commands that make it.
     """
     assert scope.run is not None, "what is published is whole"
-    missing = not_written(scope.runs, scope.run)
+    record = run_record(scope.runs, scope.run) or {}
+    missing = not_written(record)
     if missing:
         commands = ", ".join(f"'quota-audit {name}'" for name in dict.fromkeys(missing.values()))
         raise BadInputError(
             f"{scope.cluster} {scope.day} is not published: its run has no {', '.join(missing)}. "
             f"Run {commands} first, or all steps with 'quota-audit run'."
         )
-    record = run_record(scope.runs, scope.run) or {}
     if _LAST_STAGE not in record.get("validated", ()):
         raise BadInputError(
             f"{scope.cluster} {scope.day} is not published: the tables of its run, as they are "
