@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from quota_dags.approval import code, escaped, question_text
+from quota_dags.approval_question import code, escaped, question_text
 from spark_jobs.apply.changes.change_key import change_key
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.wording.visible_text import visible
