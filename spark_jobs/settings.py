@@ -41,7 +41,8 @@ class SparkSettings(Settings, env_prefix="QUOTA_AUDIT_SPARK_"):
 class IngestSettings(Settings, env_prefix="QUOTA_AUDIT_INGEST_"):
     """What an ingest refuses to read; read from ``QUOTA_AUDIT_INGEST_*``."""
 
-    # A .gz or .zst that unpacks to more than 256 MB and to so many times its size is refused.
+    # A .gz or .zst that unpacks to more than 256 MB and to so many times its size is refused; a
+    # line that is not empty counts as 128 bytes or more.
     unpacked_ratio_max: int = Field(default=200, ge=1)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import zstandard
 
 from spark_jobs.errors import BadInputError
@@ -21,7 +22,10 @@ UNPACKED_RATIO_MAX = 200
 """Request logs are packed to a 20th or 40th, by nothing known to a 200th."""
 UNPACKED_FREE_BYTES = 256 << 20
 """So much is read of every file before its ratio is looked at."""
-_NEWLINE = ord("\n")
+LINE_BYTES_COUNTED = 128
+"""So much a line that is not empty counts at least: reading one costs time however short it is."""
+_NEWLINE, _RETURN = b"\n\r"
+_PIECE_BYTES = 1 << 20
 
 
 class TruncatedFileError(Exception):
@@ -45,7 +49,7 @@ def line_blocks(
         unpacked, ended = 0, False
         while not ended:
             block, failure, ended = read_block(stream, block_bytes)
-            unpacked += len(block)
+            unpacked += _bytes_counted(block)
             _check_ratio(path, raw, unpacked, ratio_max)
             if len(rest) > LINE_BYTES_MAX:  # the begin of a line of which enough is kept
                 end = block.find(b"\n")
@@ -87,11 +91,30 @@ def _pieces(block: bytes) -> Iterator[bytes]:
         begin = cut
 
 
+def _bytes_counted(block: bytes) -> int:
+    """Return the size of a block whose lines, unless empty, count as LINE_BYTES_COUNTED each."""
+    data = np.frombuffer(block, np.uint8)
+    # Piece by piece: a packed block may be large, and what is found of each byte is as large.
+    return sum(_of_piece(data[at : at + _PIECE_BYTES]) for at in range(0, len(data), _PIECE_BYTES))
+
+
+def _of_piece(data: npt.NDArray[np.uint8]) -> int:
+    is_end = data == _NEWLINE
+    if np.count_nonzero(is_end) * LINE_BYTES_COUNTED <= len(data):
+        return len(data)
+    is_return = data == _RETURN
+    is_empty = is_end[1:] & is_end[:-1]
+    is_empty[1:] |= is_end[2:] & is_return[1:-1] & is_end[:-2]
+    lines = np.count_nonzero(is_end) - np.count_nonzero(is_empty)
+    return max(len(data), int(lines) * LINE_BYTES_COUNTED)
+
+
 def _check_ratio(path: Path, raw: BinaryIO, unpacked: int, ratio_max: int) -> None:
     packed = raw.tell()
     if unpacked > UNPACKED_FREE_BYTES and unpacked > ratio_max * packed:
         raise BadInputError(
-            f"{path} unpacks to more than {unpacked:,} bytes from its first {packed:,}: "
+            f"{path} unpacks to more than {unpacked:,} bytes from its first {packed:,} (a line "
+            f"counts as {LINE_BYTES_COUNTED} or more): "
             f"{unpacked // max(packed, 1):,} times as many, and request logs have 20 to 40 times. "
             f"Above {ratio_max:,} times it is not read. Take the file out of the archive, or, if "
             "it is a log, set QUOTA_AUDIT_INGEST_UNPACKED_RATIO_MAX."

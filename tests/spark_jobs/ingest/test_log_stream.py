@@ -16,6 +16,7 @@ from spark_jobs.ingest.lines.chunk import LINE_BYTES_MAX
 from spark_jobs.ingest.log_stream import (
     BLOCK_BYTES,
     BLOCK_LINES,
+    LINE_BYTES_COUNTED,
     UNPACKED_FREE_BYTES,
     TruncatedFileError,
     line_blocks,
@@ -104,6 +105,17 @@ def test_a_small_file_may_be_packed_to_nothing(tmp_path: Path) -> None:
     path = packed(tmp_path / "kafka-request.log.zst", (b"\n" * MB for _ in range(200)))
     assert path.stat().st_size * 1000 < 200 * MB
     assert sum(map(len, line_blocks(path))) == 200 * MB
+
+
+def test_a_small_file_of_millions_of_short_lines_is_refused(tmp_path: Path) -> None:
+    """Each would be a row in quarantine: what takes minutes are lines and not bytes."""
+    path = packed(tmp_path / "kafka-request.log.zst", (b"x\n" * MB for _ in range(20)))
+    lines: list[int] = []
+    with pytest.raises(BadInputError, match="a line counts as 128 or more"):
+        lines.extend(block.count(b"\n") for block in line_blocks(path))
+    assert sum(lines) * LINE_BYTES_COUNTED <= UNPACKED_FREE_BYTES
+    plain = packed(tmp_path / "kafka-request.log", (b"x\n" * MB for _ in range(20)))
+    assert sum(map(len, line_blocks(plain))) == 40 * MB
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +37,20 @@ def test_a_file_that_stays_as_it_is_has_nothing_to_tell(log: LogFile) -> None:
     report = read(log)
     assert (report.lines_read, report.refused, report.warning) == (3, None, None)
     check_none_refused([report])
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_millions_of_empty_lines_in_a_small_file_take_seconds(log: LogFile, end: bytes) -> None:
+    read(log)  # what is compiled is compiled
+    path = log.path.with_name("kafka-request.log.1.gz")
+    path.write_bytes(gzip.compress(end * 4_000_000 + LINE))
+    (packed,) = find_archive(log.path.parents[1], "default").request_logs[1:]
+    assert packed.size_bytes < 20_000
+    began_s = time.process_time()
+    report = read(packed)
+    assert time.process_time() - began_s < 5
+    assert (report.lines_read, report.other, report.refused) == (4_000_001, 4_000_000, None)
+    assert [(count.reason, count.rows) for count in report.counts] == [(None, 1)]
 
 
 def test_a_file_that_grows_is_read_and_told(log: LogFile) -> None:

@@ -210,7 +210,7 @@ def test_only_the_streams_of_a_container_hold_parts() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([GOOD, OTHER, GOOD[:100], b"", b"\tat x", b"?"]), max_size=30),
+    st.lists(st.sampled_from([GOOD, OTHER, GOOD[:100], b"", b"\tat x", b" \r", b"?"]), max_size=30),
     st.lists(st.integers(0, 30), max_size=4),
 )
 def test_where_a_file_is_cut_into_blocks_changes_nothing(
