@@ -9,9 +9,11 @@ route can be added without them.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-from airflow.api_fastapi.core_api.security import requires_access_dag
+from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
 from airflow.plugins_manager import AirflowPlugin
 from fastapi import Depends, FastAPI, HTTPException, Request
 
@@ -36,6 +38,11 @@ def refuse_cross_site(request: Request) -> None:
         raise HTTPException(403, "this request does not come from the pages of Quota audits")
 
 
+def signed_in(user: Annotated[BaseUser, Depends(get_user)]) -> str:
+    """Return the name of who is signed in to Airflow."""
+    return user.get_name()
+
+
 def create_app(warehouse: Path) -> FastAPI:
     """Return the pages over ``warehouse``, each for users who may read runs of the DAG only."""
     may_read_runs = requires_access_dag(
@@ -53,7 +60,7 @@ def create_app(warehouse: Path) -> FastAPI:
     may_start_runs = requires_access_dag(
         method="POST", access_entity=DagAccessEntity.RUN, param_dag_id=DAG_ID
     )
-    app.include_router(page_router(warehouse, DAG_ID, [Depends(may_start_runs)]))
+    app.include_router(page_router(warehouse, DAG_ID, [Depends(may_start_runs)], signed_in))
     return app
 
 

@@ -167,6 +167,8 @@ class FollowSettings(Settings, env_prefix="QUOTA_AUDIT_FOLLOW_"):
     worse_decisions: int = Field(default=10, ge=1)
     # YAML file of findings that are known; None = acknowledged.yaml in the warehouse.
     acknowledged: Path | None = None
+    # So many days after its own a finding may be acknowledged at most; what says longer ends then.
+    acknowledged_days_max: int = Field(default=90, ge=1, le=3650)
     # YAML file that says whose a client is; None = owners.yaml in the warehouse, if it is there.
     owners: Path | None = None
 

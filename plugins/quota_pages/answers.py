@@ -128,9 +128,9 @@ class Answers:
         )
 
     def acknowledge(
-        self, cluster: str, day: dt.date, finding_id: str, given: Mapping[str, str]
+        self, cluster: str, day: dt.date, finding_id: str, given: Mapping[str, str], user: str
     ) -> Response:
-        """Acknowledge a finding and lead back to it, or say why that cannot be done."""
+        """Acknowledge a finding for ``user`` and lead back to it, or say why it cannot be."""
         if published_audit(self.warehouse, cluster, day) is None:
             return self._no_audit(cluster, day)
         try:
@@ -140,6 +140,7 @@ class Answers:
                 owner=given["owner"],
                 reason=given["reason"],
                 until=_day_given(given["until"]),
+                acknowledged_by=user,
             )
         except BadInputError as error:
             return self.missing(str(error), status=400)

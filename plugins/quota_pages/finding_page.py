@@ -16,6 +16,7 @@ from spark_jobs.publish.facts.findings import Finding, finding_of
 from spark_jobs.publish.facts.news import changes_in_words
 from spark_jobs.publish.read_facts import news_of
 from spark_jobs.quota.codes import BANDWIDTH_TYPES, WRONG_VERDICTS
+from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS
@@ -154,6 +155,7 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
     news = news_of(scope)
     decisions, total = wrong_decisions(scope, finding)
     margin_ms = max(_MARGIN_MIN_MS, round((finding.until_ms - finding.from_ms) * _MARGIN_SHARE))
+    known_days_max = FollowSettings().acknowledged_days_max
     return render(
         "finding.html.j2",
         place,
@@ -164,7 +166,8 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
         decisions_total=total,
         course=changes_in_words(news).get(finding_id),
         errors=news.errors,
-        known_until=scope.day + dt.timedelta(days=KNOWN_DAYS),
+        known_until=scope.day + dt.timedelta(days=min(KNOWN_DAYS, known_days_max)),
+        known_until_max=scope.day + dt.timedelta(days=known_days_max),
         to_do=WHAT_TO_DO.get(finding.kind, _LOOK_AT_ONE),
         verdicts=VERDICTS,
         shortened=shortened,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Form, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request
 from fastapi import Path as PathParameter
 from fastapi.params import Depends as DependsOn
 from fastapi.responses import Response
@@ -28,13 +28,22 @@ Entity = Annotated[str, PathParameter(pattern=ENTITY_PATTERN)]
 _AUDIT = "/clusters/{cluster}/{day}"
 
 
+def _nobody() -> str:
+    return ""
+
+
 def page_router(
-    warehouse: Path, dag_id: str, may_acknowledge: Sequence[DependsOn] = ()
+    warehouse: Path,
+    dag_id: str,
+    may_acknowledge: Sequence[DependsOn] = (),
+    signed_in: Callable[..., str] = _nobody,
 ) -> APIRouter:
     """Return the routes over ``warehouse``; all only read, except the one that acknowledges.
 
-    ``may_acknowledge`` refuse whom they do not let acknowledge a finding.
+    ``may_acknowledge`` refuse whom they do not let acknowledge a finding; ``signed_in``, a
+    dependency too, is the name of who does.
     """
+    user_name = Depends(signed_in)
 
     def answers(request: Request) -> Answers:
         from quota_pages.answers import Answers
@@ -85,9 +94,10 @@ def page_router(
         owner: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
         reason: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
         until: Annotated[str, Form(max_length=_TEXT_LENGTH_MAX)] = "",
+        user: str = user_name,
     ) -> Response:
         given = {"owner": owner, "reason": reason, "until": until}
-        return answers(request).acknowledge(cluster, day, finding_id, given)
+        return answers(request).acknowledge(cluster, day, finding_id, given, user)
 
     return router
 

@@ -16,6 +16,7 @@ from spark_jobs.publish.read_facts import (
     changes_on,
     followed_days,
 )
+from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket, write_whole
 
@@ -23,18 +24,31 @@ ID_LENGTH_MIN = 4
 
 
 def acknowledge_finding(
-    scope: RunScope, finding: str, *, owner: str, reason: str, until: dt.date
+    scope: RunScope,
+    finding: str,
+    *,
+    owner: str,
+    reason: str,
+    until: dt.date,
+    acknowledged_by: str = "",
 ) -> str:
     """Add an acknowledgement of a finding to the file of them; return it in a sentence.
 
-    ``finding`` is the id of a finding of the day, or the beginning of one. Raises BadInputError
-    where there is none, or several, or a text is empty, or ``until`` is before the day.
+    ``finding`` is the id of a finding of the day, or the beginning of one; ``acknowledged_by`` is
+    who is signed in. Raises BadInputError where there is no such finding, or several, or a text is
+    empty, or ``until`` is before the day or later than is allowed, or the file cannot be written.
     """
     for name, text in (("--owner", owner), ("--reason", reason)):
         if not text.strip():
             raise BadInputError(f"{name} is empty: say who knows of it, and why it may stay.")
     if until < scope.day:
         raise BadInputError(f"--until {until} is before {scope.day}, the day of the finding.")
+    last = scope.day + dt.timedelta(days=FollowSettings().acknowledged_days_max)
+    if until > last:
+        raise BadInputError(
+            f"--until {until} is too late: a finding of {scope.day} can be acknowledged up to "
+            f"{last}, and then again (QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED_DAYS_MAX)."
+        )
     changes = changes_on(followed_days(scope), acknowledgements_of(scope.warehouse))
     change = _named(changes, finding, scope)
     new = Acknowledgement(
@@ -45,9 +59,18 @@ def acknowledge_finding(
         reason=reason.strip(),
         severity=change.problem.level.severity,
         decisions=change.problem.level.decisions,
+        acknowledged_by=acknowledged_by,
     )
     path = acknowledged_path(scope.warehouse)
-    _add(path, new)
+    try:
+        _add(path, new)
+    except OSError as error:
+        raise BadInputError(
+            f"Nothing is acknowledged: {path} cannot be written here "
+            f"({error.strerror or error}). Let QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED name a file in a "
+            "folder that this process may write and every step of an audit may read, or run "
+            "'quota-audit acknowledge' where the warehouse can be written."
+        ) from error
     return f"acknowledged until {until}: {problem_name(change)} ({path})"
 
 

@@ -265,13 +265,15 @@ def acknowledged_path(warehouse: Path) -> Path:
 
 
 def acknowledgements_of(warehouse: Path) -> list[Acknowledgement]:
-    """Return the acknowledgements; none where there is no file.
+    """Return the acknowledgements; none where there is no file. None is longer than is allowed.
 
     Raises BadInputError where the file cannot be read.
     """
     path = acknowledged_path(warehouse)
     text = _text(path)
-    return [] if text is None else read_acknowledgements(text, str(path))
+    days_max = FollowSettings().acknowledged_days_max
+    found = [] if text is None else read_acknowledgements(text, str(path))
+    return [one.within(days_max) for one in found]
 
 
 def owners_of(warehouse: Path) -> Owners | None:
@@ -295,6 +297,10 @@ def _text(path: Path) -> str | None:
         return path.read_text("utf-8")
     except FileNotFoundError:
         return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInputError(
+            f"{path} cannot be read: {error}. It should be YAML in UTF-8."
+        ) from error
 
 
 def _seen(

@@ -30,6 +30,10 @@ class AcknowledgedRecord(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     since: dt.date
     until: dt.date
+    acknowledged_by: Annotated[
+        str,
+        msgspec.Meta(description="Who was signed in; empty: written by the command or by hand."),
+    ] = ""
 
 
 class OwnerRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -176,8 +176,23 @@ def test_who_may_start_runs_may_acknowledge_a_finding(
     if status == 303:
         assert answer.headers["location"].endswith(address)
         shown = client.get(address).text
-        assert "acknowledged until 2027-01-01 by Ada: moves on Monday" in shown
+        # Who is signed in, whatever the form says.
+        assert "acknowledged until 2027-01-01 by Ada (entered by viv): moves on Monday" in shown
+        assert "acknowledged_by: viv" in file.read_text()
         file.unlink()
+
+
+def test_where_nothing_can_be_written_the_form_is_answered_by_a_sentence(
+    client_of: Callable[..., TestClient], small_day: RunScope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED", "/proc/quota-audit/known.yaml")
+    finding = findings_of(small_day)[0]
+    address = f"/clusters/{small_day.cluster}/{small_day.day}/finding?id={finding.finding_id}"
+    given = {"owner": "Ada", "reason": "moves on Monday", "until": "2027-01-01"}
+    client = client_of(small_day.warehouse, "user")
+    answer = client.post(address, data=given, headers={"Sec-Fetch-Site": "same-origin"})
+    assert answer.status_code == 400
+    assert "Nothing is acknowledged: /proc/quota-audit/known.yaml cannot be written" in answer.text
 
 
 @pytest.mark.parametrize("method", CHANGING)

@@ -99,7 +99,8 @@ def acknowledged_in_words(change: Change) -> str:
     if change.acknowledged is not None:
         known = change.acknowledged
         why = shown(known.reason, _REASON_LENGTH_MAX)
-        return f"acknowledged until {known.until} by {shown(known.owner)}: {why}"
+        by = f" (entered by {shown(known.acknowledged_by)})" if known.acknowledged_by else ""
+        return f"acknowledged until {known.until} by {shown(known.owner)}{by}: {why}"
     if change.outgrown is not None:
         known = change.outgrown
         return (

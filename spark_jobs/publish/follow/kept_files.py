@@ -72,8 +72,11 @@ def _yaml() -> YAML:
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``finding`` is known from ``since`` up to and with ``until``, as bad as it was then."""
+class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """``finding`` is known from ``since`` up to and with ``until``, as bad as it was then.
+
+    ``acknowledged_by`` is who was signed in; "": written by the command or by hand.
+    """
 
     finding: _Text
     since: dt.date
@@ -82,11 +85,17 @@ class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: _Text
     severity: str
     decisions: Annotated[int, msgspec.Meta(ge=0)]
+    acknowledged_by: str = ""
 
     @property
     def level(self) -> Level:
         """Return the severity and number of decisions that the known problem had."""
         return Level(self.severity, self.decisions)
+
+    def within(self, days_max: int) -> Acknowledgement:
+        """Return the acknowledgement, ended so many days after its first where it ends later."""
+        last = self.since + dt.timedelta(days=days_max)
+        return self if self.until <= last else msgspec.structs.replace(self, until=last)
 
     def is_in_force(self, day: dt.date) -> bool:
         """Return True if the acknowledgement is about ``day``."""
@@ -101,7 +110,8 @@ _HEAD = """\
 acknowledged: []
 """
 _HOW = (
-    "Each entry has finding, since, until, owner, reason, severity and decisions; "
+    "Each entry has finding, since, until, owner, reason, severity and decisions, and may have "
+    "acknowledged_by; "
     "'quota-audit acknowledge' writes it so."
 )
 
@@ -131,7 +141,7 @@ def with_acknowledgement(text: str, name: str, new: Acknowledgement) -> str:
     read_acknowledgements(text, name)
     document = _document(text, name)
     document[_LIST] = document[_LIST] or []
-    document[_LIST].append(msgspec.structs.asdict(new))
+    document[_LIST].append(msgspec.to_builtins(new, builtin_types=(dt.date,)))
     return text_of(document)
 
 

@@ -148,6 +148,31 @@ def test_the_file_may_be_kept_elsewhere(
     assert not (warehouse / FILE).exists()
 
 
+def test_an_acknowledgement_has_an_end_that_a_setting_bounds(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED_DAYS_MAX", "2")
+    with pytest.raises(BadInputError, match=r"of 2026-11-10 can be acknowledged up to 2026-11-12"):
+        acknowledged(warehouse, "same", 0, until=day_of(3))
+    acknowledged(warehouse, "same", 0, until=day_of(2))
+    file = warehouse / FILE
+    file.write_text(file.read_text().replace(str(day_of(2)), "9999-12-31"))
+    where = ("news", "--warehouse", str(warehouse), "--day")
+    known = ["acknowledged until 2026-11-12 by Ada" in printed(*where, str(day_of(n))) for n in (2, 3)]
+    assert known == [True, False]
+
+
+@pytest.mark.parametrize("file", ["/proc/quota-audit/known.yaml", "a-file/known.yaml", ""])
+def test_a_folder_that_cannot_be_written_is_told(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    (warehouse / "a-file").write_text("")
+    monkeypatch.setenv("QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED", str(warehouse / file))
+    with pytest.raises(BadInputError, match=r"cannot be (read|written).*") as caught:
+        acknowledged(warehouse, "same")
+    assert str(warehouse / file) in str(caught.value)
+
+
 def test_two_who_acknowledge_at_once_are_both_kept(warehouse: Path) -> None:
     findings = ["same", "growing"] * 6
     with ThreadPoolExecutor(4) as pool:

@@ -54,6 +54,7 @@ def test_a_line_says_what_became_of_it_who_knows_and_whose_it_is(
         "reason": "its broker is replaced next week",
         "since": "2026-11-12",
         "until": "2026-11-16",
+        "acknowledged_by": "",
     }
     growing = of_user(ten_days[SPREADS_ON], "growing")
     assert (growing["status"], growing["since"]) == ("worse", "2026-11-10")

@@ -56,6 +56,20 @@ def test_an_empty_file_acknowledges_nothing_and_can_be_added_to(text: str) -> No
     assert read_acknowledgements(with_acknowledgement(text, "k", ONE), "k") == [ONE]
 
 
+def test_who_was_signed_in_is_kept_and_need_not_be_said() -> None:
+    text = with_acknowledgement("", "known.yaml", ONE)
+    assert "acknowledged_by" not in text
+    by = msgspec.structs.replace(ONE, acknowledged_by="viv")
+    assert read_acknowledgements(with_acknowledgement(text, "k", by), "k") == [ONE, by]
+
+
+def test_none_is_longer_than_is_allowed() -> None:
+    assert ONE.within(21) == ONE
+    assert ONE.within(20).until == dt.date(2026, 11, 30)
+    endless = msgspec.structs.replace(ONE, until=dt.date.max)
+    assert endless.within(3650).until < dt.date(2037, 1, 1)
+
+
 VALID = with_acknowledgement("", "known.yaml", ONE)
 
 
