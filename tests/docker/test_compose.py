@@ -15,6 +15,7 @@ from spark_jobs.settings import (
     AlertSettings,
     ApprovalSettings,
     DailyAuditSettings,
+    FollowSettings,
     SparkSettings,
 )
 from tests.docker.compose_file import COMPOSE, ROOT, VariableNotSetError, compose_file
@@ -24,6 +25,13 @@ SPARK = ("spark-master", "spark-worker")
 BROKERS = ("kafka-1", "kafka-2")
 SERVICES = ("postgres", "init", *AIRFLOW, *SPARK, *BROKERS)
 OURS = ("init", *AIRFLOW, *SPARK)
+SETTINGS = (
+    DailyAuditSettings,
+    AlertSettings,
+    ApprovalSettings,
+    FollowSettings,
+    SparkSettings,
+)
 SECRETS = runpy.run_path(str(ROOT / "docker" / "make_secrets.py"))["SECRETS"]
 
 
@@ -168,7 +176,7 @@ def test_what_must_be_set_is_asked_for_by_name(name: str) -> None:
 def test_every_setting_is_one_the_program_reads(compose: Any) -> None:
     known = {
         f"{settings.model_config['env_prefix']}{field}".upper()
-        for settings in (DailyAuditSettings, AlertSettings, ApprovalSettings, SparkSettings)
+        for settings in SETTINGS
         for field in settings.model_fields
     }
     given = {name for s in compose["services"].values() for name in s.get("environment", {})}
@@ -189,7 +197,8 @@ def test_driver_and_worker_see_the_same_folders_and_the_cluster_is_used(compose:
     scheduler, worker = (compose["services"][n] for n in ("scheduler", "spark-worker"))
     shared = {"/archive": "bind ro", "/demo-archive": "demo-archive ro", "/warehouse": "warehouse"}
     assert mounts(worker) == shared
-    assert mounts(scheduler) == shared | {"/airflow/logs": "logs"}
+    own = {"/airflow/logs": "logs", "/acknowledged": "acknowledged"}
+    assert mounts(scheduler) == shared | own
     master = scheduler["environment"]["QUOTA_AUDIT_SPARK_MASTER"]
     assert worker["command"][-1] == master
     host, port = compose["services"]["spark-master"]["command"][3:6:2]
@@ -200,13 +209,27 @@ def test_passwords_are_mounted_where_they_are_needed_and_pages_change_nothing(co
     services = compose["services"]
     holders = {name for name in SERVICES if "/airflow/auth" in mounts(services[name])}
     assert holders == {"init", "api-server"}
-    assert mounts(services["api-server"])["/warehouse"] == "warehouse ro"
+    pages = mounts(services["api-server"])
+    assert pages["/warehouse"] == "warehouse ro"
+    # What they may write is Airflow's, and what people acknowledge: not what an audit found.
+    assert {target for target, found in pages.items() if not found.endswith(" ro")} == {
+        "/airflow/auth", "/airflow/logs", "/acknowledged",
+    }  # fmt: skip
     assert set(compose["volumes"]) == {
         found.split()[0]
         for service in services.values()
         for found in mounts(service).values()
         if not found.startswith("bind")
     }
+
+
+def test_what_the_pages_acknowledge_is_written_where_the_steps_read_it(compose: Any) -> None:
+    services = compose["services"]
+    for name in ("init", "api-server", "scheduler"):
+        assert mounts(services[name])["/acknowledged"] == "acknowledged", name
+    for name in ("api-server", "scheduler"):
+        given = services[name]["environment"]
+        assert given["QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED"] == "/acknowledged/acknowledged.yaml", name
 
 
 def test_the_logs_are_read_only_and_nothing_of_the_host_is_mounted_but_them(compose: Any) -> None:

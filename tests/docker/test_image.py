@@ -10,6 +10,7 @@ from spark_jobs.settings import DailyAuditSettings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
+OWNED = ["/airflow", "/airflow/auth", "/airflow/logs", "/warehouse", "/acknowledged"]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def test_folders_that_volumes_are_mounted_on_are_made_before(
     instructions: list[tuple[str, str]],
 ) -> None:
     made = text(instructions, "RUN")
-    for folder in ("/airflow", "/airflow/auth", "/airflow/logs", "/warehouse", "/demo-archive"):
+    for folder in (*OWNED, "/demo-archive"):
         assert f" {folder}" in made, folder
 
 
@@ -121,9 +122,7 @@ def test_what_the_program_is_made_of_cannot_be_changed_by_its_user(
     assert "chmod" not in text(instructions, "RUN")
     owner = r"install --directory --owner=audit --group=audit((?:\s+/\S+)+)"
     owned = re.findall(owner, text(instructions, "RUN"))
-    assert [folders.split() for folders in owned] == [
-        ["/airflow", "/airflow/auth", "/airflow/logs", "/warehouse"]
-    ]
+    assert [folders.split() for folders in owned] == [OWNED]
 
 
 def test_no_variable_of_the_image_is_a_secret(instructions: list[tuple[str, str]]) -> None:
