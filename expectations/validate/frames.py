@@ -17,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from spark_jobs.errors import CheckBrokenError
+from spark_jobs.errors import BadInputError, CheckBrokenError
 from spark_jobs.warehouse.parquet import parquet_dataset
+from spark_jobs.warehouse.read import whole_folder
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import spark_path
 from spark_jobs.warehouse.tables import TABLES
@@ -52,10 +53,10 @@ def stored_table(scope: RunScope, table: str) -> StoredTable:
     if not folder.is_dir():
         return StoredTable(table, folder, 0, contract)
     try:
-        stored = parquet_dataset(folder)
+        stored = parquet_dataset(whole_folder(scope, table))
         in_files = [set(f.physical_schema.names) for f in stored.get_fragments()]
         rows = stored.count_rows()
-    except (OSError, pa.ArrowException) as error:
+    except (BadInputError, OSError, pa.ArrowException) as error:
         raise CheckBrokenError(
             f"The checks of {table} are broken: its partition cannot be read as Parquet ({error}). "
             f"Write it again, or remove {folder}."

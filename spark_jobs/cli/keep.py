@@ -175,21 +175,30 @@ def _counted(title: str, counts: Counter[str]) -> Iterator[str]:
         yield "  nothing"
 
 
-def doctor(warehouse: WarehouseFolder, as_json: AsJson = False) -> None:
+def doctor(
+    warehouse: WarehouseFolder,
+    is_quick: Annotated[
+        bool,
+        option(
+            "--quick", "Compare names, sizes and footers of files, and do not read all of them."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Say what looks wrong in a warehouse and what to do.
 
     Also says what it means. Exits with 1 if anything looks wrong. Nothing is changed.
     """
-    from spark_jobs.upkeep.doctor import examination_json, examine, summary
+    from spark_jobs.upkeep.doctor import examination_json, examine
     from spark_jobs.wording.visible_text import visible
 
-    found = examine(warehouse.absolute())
+    found = examine(warehouse.absolute(), is_quick=is_quick)
     if as_json:
         typer.echo(examination_json(found))
     else:
         for one in found.ailments:
             typer.echo("\n".join(visible(line) for line in one.text().split("\n")))
-        typer.echo(summary(found.ailments, found.days))
+        typer.echo(found.summary())
     if found.ailments:
         raise typer.Exit(1)
 

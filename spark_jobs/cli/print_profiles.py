@@ -11,12 +11,13 @@ from spark_jobs.replay.broker_rules import best_profiles, profile_scores
 from spark_jobs.replay.broker_stream import row_groups
 from spark_jobs.replay.replay_quotas import resolutions_of
 from spark_jobs.replay.survey_requests import survey_requests
+from spark_jobs.warehouse.read import whole_folder
 from spark_jobs.warehouse.scope import RunScope
 
 
 def print_profiles(spark: SparkSession, scope: RunScope) -> None:
     """Print how each profile explains each broker's throttles, and the best one a broker."""
-    groups = row_groups(scope.partition_dir("requests"))
+    groups = row_groups(whole_folder(scope, "requests"))
     survey = survey_requests(spark, groups)
     scores = profile_scores(spark, scope, groups, survey, resolutions_of(scope, survey))
     best = best_profiles(scores)

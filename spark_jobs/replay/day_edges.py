@@ -26,7 +26,7 @@ from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.warehouse.days import DAY_MS, Interval, day_number
-from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.read import read_table, whole_folder
 from spark_jobs.warehouse.scope import RunScope
 
 
@@ -64,7 +64,7 @@ def open_groups(
             since_ms[broker_id] = min(state.resumes_at[0], since_ms.get(broker_id, 1 << 62))
     if not since_ms:
         return {}
-    groups = row_groups(scope.partition_dir("requests"))
+    groups = row_groups(whole_folder(scope, "requests"))
     return {
         broker_id: groups_since(groups.get(broker_id, ()), at_ms * 1000)
         for broker_id, at_ms in since_ms.items()
@@ -85,7 +85,7 @@ def around_day(
 
 def groups_ahead(scope: RunScope) -> dict[int, list[RowGroup]]:
     """Return, by broker, the row groups of the requests after a day that tell of it."""
-    after = scope.day_after.partition_dir("requests")
+    after = whole_folder(scope.day_after, "requests")
     if not after.is_dir():
         after = scope.partition_dir("requests") / AHEAD
     if not after.is_dir():
@@ -106,7 +106,7 @@ def known_from_ms(scope: RunScope, first_ms: Mapping[int, int]) -> Mapping[int, 
     carried = before.carried()
     if carried is None or carried["before"] is not None:
         return {}
-    groups = row_groups(before.partition_dir("requests"))
+    groups = row_groups(whole_folder(before, "requests"))
     return {broker_id: min(g.first_us for g in each) // 1000 for broker_id, each in groups.items()}
 
 

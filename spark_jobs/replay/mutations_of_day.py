@@ -23,7 +23,7 @@ from spark_jobs.replay.sensors.mutation_interval import (
 from spark_jobs.replay.sensors.mutations import mutation_lines
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.survey_requests import MUTATIONS, Survey
-from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.read import read_table, whole_folder
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TOPIC_INVENTORY
 from spark_jobs.warehouse.write import write_table
@@ -96,7 +96,7 @@ def replay_mutations(scope: RunScope, survey: Survey, task: ReplayTask) -> Repla
 def open_mutations(scope: RunScope, handed_on: Mapping[SensorKey, CarriedState]) -> pa.Table:
     """Return the mutations (MUTATION_COLUMNS) of a day that the next day's replay reads again."""
     from_us = (reads_from_ms(handed_on.items(), interval_of(scope)) - TWINS_MS) * 1000
-    groups = row_groups(scope.partition_dir("requests"))
+    groups = row_groups(whole_folder(scope, "requests"))
     return _mutations_in({broker: groups_since(each, from_us) for broker, each in groups.items()})
 
 

@@ -41,7 +41,7 @@ from spark_jobs.resolve.broker_log import read_broker_log
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.spark.on_workers import on_workers
-from spark_jobs.warehouse.read import read_table
+from spark_jobs.warehouse.read import read_table, whole_folder
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import move_files, remove_folder, storage_path
 from spark_jobs.warehouse.tables import DECISIONS, QUOTA_STATE
@@ -62,7 +62,7 @@ def replay_quotas(
     """
     settings = settings or JudgeSettings()
     before = scope.day_before
-    brokers = row_groups(scope.partition_dir("requests"))
+    brokers = row_groups(whole_folder(scope, "requests"))
     survey = survey_requests(spark, brokers)
     answered = resolutions_of(scope, survey, as_answered=True)
     rules = profiled_brokers(scope, lambda: profile_scores(spark, scope, brokers, survey, answered))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.warehouse.parquet import parquet_file
-from spark_jobs.warehouse.read import check_version
+from spark_jobs.warehouse.read import check_version, whole_folder
 from spark_jobs.warehouse.runs import RunOwner
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.tables import TABLES
@@ -70,7 +70,7 @@ def compact_days(
         draft = drafted_for(scope, OWNER)
         for table in one.files:
             check_version(draft, table)
-            folder, version = draft.partition_dir(table), new_version(table, draft)
+            folder, version = whole_folder(draft, table), new_version(table, draft)
             _merge(folder, version, table)
             for beside in {file.parent for file in folder.glob("*/*.parquet")}:
                 _merge(beside, version / beside.name, table)

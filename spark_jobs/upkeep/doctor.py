@@ -19,6 +19,7 @@ import pyarrow as pa
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.prune_warehouse import bytes_below
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
+from spark_jobs.warehouse.recorded_files import HOW_DIFFERENT, differences
 from spark_jobs.warehouse.runs import (
     PUBLISHED,
     days_below,
@@ -53,50 +54,60 @@ class Ailment:
         return f"{self.kind}: {self.where}\n  {self.found}. {self.means}.\n  → {self.remedy}"
 
 
-def summary(ailments: Sequence[Ailment], days: int) -> str:
-    """Return a sentence with the number of things that look wrong."""
-    of_days = f"{days} audited day{'' if days == 1 else 's'}"
-    if not ailments:
-        return f"{of_days}: nothing looks wrong"
-    things = "1 thing looks" if len(ailments) == 1 else f"{len(ailments)} things look"
-    return f"{of_days}: {things} wrong"
-
-
 _NO_AUDIT = "while no audit runs"
 
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """How many audited days were looked at, and what looks wrong."""
+    """How many audited days were looked at, and what looks wrong.
+
+    Of ``unrecorded_days`` no run says what its files were like when they were written.
+    """
 
     days: int
     ailments: Sequence[Ailment]
+    unrecorded_days: int = 0
+
+    def summary(self) -> str:
+        """Return a sentence with the number of things that look wrong."""
+        of_days = f"{self.days} audited day{'' if self.days == 1 else 's'}"
+        things = {0: "nothing looks", 1: "1 thing looks"}
+        number = len(self.ailments)
+        text = f"{of_days}: {things.get(number, f'{number} things look')} wrong"
+        if self.unrecorded_days:
+            text += (
+                f"; {self.unrecorded_days} of them an earlier version wrote: whether their files "
+                "are as they were written cannot be told"
+            )
+        return text
 
 
-def examine(warehouse: Path) -> Examination:
+def examine(warehouse: Path, *, is_quick: bool = False) -> Examination:
     """Return the ailments of ``warehouse``, day by day, then in all of it.
 
-    Raises BadInputError where there is no warehouse.
+    ``is_quick`` leaves out to read every byte of the files. Raises BadInputError where there is
+    no warehouse.
     """
     clusters = clusters_of_warehouse(warehouse)
     if not clusters:
         raise BadInputError(f"{warehouse} holds no tables: expected a warehouse of this program.")
     found: list[Ailment] = []
-    largest = total = 0
+    largest = total = unrecorded = 0
     for cluster in clusters:
         known = _days_at_all(warehouse, cluster)
         for day in known:
-            found += _of_day(RunScope(warehouse, cluster, day))
+            found += _of_day(RunScope(warehouse, cluster, day), reads_all=not is_quick)
         readable = [day for day in known if _is_sound(RunScope(warehouse, cluster, day))]
         total += len(readable)
         found += _gaps(warehouse, cluster, known)
         for day in readable:
             found += _broken_chain(RunScope(warehouse, cluster, day))
             largest = max(largest, _bytes_of_day(RunScope(warehouse, cluster, day)))
+            unrecorded += not _is_recorded(RunScope(warehouse, cluster, day))
     if not is_in_bucket(warehouse):
         found += _left_over(warehouse)
         found += _room(warehouse, largest)
-    return Examination(total, tuple(found))
+    return Examination(total, tuple(found), unrecorded)
 
 
 def _days_at_all(warehouse: Path, cluster: str) -> list[dt.date]:
@@ -112,7 +123,14 @@ def _is_sound(scope: RunScope) -> bool:
         return False
 
 
-def _of_day(scope: RunScope) -> Iterator[Ailment]:
+def _is_recorded(scope: RunScope) -> bool:
+    """Return True if the run says what the files of all its tables were like."""
+    held = scope.held()
+    tables = held.tables()
+    return tables is not None and all(held.recorded(table) is not None for table in tables)
+
+
+def _of_day(scope: RunScope, *, reads_all: bool) -> Iterator[Ailment]:
     try:
         yield from _of_pointers(scope)
         tables = scope.tables()
@@ -128,7 +146,7 @@ def _of_day(scope: RunScope) -> Iterator[Ailment]:
     pinned = scope.pinned()
     made = pinned.made()
     for table in TABLES:
-        yield from _of_table(pinned, table, made.get(table))
+        yield from _of_table(pinned, table, made.get(table), reads_all=reads_all)
 
 
 def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
@@ -154,7 +172,7 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
         if not (scope.warehouse / place).is_dir():
             yield Ailment(
                 "missing_version", place, f"{table} is published from here, and nothing is there",
-                "The table reads as empty", _audit_again(scope),
+                "The table cannot be read, or reads as empty", _audit_again(scope),
             )  # fmt: skip
         elif not is_in_bucket(scope.warehouse):
             yield from _of_link(scope, table, place)
@@ -221,14 +239,18 @@ def _orphans(scope: RunScope) -> Iterator[Ailment]:
                 )  # fmt: skip
 
 
-def _of_table(scope: RunScope, table: str, made: MadeBy | None) -> Iterator[Ailment]:
+def _of_table(
+    scope: RunScope, table: str, made: MadeBy | None, *, reads_all: bool
+) -> Iterator[Ailment]:
     """Yield the ailments of a table's files; ``made`` is what the run says of it."""
     folder = scope.partition_dir(table)
+    told = set()
     for path in (*sorted(folder.glob("*.parquet")), *sorted(folder.glob("*/*.parquet"))):
         try:
             with parquet_file(path) as file:
                 names, said = file.schema_arrow.names, made_by_of_file(file.metadata)
         except (BadInputError, OSError, pa.ArrowException) as error:
+            told.add(path)
             yield Ailment(
                 "unreadable", _below(scope, path), f"It cannot be read ({error})",
                 f"{table} of the day cannot be read", _audit_again(scope),
@@ -240,11 +262,22 @@ def _of_table(scope: RunScope, table: str, made: MadeBy | None) -> Iterator[Ailm
             return
         missing = [f.name for f in TABLES[table] if f.name not in names]
         if missing or (said.program is not None and said.schema != version):
+            told.add(path)
             yield Ailment(
                 "wrong_columns", _below(scope, path),
                 f"Columns are missing: {', '.join(missing)}" if missing
                 else f"The file says schema version {said.schema}, its run {version}",
                 f"It was not written as {table} of version {version}", _audit_again(scope),
+            )  # fmt: skip
+    recorded = scope.recorded(table)
+    if recorded is None or not folder.is_dir():
+        return
+    for name, how in differences(folder, recorded, reads_all=reads_all):
+        if folder / name not in told:
+            yield Ailment(
+                str(how), _below(scope, folder / name),
+                f"The file {HOW_DIFFERENT[how]}, as its run tells",
+                f"Rows of {table} are lost, damaged or of something else", _audit_again(scope),
             )  # fmt: skip
 
 
@@ -336,5 +369,9 @@ def _below(scope: RunScope, path: Path) -> str:
 
 def examination_json(found: Examination) -> str:
     """Return the examination as one JSON object."""
-    told = {"days": found.days, "found": [asdict(one) for one in found.ailments]}
+    told = {
+        "days": found.days,
+        "unrecorded_days": found.unrecorded_days,
+        "found": [asdict(one) for one in found.ailments],
+    }
     return json.dumps(told, indent=1)

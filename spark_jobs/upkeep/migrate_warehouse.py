@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import MadeBy, parquet_file, write_parquet
-from spark_jobs.warehouse.read import older_tables
+from spark_jobs.warehouse.read import older_tables, whole_folder
 from spark_jobs.warehouse.runs import RunOwner
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.tables import FILES, QUOTA_STATE, SCHEMA_VERSIONS, TOPIC_INVENTORY
@@ -68,7 +68,7 @@ def _migrate(scope: RunScope) -> None:
     draft = drafted_for(scope, OWNER)
     for table, made in older_tables(draft).items():
         assert table != APPLICATIONS, "its files belong to no run, and have one version"
-        folder, target = draft.partition_dir(table), new_version(table, draft)
+        folder, target = whole_folder(draft, table), new_version(table, draft)
         target.mkdir(parents=True, exist_ok=True)
         for file in sorted(folder.glob("*.parquet")):
             _migrate_file(file, target / file.name, table, made.schema, scope)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from spark_jobs.errors import BadInputError
+from spark_jobs.errors import WHAT_OF_DAMAGE, BadInputError
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.warehouse.parquet import (
     MadeBy,
@@ -20,6 +21,7 @@ from spark_jobs.warehouse.parquet import (
     parquet_dataset,
     parquet_file,
 )
+from spark_jobs.warehouse.recorded_files import HOW_DIFFERENT, differences
 from spark_jobs.warehouse.scope import APPENDED, RunScope
 from spark_jobs.warehouse.storage import spark_path
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _PARTS_MAX = 64
 # Two batches ahead keep the reader busy; Arrow's default of 16 costs memory for nothing here.
 _BATCHES_AHEAD = 2
+_NAMED = 3
 
 Measure = tuple[str, str]
 """A column and what is taken of it: ``min``, ``max`` or ``sum``."""
@@ -43,13 +46,32 @@ def open_table(scope: RunScope, table: str, *, of_any_version: bool = False) -> 
     the schema: unless ``of_any_version`` says that columns may be null which they lack.
     """
     schema, scope = TABLES[table], scope.held()
-    folder = scope.partition_dir(table)
+    folder = whole_folder(scope, table)
     if not folder.is_dir():
         check_not_pruned(scope, table)
         return ds.dataset(schema.empty_table())
     if not of_any_version:
         check_version(scope, table)
     return parquet_dataset(folder, schema)
+
+
+def whole_folder(scope: RunScope, table: str) -> Path:
+    """Return the folder of this scope's rows of ``table``, whose files are as they were written.
+
+    Raises BadInputError where one is missing, was added, or differs, as far as that is known.
+    """
+    scope = scope.held()
+    folder, recorded = scope.partition_dir(table), scope.recorded(table)
+    if recorded is None:
+        return folder
+    found = [f"{name} ({HOW_DIFFERENT[how]})" for name, how in differences(folder, recorded)]
+    if found:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise BadInputError(
+            f"{_named(scope, table)} is damaged: expected the files in {folder} that its run "
+            f"recorded, found {', '.join(found[:_NAMED])}{more}. {WHAT_OF_DAMAGE}"
+        )
+    return folder
 
 
 def read_table(
@@ -132,7 +154,7 @@ def read_frame(spark: SparkSession, table: str, scope: RunScope) -> DataFrame:
     # Parquet read back by Spark is nullable anyway; the suites check the required columns.
     schema = from_arrow_schema(pa.schema([f.with_nullable(True) for f in TABLES[table]]))
     scope = scope.held()
-    folder = scope.partition_dir(table)
+    folder = whole_folder(scope, table)
     if not folder.is_dir():
         check_not_pruned(scope, table)
         return spark.createDataFrame([], schema=schema)

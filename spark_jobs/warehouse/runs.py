@@ -31,7 +31,8 @@ _CLOCK_SET_S = 60.0
 
 Record = Mapping[str, Any]
 """A run's ``tables`` (folders below the warehouse), and where it is known: ``made_by`` (by table, a
-MadeBy), ``pruned`` (by table that was removed because of its age, how many days were kept),
+MadeBy), ``files`` (by table and name, a RecordedFile),
+``pruned`` (by table that was removed because of its age, how many days were kept),
 ``carried`` (digests of the states ``before`` and ``after`` its replay), ``absent`` (tables written
 without a file) and ``validated`` (stages that passed with the tables as they are)."""
 
@@ -104,23 +105,26 @@ def write_run(
     like: str | None = None,
     *,
     made_by: Mapping[str, Mapping[str, Any]] | None = None,
+    files: Mapping[str, Mapping[str, Any]] | None = None,
     pruned: Mapping[str, str] | None = None,
     absent: Iterable[str] = (),
 ) -> None:
     """Say which versions of the tables are those of a run; what else it knows is that of ``like``.
 
     Of a run that was begun before, what else it knows stays. ``made_by`` says with which version
-    of a schema tables were written, ``pruned`` which were removed because of their age. A stage
-    with another table than before is no longer validated.
+    of a schema tables were written, ``files`` what their files are like, ``pruned`` which were
+    removed because of their age. A stage with another table than before is no longer validated.
     """
     known = run_record(folder, run) or (run_record(folder, like) if like else None) or {}
     before = known.get("tables", {})
     others = {t for t in (*before, *tables) if before.get(t) != tables.get(t)} | {*(made_by or {})}
     written = known.get("made_by", {}) | (made_by or {})
+    recorded = known.get("files", {}) | (files or {})
     removed = known.get("pruned", {}) | (pruned or {})
     of_tables = {
         "tables": dict(sorted(tables.items())),
         "made_by": {table: written[table] for table in sorted(tables) if table in written},
+        "files": {table: recorded[table] for table in sorted(tables) if table in recorded},
         "pruned": {table: removed[table] for table in sorted(removed) if table not in tables},
         "absent": sorted({*known.get("absent", ()), *absent} - {*tables}),
         "validated": [s for s in known.get("validated", ()) if others.isdisjoint(STAGES[s])],

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import MadeBy
+from spark_jobs.warehouse.recorded_files import RecordedFile
 from spark_jobs.warehouse.runs import (
     RUNS,
     Record,
@@ -103,6 +104,11 @@ class RunScope:
         """Return the schema version and program of each table, where a run says them."""
         said = (self._record() or {}).get("made_by", {})
         return {table: MadeBy(int(one["schema"]), one["program"]) for table, one in said.items()}
+
+    def recorded(self, table: str) -> dict[str, RecordedFile] | None:
+        """Return what the files of ``table`` were like when they were written; None: not known."""
+        said = (self._record() or {}).get("files", {}).get(table)
+        return None if said is None else {name: RecordedFile(**one) for name, one in said.items()}
 
     def pruned(self) -> dict[str, str]:
         """Return the tables removed because of their age, and how many days of each were kept."""

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.warehouse.parquet import file_keys, made_by_now, parquet_file, write_parquet
+from spark_jobs.warehouse.parquet import file_keys, made_by_now, write_parquet
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES, WRITTEN_BY
+from spark_jobs.warehouse.read import whole_folder
+from spark_jobs.warehouse.recorded_files import recorded_files
 from spark_jobs.warehouse.runs import (
     RunOwner,
     close_draft,
@@ -280,13 +282,14 @@ def take_version(version: Path | None, table: str, scope: RunScope) -> None:
         check_draft(scope)
         tables = dict((run_record(scope.runs, run) or {"tables": {}})["tables"])
     tables.pop(table, None)
-    made_by = {}
+    made_by, files = {}, {}
     if version is not None:
         tables[table] = version.relative_to(scope.warehouse).as_posix()
         made_by[table] = asdict(made_by_now(table))
+        files[table] = {name: asdict(one) for name, one in recorded_files(version).items()}
     absent = [table] if version is None else []
     like = published_run(scope.runs)
-    write_run(scope.runs, run, tables, like=like, made_by=made_by, absent=absent)
+    write_run(scope.runs, run, tables, like=like, made_by=made_by, files=files, absent=absent)
     if scope.run is None:
         publish(scope.runs, run)
         _tidy(scope, [table])
@@ -300,10 +303,10 @@ def put_carried(before: str | None, after: str, scope: RunScope) -> None:
 
 
 def _check_files(scope: RunScope) -> None:
-    """Open each file of the run: not all of its tables were read again by a step."""
-    for folder in (scope.warehouse / table for table in (scope.tables() or {}).values()):
-        for path in (*folder.glob("*.parquet"), *folder.glob("*/*.parquet")):
-            parquet_file(path).close()
+    """Compare the files of the run: not all of its tables were read again by a step."""
+    held = scope.held()
+    for table in held.tables() or {}:
+        whole_folder(held, table)
 
 
 def _owner() -> RunOwner:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.warehouse.parquet import stamped
+from spark_jobs.warehouse.runs import published_run
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
 
@@ -415,3 +416,11 @@ def write_day(scope: RunScope) -> RunScope:
 def scope_in(warehouse: Path) -> RunScope:
     """Return the scope of the default rows' day in ``warehouse``, cluster ``default``."""
     return RunScope(warehouse=warehouse, cluster="default", day=DAY)
+
+
+def forget_files(scope: RunScope) -> None:
+    """Let the published run say nothing of its files, as those of earlier versions."""
+    path = scope.runs / f"run-{published_run(scope.runs)}.json"
+    said = json.loads(path.read_text())
+    del said["files"]
+    path.write_text(json.dumps(said))

@@ -11,11 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app
+from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.read_logs import PartWriter
 from spark_jobs.replay.broker_stream import request_chunks, row_groups
 from spark_jobs.upkeep.compact_warehouse import compact_days, scattered_days
 from spark_jobs.upkeep.digest_tables import table_digest
-from spark_jobs.upkeep.doctor import examine
+from spark_jobs.upkeep.doctor import Examination, examine
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import storage_path
@@ -88,7 +89,15 @@ def test_what_was_merged_is_not_merged_again_and_nothing_is_left_over(day: RunSc
     compact_days(day.warehouse, scattered_days(day.warehouse))
     assert scattered_days(day.warehouse) == []
     assert len(list((day.runs / "requests").iterdir())) == 1
-    assert examine(day.warehouse).ailments == ()
+    assert examine(day.warehouse) == Examination(3, ())
+
+
+def test_a_table_that_lacks_a_file_is_not_merged(day: RunScope) -> None:
+    scattered = scattered_days(day.warehouse)
+    min(day.partition_dir("requests").glob("*.parquet")).unlink()
+    with pytest.raises(BadInputError, match=r"requests .* is damaged: .* \(is missing\)"):
+        compact_days(day.warehouse, scattered)
+    assert len(list(day.partition_dir("requests").glob("*.parquet"))) == BROKERS * LOGS - 1
 
 
 def test_without_apply_files_are_counted_and_stay(day: RunScope) -> None:

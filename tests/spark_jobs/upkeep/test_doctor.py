@@ -21,6 +21,7 @@ from spark_jobs.warehouse.parquet import PROGRAM_KEY, SCHEMA_KEY
 from spark_jobs.warehouse.runs import PUBLISHED, RunOwner, published_run
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.write import begin_draft, drafted_for, new_run
+from tests.builders.tables_builder import forget_files
 from tests.spark_jobs.upkeep.made_days import DAYS, audit, audited
 from tests.spark_jobs.upkeep.older_warehouse import VERSIONS, older_day
 
@@ -80,6 +81,15 @@ def pipe_for_a_file(day: RunScope) -> None:
     os.mkfifo(path)
 
 
+WRITER = b"parquet-cpp-arrow"  # a text of the footer
+
+
+def flip(path: Path, at: int | bytes) -> None:
+    content = bytearray(path.read_bytes())
+    content[content.rindex(at) if isinstance(at, bytes) else at] ^= 1
+    path.write_bytes(content)
+
+
 BREAKS: dict[str, tuple[str, Break]] = {
     "a file of a pointer that is no JSON": (
         "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("{")),
@@ -95,6 +105,13 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a published run without a file": ("missing_run", lambda day: run_file(day).unlink()),
     "a version that is gone": (
         "missing_version", lambda day: shutil.rmtree(day.partition_dir("demand"))),
+    "a file that is gone": ("missing_file", lambda day: only_file(day, "decisions").unlink()),
+    "a file that was added": (
+        "unknown_file",
+        lambda day: shutil.copy(only_file(day, "rates"), day.partition_dir("rates") / "b.parquet")),
+    "a flipped bit of a page": ("changed_file", lambda day: flip(only_file(day, "decisions"), 40)),
+    "a flipped bit of a footer": (
+        "changed_file", lambda day: flip(only_file(day, "decisions"), WRITER)),
     "a cut file": (
         "unreadable", lambda day: only_file(day, "decisions").write_bytes(b"PAR1 and no more")),
     "an older version": ("older_version", lambda day: says_version(day, 1)),
@@ -160,6 +177,25 @@ def test_what_is_broken_is_found_with_what_to_do(tmp_path: Path, name: str) -> N
     ran = CliRunner().invoke(app, ["doctor", str(tmp_path), "--json"])
     assert ran.exit_code == 1
     assert [one["kind"] for one in json.loads(ran.output)["found"]] == [one.kind for one in found]
+
+
+def test_a_quick_look_reads_no_pages_but_footers(tmp_path: Path) -> None:
+    day = audited(tmp_path)[1]
+    flip(only_file(day, "decisions"), 40)
+    assert examine(tmp_path, is_quick=True).ailments == ()
+    assert CliRunner().invoke(app, ["doctor", str(tmp_path), "--quick"]).exit_code == 0
+    flip(only_file(day, "rates"), WRITER)
+    (found,) = examine(tmp_path, is_quick=True).ailments
+    assert (found.kind, Path(found.where).name) == ("changed_file", "part-0.parquet")
+
+
+def test_of_what_an_earlier_version_wrote_no_damage_is_claimed(tmp_path: Path) -> None:
+    day = audited(tmp_path)[1]
+    forget_files(day)
+    flip(only_file(day, "decisions"), 40)
+    found = examine(tmp_path)
+    assert (found.ailments, found.unrecorded_days) == ((), 1)
+    assert "1 of them an earlier version wrote: whether their files" in found.summary()
 
 
 def test_a_day_that_nobody_audited_is_found_between_others(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from spark_jobs.warehouse.read import made_by, program_of, read_batches, read_ta
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
 from spark_jobs.warehouse.write import write_table
-from tests.builders.tables_builder import row, scope_in, table_of
+from tests.builders.tables_builder import forget_files, row, scope_in, table_of
 
 
 def footers(scope: RunScope, table: str) -> list[pq.FileMetaData]:
@@ -41,12 +41,25 @@ def test_a_file_written_by_arrow_and_its_run_say_it(tmp_path: Path) -> None:
     assert scope.made() == {"files": MadeBy(2, VERSION)}
 
 
-def damaged(path: Path, at: float, bit: int) -> None:
-    """Flip one bit of a file's pages, ``at`` a share of their bytes."""
+def damaged(path: Path, at: float, bit: int, *, in_footer: bool = False) -> None:
+    """Flip one bit of a file's pages or footer, ``at`` a share of their bytes."""
     content = bytearray(path.read_bytes())
-    footer = int.from_bytes(content[-8:-4], "little")
-    content[4 + int(at * (len(content) - 12 - footer))] ^= 1 << bit
+    pages_end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    begin, end = (pages_end, len(content)) if in_footer else (4, pages_end)
+    content[begin + int(at * (end - begin))] ^= 1 << bit
     path.write_bytes(content)
+
+
+@given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_every_flipped_bit_of_a_footer_is_told(
+    tmp_path_factory: pytest.TempPathFactory, at: float, bit: int
+) -> None:
+    scope = scope_in(tmp_path_factory.mktemp("warehouse"))
+    write_table(table_of("decisions", [row("decisions")]), "decisions", scope)
+    (path,) = scope.partition_dir("decisions").glob("*.parquet")
+    damaged(path, at, bit, in_footer=True)
+    with pytest.raises(BadInputError, match=r"part-0\.parquet \(is not as it was written\)"):
+        read_table(scope, "decisions")
 
 
 @given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
@@ -76,6 +89,7 @@ def test_a_file_whose_pages_have_no_checksum_is_read_as_it_is(tmp_path: Path) ->
     write_table(rows, "decisions", scope)
     (path,) = scope.partition_dir("decisions").glob("*.parquet")
     pq.write_table(stamped(rows, "decisions"), path)
+    forget_files(scope)
     assert read_table(scope, "decisions").num_rows == 1
 
 
