@@ -9,7 +9,6 @@ from zoneinfo import available_timezones
 from pydantic import (
     Field,
     SecretStr,
-    ValidationError,
     ValidatorFunctionWrapHandler,
     field_validator,
 )
@@ -351,23 +350,3 @@ def _in_bucket(text: str) -> Path:
         return storage_path(text)
     except BadInputError as error:
         raise ValueError(str(error)) from error
-
-
-def refused_settings(error: ValidationError) -> str | None:
-    """Return a sentence for each setting of the environment that does not hold; None: of none.
-
-    No secret is quoted: any text is a key, so none is ever refused, and what may be an address
-    with a token is hidden.
-    """
-    classes = {cls.__name__: cls for cls in Settings.__subclasses__()}
-    if error.title not in classes:
-        return None
-    config = classes[error.title].model_config
-    is_hidden = config.get("hide_input_in_errors", False)
-    told = []
-    for one in error.errors():
-        found = "does not hold" if is_hidden else f"is {one['input']!r}"
-        told.append(
-            f"The setting {config['env_prefix']}{str(one['loc'][0]).upper()} {found}: {one['msg']}."
-        )
-    return " ".join(told)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from spark_jobs.errors import WHAT_OF_DAMAGE, AuditFailedError, BadInputError, QuotaAuditError
-from spark_jobs.settings import refused_settings
+from spark_jobs.settings import Settings
 from spark_jobs.warehouse.storage import said_of_storage
 from spark_jobs.wording.visible_text import visible
 
@@ -62,6 +62,26 @@ def _end(said: str, exit_code: int) -> NoReturn:
     shown = "\n".join(visible(line) for line in said.split("\n"))
     typer.secho(f"error: {shown}", err=True, fg=typer.colors.RED)
     sys.exit(exit_code)
+
+
+def refused_settings(error: ValidationError) -> str | None:
+    """Return a sentence for each setting of the environment that does not hold; None: of none.
+
+    No secret is quoted: any text is a key, so none is ever refused, and what may be an address
+    with a token is hidden.
+    """
+    classes = {cls.__name__: cls for cls in Settings.__subclasses__()}
+    if error.title not in classes:
+        return None
+    config = classes[error.title].model_config
+    is_hidden = config.get("hide_input_in_errors", False)
+    told = []
+    for one in error.errors():
+        found = "does not hold" if is_hidden else f"is {one['input']!r}"
+        told.append(
+            f"The setting {config['env_prefix']}{str(one['loc'][0]).upper()} {found}: {one['msg']}."
+        )
+    return " ".join(told)
 
 
 def said_of(error: BaseException) -> str | None:

@@ -6,7 +6,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from spark_jobs.cli.app import main
-from spark_jobs.settings import AlertSettings, refused_settings
+from spark_jobs.cli.ending import refused_settings
+from spark_jobs.settings import AlertSettings
 
 
 @pytest.mark.parametrize(
