@@ -24,7 +24,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.lineage import get_hook_lineage_collector
 
 from quota_dags.alerts import ALERTS, alert
-from quota_dags.forms import PLACE_PATTERN, shared_fields
+from quota_dags.forms import archive_field, shared_fields
 from quota_dags.process import TaskTerms
 from quota_dags.steps import ASSETS, FAILURE_KEY, PUBLISHES, asset_uri, audit_of_context, run_step
 from spark_jobs.settings import AlertSettings, DailyAuditSettings
@@ -39,9 +39,7 @@ PARAMS = {
     "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",
         description="The day to audit. Empty: the day of the run's data interval."),
     "cluster": Param(**SHARED["cluster"]),
-    "archive": Param(str(SETTINGS.archive), type="string", pattern=PLACE_PATTERN,
-        title="Archive", description="Absolute path of a folder, or s3://bucket/key, with "
-        "[cluster=<name>/]broker=<id>/…/kafka-request.log* below."),
+    "archive": Param(**archive_field(SETTINGS)),
     "warehouse": Param(**SHARED["warehouse"]),
     "timezone": Param(**SHARED["timezone"]),
     "broker_version": Param(**SHARED["broker_version"]),
@@ -51,7 +49,7 @@ PARAMS = {
 @task(retries=1, retry_delay=timedelta(seconds=30), execution_timeout=timedelta(hours=4))
 def step(task_id, **context) -> str:
     """Run one step on the run's day."""
-    audit = audit_of_context(context)
+    audit = audit_of_context(context, SETTINGS, TERMS)
     for asset in OUTLETS.get(task_id, []):
         context["outlet_events"][asset].extra = audit.scope()
     failed = partial(context["ti"].xcom_push, FAILURE_KEY)
@@ -61,7 +59,7 @@ def step(task_id, **context) -> str:
 @task(retries=3, retry_delay=timedelta(minutes=1), execution_timeout=timedelta(minutes=15))
 def tell(task_id, **context) -> str:
     """Send the run's message, if there is something to tell."""
-    return alert(task_id, audit_of_context(context), context, TERMS, ALERTING)
+    return alert(task_id, audit_of_context(context, SETTINGS, TERMS), context, TERMS, ALERTING)
 
 
 @dag(schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"), catchup=False,

@@ -20,7 +20,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from quota_dags.approval import apply_answer, ask, recommend_run
+from quota_dags.approval import Bounds, apply_answer, ask, recommend_run
 from quota_dags.forms import NOTE_FIELD, approval_fields
 from quota_dags.process import TaskTerms
 from quota_dags.steps import ASSETS, asset_uri
@@ -50,7 +50,8 @@ class Approval(HITLOperator):
 def read_proposals(params=None, triggering_asset_events=None) -> dict:
     """Say what is proposed; Airflow fills in what defaults to None."""
     extras = [e.extra for events in triggering_asset_events.values() for e in events]
-    return ask(recommend_run(params, extras, TERMS), TERMS, by_hand=not extras)
+    run = recommend_run(params, extras, Bounds(SETTINGS, APPROVAL), TERMS)
+    return ask(run, TERMS, by_hand=not extras)
 
 
 @task(execution_timeout=timedelta(hours=1))

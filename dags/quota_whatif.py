@@ -28,40 +28,23 @@ from datetime import timedelta
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from quota_dags.forms import PLACE_PATTERN, shared_fields
 from quota_dags.process import TaskTerms
 from quota_dags.steps import asset_uri
-from quota_dags.whatif import AS_LOGGED, ASSET, MODES, run_whatif, whatif_of_run
+from quota_dags.whatif import ASSET, run_whatif, whatif_fields, whatif_of_run
 from spark_jobs.settings import DailyAuditSettings
-from spark_jobs.whatif.policies.catalogue import POLICIES
 
 SETTINGS = DailyAuditSettings()
 TERMS = TaskTerms(logging.getLogger("quota_audit").info, AirflowFailException,
                   AirflowSkipException, SETTINGS.launcher)  # fmt: skip
 OUTLET = Asset(ASSET[0], asset_uri(ASSET[1]))
-PARAMS = {
-    "policies": Param(None, type=["null", "array"], examples=list(POLICIES), uniqueItems=True,
-        items={"type": "string", "enum": list(POLICIES)}, title="Policies",
-        description="Of the scenario only these; empty: all. Without one: nothing configured."),
-    "scenario": Param(None, type=["null", "string"], format="multiline", title="Scenario (TOML)",
-        description="Policies with their configurations; the DAG's docs show one. May be empty."),
-    "mode": Param(AS_LOGGED, type="string", enum=list(MODES), values_display=dict(MODES),
-        title="How clients behave",
-        description="As logged, a client goes on sending however long a rule makes it wait."),
-    "day": Param(None, type=["null", "string"], format="date", title="Day (UTC)",
-        description="Empty: every day that the archive, or the warehouse, has."),
-    "archive": Param(None, type=["null", "string"], pattern=f"^$|{PLACE_PATTERN}", title="Archive",
-        examples=[str(SETTINGS.archive)],
-        description="Absolute path; ingested first. Empty: what the warehouse holds."),
-    **{name: Param(**field) for name, field in shared_fields(SETTINGS).items()},
-}  # fmt: skip
+PARAMS = {name: Param(**field) for name, field in whatif_fields(SETTINGS).items()}
 
 
 @task(outlets=[OUTLET], retries=1, retry_delay=timedelta(seconds=30),
       execution_timeout=timedelta(hours=4))  # fmt: skip
 def replay_policies(params=None, run_id=None, outlet_events=None) -> str:
     """Replay what the form asks for; Airflow fills in what defaults to None."""
-    asked = whatif_of_run(params, run_id)
+    asked = whatif_of_run(params, run_id, SETTINGS, TERMS)
     outlet_events[OUTLET].extra = asked.scope()
     return run_whatif(asked, TERMS)
 

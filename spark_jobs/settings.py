@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import (
+    BaseModel,
+    ConfigDict,
     Field,
     SecretStr,
     ValidatorFunctionWrapHandler,
@@ -15,7 +18,18 @@ from pydantic import (
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.warehouse.storage import storage_path
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN, storage_path
+
+# A host may be an IPv6 address in brackets.
+_SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9._-]*):\d{1,5}"
+SERVERS_PATTERN = rf"^({_SERVER}(,{_SERVER})*)?$"
+# The target that QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS is of.
+DEFAULT_TARGET = "default"
+
+
+def _absolute_path(path: Path | None) -> Path | None:
+    # A task does not run in the folder the setting was written in.
+    return path and path.absolute()
 
 
 class Settings(BaseSettings):
@@ -171,11 +185,7 @@ class FollowSettings(Settings, env_prefix="QUOTA_AUDIT_FOLLOW_"):
     # YAML file that says whose a client is; None = owners.yaml in the warehouse, if it is there.
     owners: Path | None = None
 
-    @field_validator("acknowledged", "owners")
-    @classmethod
-    def _absolute(cls, path: Path | None) -> Path | None:
-        # A task does not run in the folder the setting was written in.
-        return path and path.absolute()
+    _absolute = field_validator("acknowledged", "owners")(_absolute_path)
 
 
 class CrosscheckSettings(Settings, env_prefix="QUOTA_AUDIT_CROSSCHECK_"):
@@ -215,6 +225,10 @@ class DailyAuditSettings(Settings, env_prefix="QUOTA_AUDIT_"):
     archive: Path = Field(default=Path("examples/capture"), validate_default=True)
     # Folder of the tables and reports, or s3://bucket/key.
     warehouse: Path = Field(default=Path("artifacts/warehouse"), validate_default=True)
+    # Other places at or below which a form may name an archive, a JSON list.
+    archives: tuple[str, ...] = ()
+    # The same for a form's warehouse.
+    warehouses: tuple[str, ...] = ()
     # As in the archive's folder cluster=<name>; any name where it has none.
     cluster: str = "default"
     # Time zone of the log lines, a name of the IANA database.
@@ -240,6 +254,11 @@ class DailyAuditSettings(Settings, env_prefix="QUOTA_AUDIT_"):
         path: Path = is_path(value)
         # A task does not run in the folder the setting was written in.
         return path.absolute()
+
+    @field_validator("archives", "warehouses")
+    @classmethod
+    def _all_absolute(cls, places: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(_in_bucket(p) if "://" in p else Path(p).absolute()) for p in places)
 
 
 # What is set in the wrong place may be an address with a token in it: it is not repeated.
@@ -307,25 +326,53 @@ class KafkaAdminSettings(Settings, env_prefix="QUOTA_AUDIT_KAFKA_"):
     java_options: str = ""
 
 
-class ApprovalSettings(Settings, env_prefix="QUOTA_AUDIT_KAFKA_"):
+class KafkaTarget(BaseModel):
+    """A Kafka cluster whose quotas may be changed, and how it is reached."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bootstrap_servers: str = Field(min_length=1, pattern=SERVERS_PATTERN)
+    command_config: Path | None = None
+
+    _absolute = field_validator("command_config")(_absolute_path)
+
+
+# What is set in the wrong place may be a password: it is not repeated.
+class ApprovalSettings(Settings, env_prefix="QUOTA_AUDIT_KAFKA_", hide_input_in_errors=True):
     """Where, and how, the DAG applies what a person approves; read from ``QUOTA_AUDIT_KAFKA_*``."""
 
-    # Brokers of the cluster QUOTA_AUDIT_CLUSTER, host:port,…; "" = nobody is asked by itself.
-    bootstrap_servers: str = ""
-    # Kafka client properties file; secrets stand there and nowhere else.
+    # Brokers of the target "default", host:port,…; "" = there is none of that name.
+    bootstrap_servers: str = Field(default="", pattern=SERVERS_PATTERN)
+    # Its Kafka client properties file; secrets stand there and nowhere else.
     command_config: Path | None = None
+    # More targets by name, as {"west": {"bootstrap_servers": "…", "command_config": "FILE"}}.
+    targets: dict[str, KafkaTarget] = Field(default_factory=dict)
     # On: what is approved is checked against the cluster, and nothing is changed.
     dry_run: bool = True
     # Off: what would remove a value is not offered.
     allow_delete: bool = False
+    # On: who approves must be somebody else than who started the run.
+    two_persons: bool = False
     # After so long without an answer nothing is applied.
     answer_within_days: float = Field(default=7.0, gt=0.0)
 
-    @field_validator("command_config")
+    @field_validator("targets")
     @classmethod
-    def _absolute(cls, path: Path | None) -> Path | None:
-        # A task does not run in the folder the setting was written in.
-        return path and path.absolute()
+    def _named(cls, targets: dict[str, KafkaTarget]) -> dict[str, KafkaTarget]:
+        if any(name == DEFAULT_TARGET or not re.search(CLUSTER_PATTERN, name) for name in targets):
+            raise ValueError(
+                "the name of a target has the characters A-Z, a-z, 0-9, '.', '_' and '-', and is "
+                f"not {DEFAULT_TARGET}, which QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS sets"
+            )
+        return targets
+
+    def every_target(self) -> dict[str, KafkaTarget]:
+        """Return all targets by name."""
+        if not self.bootstrap_servers:
+            return self.targets
+        config = self.command_config
+        own = KafkaTarget(bootstrap_servers=self.bootstrap_servers, command_config=config)
+        return {DEFAULT_TARGET: own, **self.targets}
 
 
 class ServeSettings(Settings, env_prefix="QUOTA_AUDIT_SERVE_"):

@@ -76,6 +76,9 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name, value in airflow_environment(home, ROOT).items():
             if name.startswith("AIRFLOW"):
                 patch.setenv(name, value)
+        # Forms of tests name places of their own.
+        patch.setenv("QUOTA_AUDIT_ARCHIVES", '["/logs"]')
+        patch.setenv("QUOTA_AUDIT_WAREHOUSES", json.dumps([str(tmp_path_factory.getbasetemp())]))
         yield home
 
 

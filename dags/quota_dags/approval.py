@@ -9,15 +9,23 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from quota_dags.approval_question import ALL, NONE, is_removal, question_text
-from quota_dags.forms import text_of
+from quota_dags.forms import (
+    bounded_flags,
+    check_event,
+    check_places,
+    chosen_target,
+    refused_for_good,
+    text_of,
+)
 from quota_dags.process import TaskTerms
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
 
 READ, APPROVE, APPLY = "read_proposals", "approve", "apply_changes"
 """The tasks' ids."""
 
-NO_SERVERS = (
-    "There are no bootstrap servers, so nothing can be applied and nobody is asked: set "
-    "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS, or start a run by hand and fill in the form's field."
+NO_TARGET = (
+    "No target is chosen, so nothing can be applied and nobody is asked: set "
+    "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS, or start a run by hand and choose one in the form."
 )
 
 _LAST_DAY = "the last day"
@@ -31,11 +39,15 @@ class UnclearAnswerError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RecommendRun:
-    """Whose proposals to ask about, and where to apply them; ``day`` None = the last there is."""
+    """Whose proposals to ask about, and where to apply them; ``day`` None = the last there is.
+
+    ``target`` is what settings call the brokers; "" = none is chosen.
+    """
 
     warehouse: str
     cluster: str
     day: str | None
+    target: str
     bootstrap_servers: str
     command_config: str | None
     dry_run: bool
@@ -81,30 +93,48 @@ class Decision:
     note: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The settings that bound what a run may do."""
+
+    audit: DailyAuditSettings
+    approval: ApprovalSettings
+
+
 def recommend_run(
-    params: Mapping[str, Any], extras: Sequence[Mapping[str, Any]], terms: TaskTerms
+    params: Mapping[str, Any],
+    extras: Sequence[Mapping[str, Any]],
+    bounds: Bounds,
+    terms: TaskTerms,
 ) -> RecommendRun:
     """Return the proposals that a DAG run asks about, from its params and its asset events' extras.
 
-    Of the events only those of the params' cluster count, as the bootstrap servers are that
-    cluster's, and of these the latest day. Raises ``terms.skipped`` where all are of others.
+    Of the events only those of the params' cluster count, as the target is that cluster's, and of
+    these the latest day. Raises ``terms.skipped`` where all are of others, and
+    ``terms.final_error`` where the settings do not allow what a form or an event asks for.
     """
+    with refused_for_good(terms.final_error):
+        check_places(params, bounds.audit)
+        for extra in extras:
+            check_event(extra, bounds.audit)
+        flags = bounded_flags(params, bounds.approval)
+        target = chosen_target(params, bounds.approval)
     cluster = text_of(params, "cluster")
     event = _latest(cluster, extras) if extras else {}
     if event is None:
         others = ", ".join(sorted({str(extra["cluster"]) for extra in extras}))
         raise terms.skipped(
-            f"nobody is asked: what was audited is the cluster {others}, and the bootstrap servers "
-            f"are those of {cluster}. Start a run by hand for another cluster."
+            f"nobody is asked: what was audited is the cluster {others}, and the target is that "
+            f"of {cluster}. Start a run by hand for another cluster."
         )
     return RecommendRun(
         warehouse=event.get("warehouse") or text_of(params, "warehouse"),
         cluster=cluster,
         day=event.get("day") or params.get("day") or None,
-        bootstrap_servers=params.get("bootstrap_servers") or "",
-        command_config=params.get("command_config") or None,
-        dry_run=bool(params["dry_run"]),
-        allow_delete=bool(params["allow_delete"]),
+        target=params["target"] if target else "",
+        bootstrap_servers=target.bootstrap_servers if target else "",
+        command_config=str(target.command_config) if target and target.command_config else None,
+        **flags,
     )
 
 
@@ -120,8 +150,8 @@ def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]
     Raises ``terms.skipped`` where there is nothing to approve, or nowhere to apply it; that is
     ``terms.final_error`` in a run that was started ``by_hand``.
     """
-    if not run.bootstrap_servers:
-        raise (terms.final_error if by_hand else terms.skipped)(NO_SERVERS)
+    if not run.target:
+        raise (terms.final_error if by_hand else terms.skipped)(NO_TARGET)
     found = _proposals_now(run, terms)
     run = replace(run, day=found["day"])
     audited = f"{run.cluster}, {run.day} UTC"
@@ -135,6 +165,7 @@ def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]
         offered,
         withdrawn,
         audited,
+        run.target,
         run.bootstrap_servers,
         shlex.join(["quota-audit", *run.rollback_arguments()]),
         is_dry_run=run.dry_run,

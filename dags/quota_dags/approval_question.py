@@ -44,6 +44,7 @@ def question_text(
     proposals: Sequence[Mapping[str, Any]],
     withdrawn: Sequence[Mapping[str, Any]],
     audited: str,
+    target: str,
     applied_to: str,
     taken_back_by: str,
     *,
@@ -52,8 +53,8 @@ def question_text(
     """Return the question in Markdown.
 
     ``proposals`` and ``withdrawn`` (removals that may not be chosen) are objects as
-    ``quota-audit proposals --json`` has them; ``audited`` names cluster and day, ``applied_to``
-    the brokers, ``taken_back_by`` is a command.
+    ``quota-audit proposals --json`` has them; ``audited`` names cluster and day, ``target``
+    what is changed, ``applied_to`` its brokers, ``taken_back_by`` is a command.
     """
     effect = (
         "**Dry run**: what is chosen is checked against the cluster, and nothing is changed."
@@ -61,9 +62,10 @@ def question_text(
         else "**What is chosen is changed in the cluster**, where it still has the value of “now”."
     )
     parts = [
-        f"Proposed from the audit of {escaped(audited)}, for the Kafka cluster at "
-        f"{code(applied_to)}. “Throttled” and “with it” are of that day, replayed; “backtest” says "
-        "on how many later days a value found the same way would have kept its promise.",
+        f"Proposed from the audit of {escaped(audited)}, for the target {code(target)}, the Kafka "
+        f"cluster at {code(applied_to)}. “Throttled” and “with it” are of that day, replayed; "
+        "“backtest” says on how many later days a value found the same way would have kept its "
+        "promise.",
         _table(proposals),
         f"{effect} Choose {code(ALL)}, {code(NONE)}, or single changes.",
     ]

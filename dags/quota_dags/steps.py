@@ -13,8 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from quota_dags.forms import text_of
+from quota_dags.forms import check_places, refused_for_good, text_of
 from quota_dags.process import TaskTerms, ingest_arguments
+from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.warehouse.pipeline import ARCHIVE, STEPS
 
 ASSETS: Mapping[str, str] = MappingProxyType(
@@ -75,9 +76,16 @@ def audited_day(
     return run_after.astimezone(dt.UTC).date() - dt.timedelta(days=1)
 
 
-def audit_of_context(context: Mapping[str, Any]) -> DailyAudit:
-    """Return the audit that a DAG run asks for, from the context that Airflow gives its tasks."""
+def audit_of_context(
+    context: Mapping[str, Any], settings: DailyAuditSettings, terms: TaskTerms
+) -> DailyAudit:
+    """Return the audit that a DAG run asks for, from the context that Airflow gives its tasks.
+
+    Raises ``terms.final_error`` where ``settings`` do not allow it.
+    """
     params = context["params"]
+    with refused_for_good(terms.final_error):
+        check_places(params, settings)
     # A run that was triggered with no logical date has no interval.
     interval_start = context.get("data_interval_start")
     day = audited_day(params.get("day"), interval_start, context["dag_run"].run_after)

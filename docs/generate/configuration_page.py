@@ -108,6 +108,7 @@ def _kind(annotation: Any) -> str:
         "pathlib._local.Path | None": "path",
         "dict[str, float]": "table of numbers",
         "dict[str, int]": "table of whole numbers",
+        "dict[str, spark_jobs.settings.KafkaTarget]": "table of targets",
         "tuple[str, ...]": "list of texts",
     }
     if text.startswith("typing.Literal"):

@@ -78,9 +78,9 @@ def refused_settings(error: ValidationError) -> str | None:
     told = []
     for one in error.errors():
         found = "does not hold" if is_hidden else f"is {one['input']!r}"
-        told.append(
-            f"The setting {config['env_prefix']}{str(one['loc'][0]).upper()} {found}: {one['msg']}."
-        )
+        name, *inside = map(str, one["loc"])
+        at = f" at {'.'.join(inside)}" if inside else ""
+        told.append(f"The setting {config['env_prefix']}{name.upper()} {found}{at}: {one['msg']}.")
     return " ".join(told)
 
 

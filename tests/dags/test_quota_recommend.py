@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from quota_dags.approval import APPLY, APPROVE, NO_SERVERS, READ
+from quota_dags.approval import APPLY, APPROVE, NO_TARGET, READ
 from quota_dags.steps import PUBLISHES
+from spark_jobs.settings import ApprovalSettings
 from tests.builders.tables_builder import DAY, row, scope_in, write_rows
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def dag(bag: DagBag) -> Any:
     return bag.dags["quota_recommend"]
+
+
+@pytest.fixture(autouse=True)
+def brokers(dag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tasks, whose file was read without one, know a target."""
+    known = dag.task_dict[READ].python_callable.__globals__
+    monkeypatch.setitem(known, "APPROVAL", ApprovalSettings(bootstrap_servers="b:9092"))
 
 
 @pytest.fixture
@@ -85,10 +93,7 @@ def test_the_form_can_be_sent_as_it_is_and_changes_nothing(dag: Any) -> None:
     assert values == {
         "day": None,
         "cluster": "default",
-        "bootstrap_servers": "",
-        "command_config": "",
-        "dry_run": True,
-        "allow_delete": False,
+        "target": None,
     }
 
 
@@ -96,11 +101,6 @@ def test_the_form_can_be_sent_as_it_is_and_changes_nothing(dag: Any) -> None:
     ("field", "value"),
     [
         ("day", "2026-11-20"),
-        ("bootstrap_servers", "broker-1:9092,10.0.0.2:9093,[::1]:9094"),
-        ("command_config", "/etc/kafka/admin.properties"),
-        ("command_config", None),
-        ("dry_run", False),
-        ("allow_delete", True),
     ],
 )
 def test_the_form_takes(dag: Any, field: str, value: object) -> None:
@@ -114,15 +114,9 @@ def test_the_form_takes(dag: Any, field: str, value: object) -> None:
         ("day", "yesterday"),
         ("cluster", "../x"),
         ("warehouse", "relative/path"),
-        ("bootstrap_servers", "broker-1"),
-        ("bootstrap_servers", "broker-1:9092,"),
-        ("bootstrap_servers", "--execute:1"),
-        ("bootstrap_servers", "a b:9092"),
-        ("bootstrap_servers", None),
-        ("command_config", "admin.properties"),
-        ("dry_run", "no"),
-        ("dry_run", None),
-        ("allow_delete", 1),
+        ("warehouse", "/etc"),
+        ("target", "production"),
+        ("target", ""),
     ],
 )
 def test_the_form_refuses_what_nothing_could_be_applied_with(
@@ -157,8 +151,7 @@ def test_settings_fill_the_form_in(airflow_home: Path) -> None:
         "day": None,
         "cluster": "",
         "warehouse": "",
-        "bootstrap_servers": "b:9092",
-        "command_config": str(ROOT / "admin.properties"),
+        "target": "default",
         "dry_run": False,
         "allow_delete": True,
     }
@@ -168,7 +161,7 @@ def test_settings_fill_the_form_in(airflow_home: Path) -> None:
 def test_the_question_is_about_what_an_audit_proposed(dag: Any, tmp_path: Path) -> None:
     write_rows(scope_in(tmp_path), "recommendations", [row("recommendations")])
     audit = {"cluster": "default", "day": str(DAY), "warehouse": str(tmp_path)}
-    question = read(dag, (audit,), bootstrap_servers="b:9092")
+    question = read(dag, (audit,), target="default")
     assert question["options"] == ["all", "none", CHANGE]
     assert f"`{CHANGE}`" in question["body"]
     assert question["asked"]["proposals"] == [
@@ -182,7 +175,7 @@ def test_where_nothing_is_proposed_the_run_ends_green(dag: Any, tmp_path: Path) 
     kept = row("recommendations", status="keep", kind=None, proposed=None)
     write_rows(scope_in(tmp_path), "recommendations", [kept])
     with pytest.raises(AirflowSkipException, match=r"^nothing to approve: nothing is proposed for"):
-        read(dag, bootstrap_servers="b:9092", warehouse=str(tmp_path))
+        read(dag, target="default", warehouse=str(tmp_path))
 
 
 def test_without_brokers_an_audit_s_run_is_skipped_and_one_by_hand_is_red(dag: Any) -> None:
@@ -192,14 +185,25 @@ def test_without_brokers_an_audit_s_run_is_skipped_and_one_by_hand_is_red(dag: A
         read(dag, ({"cluster": "default", "day": str(DAY)},))
     with pytest.raises(AirflowFailException) as failed:
         read(dag)
-    assert str(skipped.value) == str(failed.value) == NO_SERVERS
+    assert str(skipped.value) == str(failed.value) == NO_TARGET
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{"dry_run": False}, {"allow_delete": True}, {"bootstrap_servers": "thief:9092"}],
+)
+def test_a_form_opens_no_door_that_a_setting_closed(dag: Any, form: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=r"Nothing was read or written\.$"):
+        read(dag, target="default", **form)
 
 
 def test_a_warehouse_that_cannot_be_read_is_red_for_good(dag: Any, tmp_path: Path) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 
     with pytest.raises(AirflowFailException, match=r"^error: .* holds no recommendations of the"):
-        read(dag, bootstrap_servers="b:9092", warehouse=str(tmp_path))
+        read(dag, target="default", warehouse=str(tmp_path))
 
 
 def test_several_changes_may_be_chosen_and_nothing_is_chosen_before(approve: Any) -> None:
@@ -250,7 +254,12 @@ def test_none_skips_applying(dag: Any) -> None:
 
     run = {
         **{"warehouse": "/wh", "cluster": "default", "day": str(DAY), "command_config": None},
-        **{"bootstrap_servers": "b:9092", "dry_run": True, "allow_delete": False},
+        **{
+            "target": "default",
+            "bootstrap_servers": "b:9092",
+            "dry_run": True,
+            "allow_delete": False,
+        },
     }
     proposals = [{"change": CHANGE, "before": 1.0, "after": 2.0}]
     with pytest.raises(AirflowSkipException, match="admin approved nothing"):

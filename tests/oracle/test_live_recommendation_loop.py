@@ -139,21 +139,22 @@ def approved(
     env = {name: value for name, value in os.environ.items() if "QUOTA_AUDIT" not in name}
     (port,) = free_ports(1)
     servers = cluster.plan.plaintext_servers
-    with airflow_server(migrated_home, port, {**env, **client_env}) as server:
-        question, answered = approve_all(server, first, servers)
+    settings = {
+        "QUOTA_AUDIT_WAREHOUSE": str(first.scope.warehouse),
+        "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS": servers,
+        "QUOTA_AUDIT_KAFKA_DRY_RUN": "false",
+        "QUOTA_AUDIT_KAFKA_ALLOW_DELETE": "true",
+    }
+    with airflow_server(migrated_home, port, {**env, **client_env, **settings}) as server:
+        question, answered = approve_all(server, first)
     applied = first.rows("applied_changes")
     return Approved(question, answered, applied, described_quotas(KAFKA_VERSION, servers))
 
 
-def approve_all(
-    server: AirflowServer, load: AuditedLoad, servers: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def approve_all(server: AirflowServer, load: AuditedLoad) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the question and the answer, once Airflow's task has applied what was approved."""
     server.until_dags_are_known()
-    run = server.trigger(
-        RECOMMEND_URL, warehouse=str(load.scope.warehouse), cluster=CLUSTER,
-        day=str(load.scope.day), bootstrap_servers=servers, dry_run=False, allow_delete=True,
-    )  # fmt: skip
+    run = server.trigger(RECOMMEND_URL, cluster=CLUSTER, day=str(load.scope.day))
     run_url = f"{RECOMMEND_URL}/dagRuns/{run}"
     question = server.question(run_url)
     answered = server.answer(run_url, ["all"], NOTE)

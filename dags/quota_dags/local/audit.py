@@ -86,6 +86,8 @@ def audit(
     settings = DailyAuditSettings(**{k: v for k, v in given.items() if v is not None})  # type: ignore[arg-type]
     check_wording(settings)
     env = airflow_environment(home, find_project(project))
+    # What is named here is allowed to the DAG's form.
+    env["QUOTA_AUDIT_ARCHIVE"] = str(settings.archive)
     env["QUOTA_AUDIT_WAREHOUSE"] = str(settings.warehouse)
     files = (path for path in settings.archive.rglob("*") if path.is_file())
     if sum(path.stat().st_size for path in files) <= _SMALL_ARCHIVE_BYTES:

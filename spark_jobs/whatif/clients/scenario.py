@@ -125,8 +125,10 @@ def read_scenario(text: str, where: str) -> tuple[ScenarioPolicy, ...]:
     """
     try:
         found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also a number of thousands of digits
         raise BadInputError(f"{where}: this is no TOML: {error}. Correct that line.") from error
+    except RecursionError as error:
+        raise BadInputError(f"{where}: tables or lists in it are nested too deep.") from error
     _refuse_unknown(where, found, ("policy",))
     entries = found.get("policy")
     if not isinstance(entries, list) or not entries:

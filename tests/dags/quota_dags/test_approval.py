@@ -13,7 +13,8 @@ import pytest
 import typer.main
 
 from quota_dags.approval import (
-    NO_SERVERS,
+    NO_TARGET,
+    Bounds,
     Decision,
     RecommendRun,
     apply_answer,
@@ -24,18 +25,26 @@ from quota_dags.process import StepCrashedError, TaskTerms
 from spark_jobs.apply.changes.change_key import change_key, parse_selection
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.cli import app as cli
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings, KafkaTarget
 
 DAY = "2026-11-20"
 FORM: dict[str, Any] = {
     "day": None,
     "cluster": "east",
     "warehouse": "/wh",
-    "bootstrap_servers": "b:9092",
-    "command_config": None,
-    "dry_run": True,
-    "allow_delete": False,
+    "target": "default",
 }
-RUN = RecommendRun("/wh", "east", DAY, "b:9092", None, dry_run=True, allow_delete=False)
+BOUNDS = Bounds(
+    DailyAuditSettings(warehouse=Path("/wh"), warehouses=("/other",)),
+    ApprovalSettings(
+        bootstrap_servers="b:9092",
+        targets={"west": KafkaTarget(bootstrap_servers="w:9093", command_config=Path("/w.conf"))},
+    ),
+)
+LOOSE = replace(
+    BOUNDS, approval=BOUNDS.approval.model_copy(update={"dry_run": False, "allow_delete": True})
+)
+RUN = RecommendRun("/wh", "east", DAY, "default", "b:9092", None, dry_run=True, allow_delete=False)
 SCOPE = ["--warehouse", "/wh", "--cluster", "east"]
 DECISION = Decision(("users/a:producer_byte_rate",), "ada", None)
 A, B, GONE = (
@@ -104,36 +113,85 @@ def answer(*chosen: str, note: str | None = None) -> dict[str, Any]:
 
 
 def test_by_hand_the_form_says_what_is_asked_about(steps: Steps) -> None:
-    assert recommend_run(FORM, [], steps.terms) == replace(RUN, day=None)
-    filled = {"day": DAY, "command_config": "/c.properties", "dry_run": False, "allow_delete": True}
-    assert recommend_run(FORM | filled, [], steps.terms) == replace(
-        RUN, command_config="/c.properties", dry_run=False, allow_delete=True
+    assert recommend_run(FORM, [], BOUNDS, steps.terms) == replace(RUN, day=None)
+    filled = {"day": DAY, "target": "west", "dry_run": False, "allow_delete": True}
+    assert recommend_run(FORM | filled, [], LOOSE, steps.terms) == RecommendRun(
+        *("/wh", "east", DAY, "west", "w:9093", "/w.conf"), dry_run=False, allow_delete=True
     )
-    emptied = recommend_run(FORM | {"day": "", "command_config": ""}, [], steps.terms)
-    assert emptied == replace(RUN, day=None)
+    # A form may be stricter than its settings.
+    strict = {"dry_run": True, "allow_delete": False}
+    assert recommend_run(FORM | strict, [], LOOSE, steps.terms) == replace(RUN, day=None)
+    emptied = recommend_run(FORM | {"day": "", "target": None}, [], BOUNDS, steps.terms)
+    assert emptied == replace(RUN, day=None, target="", bootstrap_servers="")
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"dry_run": False}, "asks for dry_run = False, and the setting QUOTA_AUDIT_KAFKA_DRY_RUN"),
+        ({"dry_run": "false"}, "asks for dry_run = 'false'"),
+        ({"dry_run": None}, "asks for dry_run = None"),
+        ({"allow_delete": True}, "QUOTA_AUDIT_KAFKA_ALLOW_DELETE is false"),
+        ({"allow_delete": 1}, "asks for allow_delete = 1"),
+        ({"warehouse": "/etc"}, "The form's warehouse is '/etc', and the settings allow /wh, /oth"),
+        ({"archive": "/etc"}, "The form's archive is '/etc'"),
+        ({"bootstrap_servers": "thief:1"}, "says bootstrap_servers, which settings alone may"),
+        ({"command_config": "/c"}, "says command_config, .* There are: default, west"),
+        ({"target": "east"}, "There is no target 'east'. There are: default, west"),
+        ({"target": ["west"]}, "There is no target"),
+    ],
+)
+def test_a_form_that_is_less_strict_than_the_settings_is_refused_before_anything_is_read(
+    steps: Steps, form: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(FinalError, match=rf"{said}.* Nothing was read or written\.$"):
+        recommend_run(FORM | form, [], BOUNDS, steps.terms)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"warehouse": "/etc"},
+        {"warehouse": "/wh/../etc"},
+        {"warehouse": ["/wh"]},
+        {"warehouse": ""},
+        {"day": "yesterday"},
+        {"day": "2026-11-31"},
+        {"day": DAY + "\n"},
+        {"day": 20261120},
+        {"cluster": "../x"},
+        {"cluster": "east\n"},
+        {"cluster": 7},
+        ["east"],
+    ],
+)
+def test_an_event_that_no_form_could_be_is_refused(steps: Steps, extra: Any) -> None:
+    good = {"cluster": "east", "day": DAY, "warehouse": "/wh"}
+    with pytest.raises(FinalError, match="event"):
+        recommend_run(FORM, [good, extra], BOUNDS, steps.terms)
 
 
 def test_an_audit_s_event_says_which_day_and_warehouse(steps: Steps) -> None:
     extra = {"cluster": "east", "day": DAY, "warehouse": "/other"}
-    assert recommend_run(FORM, [extra], steps.terms) == replace(RUN, warehouse="/other")
-    assert recommend_run(FORM, [{"cluster": "east", "day": DAY}], steps.terms) == RUN
+    assert recommend_run(FORM, [extra], BOUNDS, steps.terms) == replace(RUN, warehouse="/other")
+    assert recommend_run(FORM, [{"cluster": "east", "day": DAY}], BOUNDS, steps.terms) == RUN
     # As an event that a person made in Airflow's page has it.
-    assert recommend_run(FORM, [{}], steps.terms) == replace(RUN, day=None)
+    assert recommend_run(FORM, [{}], BOUNDS, steps.terms) == replace(RUN, day=None)
 
 
 def test_of_several_audits_the_latest_day_of_its_own_cluster_counts(steps: Steps) -> None:
     events = [
-        {"cluster": "east", "day": "2026-11-19", "warehouse": "/old"},
-        {"cluster": "east", "day": DAY, "warehouse": "/new"},
-        {"cluster": "west", "day": "2026-11-25", "warehouse": "/west"},
-        {"cluster": "east", "day": "2026-11-01", "warehouse": "/backfilled"},
+        {"cluster": "east", "day": "2026-11-19", "warehouse": "/wh/old"},
+        {"cluster": "east", "day": DAY, "warehouse": "/wh/new"},
+        {"cluster": "west", "day": "2026-11-25", "warehouse": "/wh/west"},
+        {"cluster": "east", "day": "2026-11-01", "warehouse": "/wh/backfilled"},
     ]
-    assert recommend_run(FORM, events, steps.terms) == replace(RUN, warehouse="/new")
+    assert recommend_run(FORM, events, BOUNDS, steps.terms) == replace(RUN, warehouse="/wh/new")
 
 
 def test_another_cluster_s_proposals_never_come_near_these_brokers(steps: Steps) -> None:
-    with pytest.raises(Skipped, match=r"audited is the cluster west, .* are those of east\."):
-        recommend_run(FORM, [{"cluster": "west", "day": DAY}], steps.terms)
+    with pytest.raises(Skipped, match=r"audited is the cluster west, .* that of east\."):
+        recommend_run(FORM, [{"cluster": "west", "day": DAY}], BOUNDS, steps.terms)
 
 
 @pytest.mark.parametrize(("by_hand", "error"), [(True, FinalError), (False, Skipped)])
@@ -141,8 +199,8 @@ def test_with_no_brokers_nobody_is_asked(
     steps: Steps, by_hand: bool, error: type[Exception]
 ) -> None:
     with pytest.raises(error) as ended:
-        ask(replace(RUN, bootstrap_servers=""), steps.terms, by_hand=by_hand)
-    assert str(ended.value) == NO_SERVERS
+        ask(replace(RUN, target=""), steps.terms, by_hand=by_hand)
+    assert str(ended.value) == NO_TARGET
 
 
 def test_the_question_offers_all_none_and_each_change(steps: Steps) -> None:
@@ -151,7 +209,7 @@ def test_the_question_offers_all_none_and_each_change(steps: Steps) -> None:
     assert asked["subject"] == "Dry run: choose from 2 quota changes for east, 2026-11-20 UTC"
     assert asked["options"] == ["all", "none", A, B]
     assert f"`{A}`" in asked["body"]
-    assert "`b:9092`" in asked["body"]
+    assert "the target `default`, the Kafka cluster at `b:9092`" in asked["body"]
     assert steps.calls() == [["proposals", *SCOPE, "--day", DAY, "--json"]]
     # As XCom keeps it.
     assert json.loads(json.dumps(asked)) == asked

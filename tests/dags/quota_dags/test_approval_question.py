@@ -39,6 +39,7 @@ def asked(*proposals: dict[str, Any], is_dry_run: bool = True, **more: Any) -> s
         proposals,
         more.get("withdrawn", []),
         "east, 2026-11-20 UTC",
+        "production",
         "broker-1:9092",
         "quota-audit rollback --execute",
         is_dry_run=is_dry_run,

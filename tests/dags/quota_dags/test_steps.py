@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import typer.main
 
+from quota_dags.process import TaskTerms
 from quota_dags.steps import (
     PUBLISHES,
     DailyAudit,
@@ -15,12 +17,21 @@ from quota_dags.steps import (
     step_arguments,
 )
 from spark_jobs.cli import app as cli
+from spark_jobs.settings import DailyAuditSettings
 from spark_jobs.warehouse.pipeline import STEPS
 
 AUDIT = DailyAudit("/logs", "/wh", "east", dt.date(2026, 11, 20), "Europe/Berlin", "4.1.0")
 SCOPE = ["--warehouse", "/wh", "--cluster", "east", "--day", "2026-11-20"]
 RUN_AFTER = dt.datetime(2026, 11, 21, 0, 30, tzinfo=dt.UTC)
 RUN = SimpleNamespace(run_after=RUN_AFTER)
+SETTINGS = DailyAuditSettings(archive=Path("/logs"), warehouse=Path("/wh"))
+
+
+class FinalError(Exception):
+    """Stands for Airflow's exception that forbids a retry."""
+
+
+TERMS = TaskTerms(print, FinalError, FinalError)
 MIDNIGHT = dt.datetime(2026, 11, 20, tzinfo=dt.UTC)
 
 
@@ -115,6 +126,10 @@ def test_an_audit_is_what_the_form_says() -> None:
         "day": None,
     }
     context = {"params": params, "data_interval_start": MIDNIGHT, "dag_run": RUN}
-    assert audit_of_context(context) == AUDIT
+    assert audit_of_context(context, SETTINGS, TERMS) == AUDIT
     without = {"params": {**params, "broker_version": ""}, "dag_run": RUN}
-    assert audit_of_context(without).broker_version is None
+    assert audit_of_context(without, SETTINGS, TERMS).broker_version is None
+    for place in ("archive", "warehouse"):
+        elsewhere = context | {"params": {**params, place: "/etc"}}
+        with pytest.raises(FinalError, match=rf"^The form's {place} is '/etc', and the settings"):
+            audit_of_context(elsewhere, SETTINGS, TERMS)

@@ -22,6 +22,7 @@ from quota_dags.whatif import (
     whatif_of_run,
 )
 from spark_jobs.cli import app as cli
+from spark_jobs.settings import DailyAuditSettings
 
 RUN_ID = "manual__2026-11-21T09:00:00.5+00:00"
 SCENARIO = '[[policy]]\nname = "kip13"\nlabel = "größer"\r\n'
@@ -60,16 +61,19 @@ def terms(code: str, log: Callable[[str], None] = print) -> TaskTerms:
 
 
 def asked_in(warehouse: Path, **form: Any) -> WhatifRun:
-    return whatif_of_run({**FORM, "warehouse": str(warehouse), **form}, RUN_ID)
+    archive = form.get("archive") or "/logs"
+    settings = DailyAuditSettings(warehouse=warehouse, archive=Path(archive))
+    form = {**FORM, "warehouse": str(warehouse), **form}
+    return whatif_of_run(form, RUN_ID, settings, terms("raise AssertionError"))
 
 
 def test_what_is_replayed_is_what_the_form_says() -> None:
-    assert whatif_of_run(FORM, RUN_ID) == ASKED
+    assert asked_in(Path("/wh")) == ASKED
     everything = {
         **{"day": "2026-11-20", "archive": "/logs", "mode": "both", "scenario": SCENARIO},
         **{"policies": ["kip13", "kip599_rate"]},
     }
-    assert whatif_of_run({**FORM, **everything}, RUN_ID) == replace(
+    assert asked_in(Path("/wh"), **everything) == replace(
         ASKED,
         day=dt.date(2026, 11, 20),
         archive="/logs",
@@ -85,7 +89,7 @@ def test_what_is_replayed_is_what_the_form_says() -> None:
 )
 def test_an_emptied_field_is_as_good_as_none(field: str, empty: object) -> None:
     none = None if field != "policies" else ()
-    assert getattr(whatif_of_run({**FORM, field: empty}, RUN_ID), field) == none
+    assert getattr(asked_in(Path("/wh"), **{field: empty}), field) == none
 
 
 @pytest.mark.parametrize(
@@ -189,6 +193,36 @@ def test_a_form_with_nothing_to_replay_is_refused_with_what_to_do(
     with pytest.raises(FinalError, match=r"names neither policies nor a scenario: choose one"):
         run_whatif(asked, terms("raise AssertionError"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("scenario", "said"),
+    [
+        ("kip13, please", "The form's scenario: this is no TOML: .*line 1"),
+        ("policy = " + "[" * 5000, "nested too deep"),
+        ("policy = 1" + "0" * 9000, "this is no TOML"),
+        ("#" * 32_001, "has 32,001 characters: expected 32,000 at most"),
+        (f"[[policy]]\nname = '{'x' * 20_000}'", "no policy is called"),
+        ('[[policy]]\nname = "kip599_rate"', "there is no policy 'kip13' in it"),
+        ("# \ud800", "has what is no character"),
+    ],
+)
+def test_a_scenario_that_is_none_is_refused_before_anything_is_written(
+    tmp_path: Path, scenario: str, said: str
+) -> None:
+    asked = asked_in(tmp_path, scenario=scenario)
+    with pytest.raises(FinalError, match=said) as refused:
+        run_whatif(asked, terms("raise AssertionError"))
+    assert len(str(refused.value)) <= 1100
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("field", ["warehouse", "archive"])
+def test_a_place_that_the_settings_do_not_allow_is_refused(tmp_path: Path, field: str) -> None:
+    settings = DailyAuditSettings(warehouse=tmp_path / "wh", archive=tmp_path / "logs")
+    form = {**FORM, "warehouse": str(tmp_path / "wh"), field: str(tmp_path)}
+    with pytest.raises(FinalError, match=rf"^The form's {field} is "):
+        whatif_of_run(form, RUN_ID, settings, terms("raise AssertionError"))
 
 
 @pytest.mark.parametrize("exit_code", [1, 2])

@@ -139,6 +139,24 @@ def test_executed_the_values_are_set_and_recorded(
     assert third["quota_client_id"] == DEFAULT
 
 
+def test_a_host_given_by_hand_is_sent_no_credentials_of_a_setting(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS", "production:9093")
+    monkeypatch.setenv("QUOTA_AUDIT_KAFKA_COMMAND_CONFIG", "/etc/kafka/admin.properties")
+    opened: list[Any] = []
+    open_admin = change_quotas.kafka_quota_admin
+
+    def open_noted(servers: str, command_config: Path | None, settings: KafkaAdminSettings) -> Any:
+        opened.append((servers, command_config))
+        return open_admin(servers, command_config, settings)
+
+    monkeypatch.setattr(change_quotas, "kafka_quota_admin", open_noted)
+    for name in ("apply", "rollback"):
+        command(name, "--execute")
+    assert opened == [(HOST, None)] * 2
+
+
 def test_executed_again_it_is_already_so(command: Command, cluster: ModelCluster) -> None:
     command("apply", "--execute")
     code, out, _ = command("apply", "--execute")

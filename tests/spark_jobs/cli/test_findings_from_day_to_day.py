@@ -158,7 +158,9 @@ def test_an_acknowledgement_has_an_end_that_a_setting_bounds(
     file = warehouse / FILE
     file.write_text(file.read_text().replace(str(day_of(2)), "9999-12-31"))
     where = ("news", "--warehouse", str(warehouse), "--day")
-    known = ["acknowledged until 2026-11-12 by Ada" in printed(*where, str(day_of(n))) for n in (2, 3)]
+    known = [
+        "acknowledged until 2026-11-12 by Ada" in printed(*where, str(day_of(n))) for n in (2, 3)
+    ]
     assert known == [True, False]
 
 

@@ -155,6 +155,7 @@ def server(
         "FAKE_STEPS_EXIT": json.dumps({"validate": 1}),
         "FAKE_STEPS_HANG": SLOW,
         "QUOTA_AUDIT_WAREHOUSE": str(warehouse),
+        "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092",
         # Nothing listens there: what goes through a proxy fails.
         "http_proxy": "http://127.0.0.1:9",
     }
@@ -252,7 +253,7 @@ def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
         f"users/{name}:producer_byte_rate" for name in ("alice", "bob", "%7B%7B%207%2A7%20%7D%7D")
     )
     server.until_dags_are_known()
-    run = server.trigger(RECOMMEND_URL, day=str(DAY), bootstrap_servers="broker-1:9092")
+    run = server.trigger(RECOMMEND_URL, day=str(DAY))
     run_url = f"{RECOMMEND_URL}/dagRuns/{run}"
     question = server.question(run_url)
     assert question["options"] == ["all", "none", hostile, alice, bob]
