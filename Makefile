@@ -1,6 +1,5 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
-UV_VERSION := 0.13.8
 PIP_AUDIT_VERSION := 2.10.1
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 export PYSPARK_PYTHON := $(CURDIR)/.venv/bin/python
@@ -17,18 +16,24 @@ help: ## print this help
 setup: .venv/.ready ## create .venv from the lock
 setup-dev: .venv/.ready-dev ## .venv plus what tests and checks need
 
-$(CURDIR)/.uv/bin/uv:
-	$(PYTHON) -m venv .uv
-	.uv/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+# What is installed, or built with, has the hash that its lock names, or is refused.
+BUILD := requirements-build.txt
+INSTALL = $(UV) pip install --quiet --python .venv/bin/python --no-deps --build-constraints $(BUILD)
+BUILD_WHEEL = $(UV) build --quiet --wheel --require-hashes --build-constraints $(BUILD)
 
-.venv/.ready: requirements.txt pyproject.toml | $(UV)
+$(CURDIR)/.uv/bin/uv: $(BUILD)
+	$(PYTHON) -m venv .uv
+	.uv/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $(BUILD)
+	@touch $@
+
+.venv/.ready: requirements.txt $(BUILD) pyproject.toml | $(UV)
 	$(UV) venv --quiet --allow-existing --python $(PYTHON) .venv
-	$(UV) pip install --quiet --python .venv/bin/python --no-deps -r requirements.txt
-	$(UV) pip install --quiet --python .venv/bin/python --no-deps -e .
+	$(INSTALL) --require-hashes -r requirements.txt
+	$(INSTALL) -e .
 	@touch $@
 
 .venv/.ready-dev: .venv/.ready requirements-dev.txt
-	$(UV) pip install --quiet --python .venv/bin/python --no-deps -r requirements-dev.txt
+	$(INSTALL) --require-hashes -r requirements-dev.txt
 	@touch $@
 
 ##@ Use
@@ -91,20 +96,19 @@ gallery: setup ## write docs/gallery: the design documents' own arguments, repla
 reference: setup ## write docs/reference: commands and settings, from the sources
 	.venv/bin/python -m docs.generate
 
-MOTO := tests/object_storage/moto
-lock: $(UV) ## write requirements*.txt from requirements*.in
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements.in -o requirements.txt
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links requirements-dev.in -o requirements-dev.txt
-	$(UV) pip compile --quiet --python-version 3.11 --no-header --no-emit-index-url --no-emit-find-links $(MOTO).in -o $(MOTO).txt
+LOCKS := requirements requirements-build requirements-dev tests/object_storage/moto
+COMPILE = $(UV) pip compile --quiet --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
+lock: $(UV) ## write requirements*.txt with their hashes from requirements*.in
+	set -e; for lock in $(LOCKS); do $(COMPILE) $$lock.in -o $$lock.txt; done
 
 package: setup ## build the wheel, and for spark-submit spark_jobs.zip, quota_audit.py, log4j2.properties
-	$(UV) build --quiet --wheel --out-dir dist
+	$(BUILD_WHEEL) --out-dir dist
 	cp dist/quota_audit-*.whl dist/spark_jobs.zip
 	cp spark_jobs/cli/__main__.py dist/quota_audit.py
 	cp spark_jobs/spark/log4j2.properties dist/
 
 release: setup ## make release VERSION=x.y.z: changelog, version, image tag, wheel, commit, git tag; no push
-	.venv/bin/python -m tools.release "$(VERSION)" --build "$(UV) build --quiet --wheel"
+	.venv/bin/python -m tools.release "$(VERSION)" --build "$(BUILD_WHEEL)"
 
 clean: ## remove what runs leave behind, keep the environment
 	rm -rf artifacts .airflow dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -102,7 +102,8 @@ def _programs() -> Path:
         with tempfile.TemporaryDirectory(dir=CACHE) as aside:
             made = Path(aside) / "moto"
             _uv("venv", "--quiet", "--relocatable", "--python", sys.executable, str(made))
-            _uv("pip", "install", "--quiet", "--no-deps", "--python", str(made), "-r", str(LOCK))
+            install = ("pip", "install", "--quiet", "--no-deps", "--require-hashes")
+            _uv(*install, "--python", str(made), "-r", str(LOCK))
             try:
                 made.rename(home)
             except OSError:  # another run was first
