@@ -16,11 +16,12 @@ from rich.text import Text
 
 from spark_jobs.apply.apply_quotas import ChangeReport, ClusterTarget
 from spark_jobs.apply.changes.change_key import change_key
-from spark_jobs.apply.changes.change_plan import PlannedChange, value_text
+from spark_jobs.apply.changes.change_plan import PlannedChange
 from spark_jobs.apply.changes.quota_alteration import (
     PROPOSED,
     QuotaAlteration,
     proposed_alterations,
+    value_text,
 )
 from spark_jobs.apply.changes.targets.target import RefusedAlteration, Rendered
 from spark_jobs.apply.changes.wording import one_line, subject

@@ -14,7 +14,7 @@ from spark_jobs.apply.changes.quota_admin import (
     QuotaAdmin,
     QuotaAdminError,
 )
-from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaKey
+from spark_jobs.apply.changes.quota_alteration import Entity, QuotaAlteration, QuotaKey, value_text
 from spark_jobs.errors import BadInputError
 
 ENTITIES_PER_REQUEST = 50
@@ -101,17 +101,6 @@ def refusal(plan: Sequence[PlannedChange]) -> str | None:
     return "\n".join(
         [f"Nothing was changed: {len(refused)} of {len(plan)} changes cannot be made.", *lines]
     )
-
-
-def value_text(value: float | None) -> str:
-    """Return a quota value as ``kafka-configs.sh`` takes it, ``none`` for no value.
-
-    >>> value_text(1_250_000.0), value_text(2.5), value_text(None)
-    ('1250000', '2.5', 'none')
-    """
-    if value is None:
-        return "none"
-    return str(int(value)) if value.is_integer() else repr(value)
 
 
 def _planned(alteration: QuotaAlteration, found: float | None, allow_delete: bool) -> PlannedChange:

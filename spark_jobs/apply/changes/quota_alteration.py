@@ -48,6 +48,17 @@ class QuotaAlteration:
         return replace(self, before=self.after, after=self.before)
 
 
+def value_text(value: float | None) -> str:
+    """Return a quota value as ``kafka-configs.sh`` takes it, ``none`` for no value.
+
+    >>> value_text(1_250_000.0), value_text(2.5), value_text(None)
+    ('1250000', '2.5', 'none')
+    """
+    if value is None:
+        return "none"
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
 def proposed_alterations(recommendations: Iterable[Mapping[str, Any]]) -> list[QuotaAlteration]:
     """Return the alterations of the proposed rows of ``tables.RECOMMENDATIONS``, in their order.
 
