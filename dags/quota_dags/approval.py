@@ -29,8 +29,8 @@ NO_TARGET = (
 )
 
 _LAST_DAY = "the last day"
-# By what a proposal that was approved is known again.
-_APPROVED = ("change", "before", "after")
+# By what a proposal is chosen, and by what the very one that was shown is applied.
+_ASKED = ("change", "exactly")
 
 
 class UnclearAnswerError(ValueError):
@@ -59,7 +59,7 @@ class RecommendRun:
         return ["proposals", *self._scope(), *day, "--json"]
 
     def apply_arguments(self, decision: Decision) -> list[str]:
-        """Return the arguments of ``quota-audit`` that apply what was approved."""
+        """Return the arguments of ``quota-audit`` that apply what was approved, or refuse to."""
         assert self.day, "what was asked about was of a day"
         assert decision.changes, "without --only all changes would be applied"
         return [
@@ -86,7 +86,10 @@ class RecommendRun:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The changes that ``approved_by`` chose, in the order in which they were offered."""
+    """The changes that ``approved_by`` chose, in the order in which they were offered.
+
+    Each is named with its values, as it was shown.
+    """
 
     changes: tuple[str, ...]
     approved_by: str
@@ -152,7 +155,7 @@ def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]
     """
     if not run.target:
         raise (terms.final_error if by_hand else terms.skipped)(NO_TARGET)
-    found = _proposals_now(run, terms)
+    found = json.loads(terms.run(READ, run.day or _LAST_DAY, run.proposals_arguments()))
     run = replace(run, day=found["day"])
     audited = f"{run.cluster}, {run.day} UTC"
     offered = [p for p in found["proposals"] if run.allow_delete or not is_removal(p)]
@@ -177,25 +180,19 @@ def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]
         "subject": f"{'Dry run: c' if run.dry_run else 'C'}hoose from {many} for {audited}",
         "body": body,
         "options": [ALL, NONE, *changes],
-        "asked": {"run": asdict(run), "proposals": [_approved(p) for p in offered]},
+        "asked": {"run": asdict(run), "proposals": [{n: p[n] for n in _ASKED} for p in offered]},
     }
-
-
-def _proposals_now(run: RecommendRun, terms: TaskTerms) -> dict[str, Any]:
-    line = terms.run(READ, run.day or _LAST_DAY, run.proposals_arguments())
-    found: dict[str, Any] = json.loads(line)
-    return found
 
 
 def apply_answer(asked: Mapping[str, Any], answer: Mapping[str, Any], terms: TaskTerms) -> str:
     """Apply what was approved of what was ``asked``, and return the command's last line.
 
     Raises ``terms.skipped`` where nothing was approved, ``terms.final_error`` where the answer is
-    unclear, or what was approved is no longer what is proposed.
+    unclear, or what was approved is no longer what is proposed (the command says so).
     """
     run = RecommendRun(**asked["run"])
     try:
-        decision = decision_of(answer, [proposal["change"] for proposal in asked["proposals"]])
+        decision = decision_of(answer, asked["proposals"])
     except UnclearAnswerError as error:
         raise terms.final_error(str(error)) from error
     note = f", with the note: {decision.note}" if decision.note else ""
@@ -203,33 +200,11 @@ def apply_answer(asked: Mapping[str, Any], answer: Mapping[str, Any], terms: Tas
         raise terms.skipped(f"{decision.approved_by} approved nothing{note}")
     count = f"{len(decision.changes)} of {len(asked['proposals'])}"
     terms.log(f"{decision.approved_by} approved {count}{note}")
-    _check_unchanged(asked["proposals"], decision, _proposals_now(run, terms), terms)
     return terms.run(APPLY, str(run.day), run.apply_arguments(decision))
 
 
-def _check_unchanged(
-    asked: Sequence[Mapping[str, Any]],
-    decision: Decision,
-    now: Mapping[str, Any],
-    terms: TaskTerms,
-) -> None:
-    """Raise where an audit has since proposed other values: nobody approved those."""
-    there = [_approved(proposal) for proposal in now["proposals"]]
-    gone = [p["change"] for p in asked if p["change"] in decision.changes and p not in there]
-    if gone:
-        raise terms.final_error(
-            f"Nothing is applied: the day was audited again since this was asked, and something "
-            f"else is proposed now for {', '.join(gone)}. Clear the task {READ!r} to be asked "
-            "about that."
-        )
-
-
-def _approved(proposal: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: proposal[name] for name in _APPROVED}
-
-
-def decision_of(answer: Mapping[str, Any], offered: Sequence[str]) -> Decision:
-    """Return the decision about the ``offered`` changes.
+def decision_of(answer: Mapping[str, Any], offered: Sequence[Mapping[str, str]]) -> Decision:
+    """Return the decision about the ``offered`` proposals.
 
     ``answer`` is the return value of Airflow's ``HITLOperator``. Raises UnclearAnswerError.
     """
@@ -244,7 +219,7 @@ def decision_of(answer: Mapping[str, Any], offered: Sequence[str]) -> Decision:
     return Decision(_changes(set(answer["chosen_options"]), offered), str(name), note or None)
 
 
-def _changes(chosen: set[str], offered: Sequence[str]) -> tuple[str, ...]:
+def _changes(chosen: set[str], offered: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
     if chosen == {NONE}:
         return ()
     if NONE in chosen or not chosen:
@@ -253,10 +228,10 @@ def _changes(chosen: set[str], offered: Sequence[str]) -> tuple[str, ...]:
             f"The answer is unclear, so nothing is applied: found {NONE!r} together with {others}. "
             "Clear the task 'approve' to be asked again."
         )
-    unknown = chosen - {ALL, *offered}
+    unknown = chosen - {ALL, *(proposal["change"] for proposal in offered)}
     if unknown:
         raise UnclearAnswerError(
             f"The answer is unclear, so nothing is applied: {', '.join(sorted(unknown))} was not "
             "offered. Clear the task 'approve' to be asked again."
         )
-    return tuple(change for change in offered if ALL in chosen or change in chosen)
+    return tuple(p["exactly"] for p in offered if ALL in chosen or p["change"] in chosen)

@@ -192,9 +192,9 @@ CommandConfig = Annotated[
 Only = Annotated[
     list[str] | None,
     option(
-        "--only ENTITY[:TYPE]",
+        "--only ENTITY[:TYPE[:BEFORE:AFTER]]",
         "Apply only this: users/NAME, clients/NAME or users/NAME/clients/NAME, and maybe "
-        ":QUOTA_TYPE. Repeatable.",
+        ":QUOTA_TYPE; with values only if it is still proposed so. Repeatable.",
     ),
 ]
 Execute = Annotated[

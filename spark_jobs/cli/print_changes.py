@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_jobs.apply.apply_quotas import ChangeReport, ClusterTarget
-from spark_jobs.apply.changes.change_key import change_key
+from spark_jobs.apply.changes.change_key import change_key, change_key_with_values
 from spark_jobs.apply.changes.change_plan import PlannedChange
 from spark_jobs.apply.changes.quota_alteration import (
     PROPOSED,
@@ -77,12 +77,15 @@ def print_proposals(warehouse: Path, cluster: str, day: dt.date | None, *, as_js
 def proposal_objects(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the proposed rows of ``tables.RECOMMENDATIONS`` as JSON has them.
 
-    ``change`` is the name that ``quota-audit apply --only`` takes; ``before`` is the entity's own
-    value, ``after`` None removes it. In order of the throttle time they are about, longest first.
+    ``change`` is the name that ``quota-audit apply --only`` takes, and ``exactly`` the one with its
+    values; ``before`` is the entity's own value, ``after`` None removes it. In order of the
+    throttle time they are about, longest first.
     """
     proposed = [row for row in rows if row["status"] == PROPOSED]
     objects = [
-        _alteration_object(alteration) | {name: row[name] for name in _TAKEN_OVER}
+        _alteration_object(alteration)
+        | {"exactly": change_key_with_values(alteration)}
+        | {name: row[name] for name in _TAKEN_OVER}
         for row, alteration in zip(proposed, proposed_alterations(proposed), strict=True)
     ]
     return sorted(objects, key=lambda o: (-(o["throttle_time_ms_before"] or 0), o["change"]))

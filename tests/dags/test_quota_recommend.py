@@ -165,7 +165,7 @@ def test_the_question_is_about_what_an_audit_proposed(dag: Any, tmp_path: Path) 
     assert question["options"] == ["all", "none", CHANGE]
     assert f"`{CHANGE}`" in question["body"]
     assert question["asked"]["proposals"] == [
-        {"change": CHANGE, "before": 50_000.0, "after": 100_000.0}
+        {"change": CHANGE, "exactly": f"{CHANGE}:50000:100000"}
     ]
 
 
@@ -261,7 +261,7 @@ def test_none_skips_applying(dag: Any) -> None:
             "allow_delete": False,
         },
     }
-    proposals = [{"change": CHANGE, "before": 1.0, "after": 2.0}]
+    proposals = [{"change": CHANGE, "exactly": f"{CHANGE}:1:2"}]
     with pytest.raises(AirflowSkipException, match="admin approved nothing"):
         dag.task_dict[APPLY].python_callable({"run": run, "proposals": proposals}, event("none"))
 

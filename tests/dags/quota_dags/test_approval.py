@@ -22,10 +22,15 @@ from quota_dags.approval import (
     recommend_run,
 )
 from quota_dags.process import StepCrashedError, TaskTerms
-from spark_jobs.apply.changes.change_key import change_key, parse_selection
+from spark_jobs.apply.changes.change_key import (
+    change_key,
+    change_key_with_values,
+    parse_selection,
+)
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration
 from spark_jobs.cli import app as cli
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings, KafkaTarget
+from tests.builders.tables_builder import row, scope_in, write_rows
 
 DAY = "2026-11-20"
 FORM: dict[str, Any] = {
@@ -46,12 +51,15 @@ LOOSE = replace(
 )
 RUN = RecommendRun("/wh", "east", DAY, "default", "b:9092", None, dry_run=True, allow_delete=False)
 SCOPE = ["--warehouse", "/wh", "--cluster", "east"]
-DECISION = Decision(("users/a:producer_byte_rate",), "ada", None)
+DECISION = Decision(("users/a:producer_byte_rate:1000:2000",), "ada", None)
 A, B, GONE = (
     "users/a:producer_byte_rate",
     "users/b:producer_byte_rate",
     "clients/c:producer_byte_rate",
 )
+
+
+A12 = f"{A}:1000:2000"
 
 
 class FinalError(Exception):
@@ -63,10 +71,13 @@ class Skipped(Exception):
 
 
 def proposal(change: str, after: float | None = 2000.0, before: float | None = 1000.0) -> Any:
-    selection = parse_selection(change)
+    one = parse_selection(change)
+    assert one.quota_type
+    altered = QuotaAlteration(one.quota_type, one.user, one.client_id, before, after)
     return {
         "change": change,
-        "quota_type": selection.quota_type,
+        "exactly": change_key_with_values(altered),
+        "quota_type": one.quota_type,
         "before": before,
         "after": after,
         "current": before,
@@ -259,19 +270,19 @@ def test_where_nothing_can_be_chosen_nobody_is_asked(
 @pytest.mark.parametrize(
     ("run", "decision", "arguments"),
     [
-        (RUN, DECISION, ["--only", A, "--by=ada"]),
-        (RUN, replace(DECISION, changes=(A, B)), ["--only", A, "--only", B, "--by=ada"]),
-        (replace(RUN, dry_run=False), DECISION, ["--only", A, "--by=ada", "--execute"]),
-        (replace(RUN, allow_delete=True), DECISION, ["--only", A, "--by=ada", "--allow-delete"]),
+        (RUN, DECISION, ["--only", A12, "--by=ada"]),
+        (RUN, replace(DECISION, changes=(A12, B)), ["--only", A12, "--only", B, "--by=ada"]),
+        (replace(RUN, dry_run=False), DECISION, ["--only", A12, "--by=ada", "--execute"]),
+        (replace(RUN, allow_delete=True), DECISION, ["--only", A12, "--by=ada", "--allow-delete"]),
         (
             replace(RUN, command_config="/c"),
             DECISION,
-            ["--command-config", "/c", "--only", A, "--by=ada"],
+            ["--command-config", "/c", "--only", A12, "--by=ada"],
         ),
         (
             RUN,
             replace(DECISION, approved_by="--execute", note="-x\ny"),
-            ["--only", A, "--by=--execute", "--note=-x\ny"],
+            ["--only", A12, "--by=--execute", "--note=-x\ny"],
         ),
     ],
     ids=["one", "two", "for real", "with removals", "with TLS", "by one with a strange name"],
@@ -324,19 +335,19 @@ def test_a_change_s_name_selects_that_change_whatever_it_is_called() -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "applied"),
-    [(["all"], [A, B]), ([B], [B]), ([B, A], [A, B])],
+    [(["all"], "ab"), ([B], "b"), ([B, A], "ab")],
     ids=["all", "one", "both by name"],
 )
 def test_only_what_was_approved_is_applied_by_name(
-    steps: Steps, chosen: list[str], applied: list[str]
+    steps: Steps, chosen: list[str], applied: str
 ) -> None:
     steps.propose(proposal(A), proposal(B))
     asked = ask(RUN, steps.terms, by_hand=False)["asked"]
-    # Whatever else is proposed by then: nobody approved it.
-    steps.propose(proposal(GONE), proposal(B), proposal(A))
     assert apply_answer(asked, answer(*chosen, note="Friday"), steps.terms) == "1 applied"
     *_, call = steps.calls()
-    assert [change for word, change in pairwise(call) if word == "--only"] == (applied)
+    assert [change for word, change in pairwise(call) if word == "--only"] == [
+        f"users/{name}:producer_byte_rate:1000:2000" for name in applied
+    ]
     assert call[-2:] == ["--by=ada", "--note=Friday"]
     assert f"ada approved {len(applied)} of 2, with the note: Friday" in steps.log
 
@@ -359,23 +370,23 @@ def test_an_unclear_answer_applies_nothing_for_good(steps: Steps) -> None:
 
 @pytest.mark.parametrize(
     "since",
-    [[proposal(A, after=2001.0)], [proposal(A, before=None)], [proposal(B)], []],
-    ids=["another value", "another value before", "another change", "nothing"],
+    [{"proposed": 2001.0}, {"previous": 999.0, "current": 999.0}, {"status": "keep"}],
+    ids=["another value", "another value before", "nothing"],
 )
-def test_a_value_that_nobody_was_shown_is_not_applied(steps: Steps, since: list[Any]) -> None:
-    steps.propose(proposal(A), proposal(B))
-    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
-    steps.propose(*since)
-    with pytest.raises(FinalError, match=rf"Nothing is applied: .* for {A}\. Clear the task"):
-        apply_answer(asked, answer(A), steps.terms)
-    assert [call[0] for call in steps.calls()] == ["proposals", "proposals"]
-
-
-def test_a_change_that_was_not_approved_may_have_changed(steps: Steps) -> None:
-    steps.propose(proposal(A), proposal(B))
-    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
-    steps.propose(proposal(A), proposal(B, after=7.0))
-    assert apply_answer(asked, answer(A), steps.terms) == "1 applied"
+def test_a_value_that_nobody_was_shown_is_not_applied(
+    tmp_path: Path, steps: Steps, since: dict[str, Any]
+) -> None:
+    """The command line itself refuses, so that nothing can come between a look and the change."""
+    scope, shown = scope_in(tmp_path), {"previous": 1000.0, "current": 1000.0, "proposed": 2000.0}
+    others = row("recommendations", quota_user="bob")
+    write_rows(scope, "recommendations", [row("recommendations", **shown), others])
+    terms = replace(steps.terms, launcher=())
+    run = replace(RUN, warehouse=str(tmp_path), cluster=scope.cluster, day=str(scope.day))
+    run = replace(run, bootstrap_servers="127.0.0.1:1")
+    asked = ask(run, terms, by_hand=False)["asked"]
+    write_rows(scope, "recommendations", [row("recommendations", **{**shown, **since}), others])
+    with pytest.raises(FinalError, match=r"proposed is users/alice|Nothing is proposed for users"):
+        apply_answer(asked, answer("users/alice:producer_byte_rate"), terms)
 
 
 @pytest.mark.parametrize(("exit_code", "error"), [(2, FinalError), (9, StepCrashedError)])

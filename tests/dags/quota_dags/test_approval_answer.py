@@ -11,6 +11,7 @@ OFFERED = [
     "users/b:producer_byte_rate",
     "clients/c:consumer_byte_rate",
 ]
+PROPOSALS = [{"change": change, "exactly": f"{change}:1:2"} for change in OFFERED]
 
 
 def answer(*chosen: str, **more: Any) -> dict[str, Any]:
@@ -36,7 +37,9 @@ def answer(*chosen: str, **more: Any) -> dict[str, Any]:
     ids=["all", "none", "one", "some, in the order offered", "one twice", "all and one"],
 )
 def test_what_is_chosen_is_what_is_approved(chosen: list[str], changes: list[str]) -> None:
-    assert decision_of(answer(*chosen), OFFERED) == Decision(tuple(changes), "ada", None)
+    assert decision_of(answer(*chosen), PROPOSALS) == Decision(
+        tuple(f"{change}:1:2" for change in changes), "ada", None
+    )
 
 
 @pytest.mark.parametrize("chosen", [["none", OFFERED[0]], ["none", "all"], []])
@@ -44,23 +47,23 @@ def test_an_answer_that_says_two_things_or_nothing_approves_nothing(chosen: list
     with pytest.raises(
         UnclearAnswerError, match=r"nothing is applied: .* Clear the task 'approve'"
     ):
-        decision_of(answer(*chosen), OFFERED)
+        decision_of(answer(*chosen), PROPOSALS)
 
 
 def test_what_was_not_offered_cannot_be_approved() -> None:
     with pytest.raises(UnclearAnswerError, match="users/mallory was not offered"):
-        decision_of(answer(OFFERED[0], "users/mallory"), OFFERED)
+        decision_of(answer(OFFERED[0], "users/mallory"), PROPOSALS)
 
 
 @pytest.mark.parametrize("user", [None, {}, {"id": "", "name": ""}])
 def test_nobody_s_answer_approves_nothing(user: dict[str, str] | None) -> None:
     with pytest.raises(UnclearAnswerError, match="names nobody"):
-        decision_of(answer("all", responded_by_user=user), OFFERED)
+        decision_of(answer("all", responded_by_user=user), PROPOSALS)
 
 
 def test_a_user_without_a_name_is_known_by_the_id() -> None:
     unnamed = answer("all", responded_by_user={"id": "7", "name": ""})
-    assert decision_of(unnamed, OFFERED).approved_by == "7"
+    assert decision_of(unnamed, PROPOSALS).approved_by == "7"
 
 
 @pytest.mark.parametrize(
@@ -76,4 +79,4 @@ def test_a_user_without_a_name_is_known_by_the_id() -> None:
     ],
 )
 def test_the_note_is_what_was_typed_or_none(params_input: Any, note: str | None) -> None:
-    assert decision_of(answer("all", params_input=params_input), OFFERED).note == note
+    assert decision_of(answer("all", params_input=params_input), PROPOSALS).note == note

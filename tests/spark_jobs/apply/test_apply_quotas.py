@@ -171,6 +171,19 @@ def test_only_what_is_chosen_is_applied(command: Command, cluster: ModelCluster)
     assert cluster.held == {ALICE: 4000.0, BOB: 2000.0, CLIENTS: 500.0}
 
 
+def test_what_was_chosen_with_its_values_is_applied_while_they_are_proposed(
+    command: Command, cluster: ModelCluster
+) -> None:
+    code, _, err = command("apply", "--execute", "--only", "users/alice:producer_byte_rate:1000:5")
+    assert (code, cluster.held) == (2, BEFORE)
+    assert (
+        "proposed is users/alice:producer_byte_rate:1000:4000 by now, and chosen was users" in err
+    )
+    exactly = "users/bob/clients/etl:producer_byte_rate:none:2000"
+    assert command("apply", "--execute", "--only", exactly)[0] == 0
+    assert cluster.held == BEFORE | {BOB: 2000.0}
+
+
 def test_what_is_not_proposed_cannot_be_chosen(command: Command, cluster: ModelCluster) -> None:
     code, _, err = command("apply", "--execute", "--only", "users/alice", "--only", "users/dave")
     assert code == 2

@@ -264,7 +264,8 @@ def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
     (applied,) = [call for call in steps.calls() if call[0] == "apply"]
     assert applied == [
         *["apply", "--warehouse", str(warehouse), "--cluster", "default", "--day", str(DAY)],
-        *["--bootstrap-server", "broker-1:9092", "--only", hostile, "--only", bob],
+        *["--bootstrap-server", "broker-1:9092", "--only", f"{hostile}:50000:100000"],
+        *["--only", f"{bob}:50000:100000"],
         *["--by=admin", "--note=for Friday"],
     ]
 

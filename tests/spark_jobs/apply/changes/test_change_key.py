@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.apply.changes.change_key import (
     change_key,
+    change_key_with_values,
     chosen_changes,
     entity_path,
     parse_selection,
@@ -66,6 +69,18 @@ def test_an_unusual_name_may_be_typed_as_it_is() -> None:
 def test_what_names_no_entity_is_refused_and_the_form_is_shown(text: str) -> None:
     with pytest.raises(BadInputError, match=r"names no quota entity: expected users/NAME"):
         parse_selection(text)
+
+
+@given(parts, st.none() | st.floats(0, 1e18), st.none() | st.floats(0, 1e18))
+def test_a_change_with_its_values_is_that_very_one(
+    entity: tuple[str | None, str | None], before: float | None, after: float | None
+) -> None:
+    wanted = QuotaAlteration("producer_byte_rate", *entity, before, after)
+    chosen = parse_selection(change_key_with_values(wanted))
+    assert chosen_changes([wanted], [chosen]) == [wanted]
+    for other in (replace(wanted, before=7e18), replace(wanted, after=7e18)):
+        with pytest.raises(BadInputError, match=r"^Nothing was changed: proposed is .* by now"):
+            chosen_changes([other], [chosen])
 
 
 def test_without_a_selection_everything_is_chosen() -> None:
