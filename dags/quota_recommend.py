@@ -16,11 +16,11 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from quota_dags.approval import Bounds, apply_answer, ask, recommend_run
+from quota_dags.approval_operator import Approval
 from quota_dags.forms import NOTE_FIELD, approval_fields
 from quota_dags.process import TaskTerms
 from quota_dags.steps import ASSETS, asset_uri
@@ -32,18 +32,6 @@ PROPOSALS = Asset(NAME, asset_uri(ASSETS[NAME]))
 TERMS = TaskTerms(logging.getLogger("quota_audit").info, AirflowFailException,
                   AirflowSkipException, SETTINGS.launcher)  # fmt: skip
 PARAMS = {name: Param(**field) for name, field in approval_fields(SETTINGS, APPROVAL).items()}
-
-
-class Approval(HITLOperator):
-    """A question whose options are known in the run only, and that nobody has to answer."""
-
-    template_fields = (*HITLOperator.template_fields, "options")
-
-    def process_trigger_event_error(self, event) -> None:
-        """End green where nobody has answered."""
-        if event["error_type"] == "timeout":
-            raise AirflowSkipException("nobody has answered in time: nothing is applied")
-        super().process_trigger_event_error(event)
 
 
 @task(multiple_outputs=True, execution_timeout=timedelta(minutes=15))
