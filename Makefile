@@ -70,10 +70,9 @@ check: setup-dev ## format, lint, types, coverage of the pure core, locks
 	.venv/bin/coverage report --fail-under=90
 	.venv/bin/pytest -q tests/test_lock.py
 
-# --strict: a package that the database does not answer for counts as one that is not audited.
 audit-deps: $(UV) ## look up every locked package in PyPI's advisories (needs the network)
-	$(UV) tool run --quiet pip-audit==$(PIP_AUDIT_VERSION) --strict --progress-spinner off \
-		--disable-pip --no-deps -r requirements.txt -r requirements-dev.txt
+	$(PYTHON) -m tools.audit_deps requirements.txt requirements-build.txt requirements-dev.txt \
+		--pip-audit "$(UV) tool run --quiet pip-audit==$(PIP_AUDIT_VERSION)"
 
 FUZZ_LINES ?= 1000000
 fuzz: setup-dev ## read FUZZ_LINES bent log lines: nothing may raise, get lost or grow
@@ -107,7 +106,7 @@ package: setup ## build the wheel, and for spark-submit spark_jobs.zip, quota_au
 	cp spark_jobs/cli/__main__.py dist/quota_audit.py
 	cp spark_jobs/spark/log4j2.properties dist/
 
-release: setup ## make release VERSION=x.y.z: changelog, version, image tag, wheel, commit, git tag; no push
+release: setup-dev ## make release VERSION=x.y.z: changelog, version, image tag, wheel, bill of materials, commit, git tag; no push
 	.venv/bin/python -m tools.release "$(VERSION)" --build "$(BUILD_WHEEL)"
 
 clean: ## remove what runs leave behind, keep the environment

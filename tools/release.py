@@ -1,7 +1,7 @@
 """Makes a release: ``python -m tools.release x.y.z``, as ``make release VERSION=x.y.z`` does.
 
 Writes the version where it stands, moves what the changelog has under Unreleased below it, builds
-the wheel, commits and tags. Nothing is pushed.
+the wheel, says what it is made of, commits and tags. Nothing is pushed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+from tools.bill_of_materials import bill_of_materials
 
 ROOT = Path(__file__).parent.parent
 NUMBER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
@@ -77,6 +79,9 @@ def release(root: Path, version: str, day: dt.date, build: list[str]) -> str:
         (root / name).write_text(text, "utf-8")
     try:
         _build(root, version, build)
+        (root / "dist" / f"quota_audit-{version}.cdx.json").write_text(
+            bill_of_materials(root, version), "utf-8"
+        )
         _git(root, "commit", "--quiet", "-m", f"Release {version}", "--", *texts)
     except (OSError, subprocess.CalledProcessError, ReleaseError) as error:
         _git(root, "checkout", "--quiet", "HEAD", "--", *texts)
@@ -124,9 +129,10 @@ def main() -> int:
     except ReleaseError as error:
         print(f"no release: {error}", file=sys.stderr)
         return 1
+    image = f"image quota-audit:{asked.version}"
     print(
-        f"{tag} is committed and tagged, its wheel is in dist. Next: docker compose -f "
-        f"docker/compose.yaml build (image quota-audit:{asked.version}), git push --follow-tags"
+        f"{tag} is committed and tagged, its wheel and what that is made of are in dist. Next: "
+        f"docker compose -f docker/compose.yaml build ({image}), git push --follow-tags"
     )
     return 0
 

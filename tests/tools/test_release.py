@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 import shutil
 import subprocess
@@ -10,8 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from spark_jobs.version import VERSION
+from tools.bill_of_materials import IN_CHARTS, LOCK, bill_of_materials, locked_packages
 from tools.release import (
     CHANGELOG,
     PLACES,
@@ -43,7 +47,7 @@ def git(clone: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    for name in (*PLACES, CHANGELOG, ".gitignore"):
+    for name in (*PLACES, CHANGELOG, LOCK, ".gitignore"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     text = (
@@ -76,8 +80,9 @@ def test_a_release_is_a_commit_a_tag_and_a_wheel(clone: Path) -> None:
     assert current_version(clone) == LATER
     assert f'VERSION = "{LATER}"' in (clone / "spark_jobs/version.py").read_text()
     assert f"  image: quota-audit:{LATER}\n" in (clone / "docker/compose.yaml").read_text()
-    assert [wheel.name for wheel in (clone / "dist").iterdir()] == [
-        "quota_audit-7.8.9-py3-none-any.whl"
+    assert sorted(made.name for made in (clone / "dist").iterdir()) == [
+        "quota_audit-7.8.9-py3-none-any.whl",
+        "quota_audit-7.8.9.cdx.json",
     ]
 
 
@@ -124,3 +129,37 @@ def test_a_build_that_fails_leaves_the_clone_as_it_was(clone: Path, code: str) -
     assert git(clone, "status", "--porcelain") == ""
     assert git(clone, "tag") == ""
     assert current_version(clone) == VERSION
+
+
+def test_a_release_says_what_it_is_made_of(clone: Path) -> None:
+    release(clone, LATER, DAY, BUILD)
+    text = (clone / "dist" / f"quota_audit-{LATER}.cdx.json").read_text()
+    assert json.loads(text)["metadata"]["component"]["version"] == LATER
+
+
+def test_the_bill_has_all_that_is_locked_and_bundled_with_hashes_and_who_asks_for_it() -> None:
+    text = bill_of_materials(ROOT, VERSION)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    bill = json.loads(text)
+    packages = locked_packages((ROOT / LOCK).read_text())
+    components = {one["bom-ref"]: one for one in bill["components"]}
+    for package in packages:
+        one = components[f"pkg:pypi/{package.name}@{package.version}"]
+        (files,) = one["externalReferences"]
+        hashes = [found["content"] for found in files["hashes"]]
+        assert sorted(hashes) == sorted(package.hashes)
+        assert hashes
+    needs = {one["ref"]: one.get("dependsOn", []) for one in bill["dependencies"]}
+    reached, ahead = set(), [bill["metadata"]["component"]["bom-ref"]]
+    while ahead:
+        ref = ahead.pop()
+        ahead += [one for one in needs[ref] if one not in reached]
+        reached.add(ref)
+    assert set(components) <= reached
+    names = {one["name"] for one in components.values()}
+    assert names >= {one.name for one in IN_CHARTS} | {"kafka-clients"}
+
+
+def test_what_is_bundled_is_what_the_notice_names() -> None:
+    licenses = {path.name.removeprefix("LICENSE-") for path in (ROOT / "licenses").iterdir()}
+    assert {one.name for one in IN_CHARTS} == licenses | {"echarts"}
