@@ -119,20 +119,6 @@ def test_templates_escape_what_they_show() -> None:
         assert not is_html or re.search(r"autoescape=(True|select_autoescape)", text), path
 
 
-def test_every_package_is_looked_up_and_one_without_an_answer_is_no_success() -> None:
-    """pip-audit needs the network, so `make audit-deps` is run by hand: here, that it is asked."""
-    recipe = subprocess.run(
-        ["make", "--dry-run", "--always-make", "audit-deps"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    words = recipe.replace("\\\n", " ").split()
-    assert {"--strict", "--no-deps", "--disable-pip"} <= set(words)
-    assert re.search(r"pip-audit==\d+\.\d+\.\d+", recipe)
-    files = [words[i + 1] for i, word in enumerate(words) if word == "-r"]
-    assert files == ["requirements.txt", "requirements-dev.txt"]
-    assert [name for name in files if not (ROOT / name).is_file()] == []
-
-
 @pytest.mark.parametrize("command", ["days ARCHIVE", "render --target rpk -w w", "digest -w w"])
 def test_a_name_that_is_no_clusters_ends_a_command_with_a_sentence(
     tmp_path: Path, command: str
