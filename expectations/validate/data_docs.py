@@ -19,10 +19,8 @@ from great_expectations.checkpoint import CheckpointResult
 from great_expectations.core import ExpectationSuiteValidationResult
 from great_expectations.data_context import EphemeralDataContext
 
-from expectations.validate.overview import POLICY, STYLE, TEMPLATES, write_overview
+from expectations.validate.overview import POLICY, STYLE, TEMPLATES
 from expectations.validate.results import TableResult, ValidationReport
-from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import remove_folder
 
 _SITE = "quota_audit"
 # fmt: off
@@ -68,11 +66,6 @@ _INDEX = TEMPLATES.from_string(
 )
 
 
-def stage_folder(scope: RunScope, stage: str) -> Path:
-    """Return the folder of a stage's pages; ``index.html`` in it is the one to open."""
-    return scope.output_dir("data_docs") / stage
-
-
 def add_site(context: EphemeralDataContext, pages: Path) -> None:
     """Let :func:`draft_pages` write the pages of validated tables below ``pages``."""
     site: Any = {
@@ -100,17 +93,14 @@ def draft_pages(context: EphemeralDataContext, result: CheckpointResult) -> None
     )
 
 
-def publish(pages: Path, scope: RunScope, report: ValidationReport) -> None:
-    """Replace the stage's folder by the cleaned pages of its tables and an index."""
-    folder = stage_folder(scope, report.stage)
-    remove_folder(folder)
+def write_pages(drafts: Path, folder: Path, report: ValidationReport) -> None:
+    """Write the cleaned pages of a stage's tables into ``folder``, and an index to open."""
     folder.mkdir(parents=True)
     for table in report.tables:
-        (written,) = (pages / "validations" / table.table).rglob("*.html")
+        (written,) = (drafts / "validations" / table.table).rglob("*.html")
         (folder / f"{table.table}.html").write_text(offline(written.read_text("utf-8")), "utf-8")
     index = _INDEX.render(report=report, policy=POLICY, style=STYLE, not_holding=_not_holding)
     (folder / "index.html").write_text(index, "utf-8")
-    write_overview(scope.warehouse / "data_docs")
 
 
 def _showable(validation: ExpectationSuiteValidationResult) -> ExpectationSuiteValidationResult:

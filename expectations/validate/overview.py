@@ -8,6 +8,8 @@ from urllib.parse import quote
 import jinja2
 
 from spark_jobs.warehouse.pipeline import STAGES
+from spark_jobs.warehouse.scope import RunScope, folders_shown
+from spark_jobs.warehouse.storage import write_whole
 
 POLICY = (
     '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
@@ -71,16 +73,17 @@ _OVERVIEW = TEMPLATES.from_string("""<!DOCTYPE html>
 """)
 
 
-def write_overview(root: Path) -> None:
-    """Write the page that leads to the pages of each day and stage below ``root``."""
+def write_overview(warehouse: Path) -> None:
+    """Write the page that leads to the published pages of each day and stage."""
+    root = warehouse / "data_docs"
     days: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for folder in sorted(root.glob("cluster=*/date=*")):
-        cluster, day = (part.partition("=")[2] for part in folder.relative_to(root).parts)
-        pages = {stage: folder / stage / "index.html" for stage in STAGES}
-        days[cluster, day] = [
-            (stage, quote(page.relative_to(root).as_posix()))
-            for stage, page in pages.items()
-            if page.is_file()
+    for cluster, day, folder in sorted(folders_shown(warehouse, "data_docs")):
+        shown = RunScope(warehouse, cluster, day).plain_dir("data_docs").relative_to(root)
+        written = {page.parent.name for page in folder.glob("*/index.html")}
+        days[cluster, str(day)] = [
+            (stage, quote(f"{shown.as_posix()}/{stage}/index.html"))
+            for stage in STAGES
+            if stage in written
         ]
-    page = _OVERVIEW.render(days=days, policy=POLICY, style=STYLE)
-    (root / "index.html").write_text(page, "utf-8")
+    if days:
+        write_whole(root / "index.html", _OVERVIEW.render(days=days, policy=POLICY, style=STYLE))

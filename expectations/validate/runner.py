@@ -26,6 +26,7 @@ from expectations.validate.frames import (
     stored_table,
     sum_of,
 )
+from expectations.validate.overview import write_overview
 from expectations.validate.results import (
     ROWS_IN_SAMPLE_MAX,
     RULES_IN_SENTENCE_MAX,
@@ -40,6 +41,7 @@ from spark_jobs.warehouse.days import DAY_MS
 from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import remove_folder
+from spark_jobs.warehouse.write import new_output
 
 SUITES: dict[str, Callable[[], TableSuite]] = {
     table: getattr(import_module(f"expectations.suites.{stage}"), table)
@@ -66,20 +68,31 @@ def validate_tables(
     """
     if stage not in STAGES:
         raise BadInputError(f"There is no stage {stage!r}. Use one of {', '.join(STAGES)}.")
-    settings, scope = settings or ValidateSettings(), scope.held()
-    path = scope.output_dir("data_quality") / f"{stage}.json"
-    path.unlink(missing_ok=True)
-    pages = data_docs.stage_folder(scope, stage)
-    remove_folder(pages)
-    stored = [_stored(scope, table) for table in STAGES[stage]]
-    with TemporaryDirectory(prefix="quota-audit-data-docs-") as drafts:
-        checks = _Checks(_context(Path(drafts)), scope, stage, _parameters(scope), spark)
-        tables = [checks.run(one, settings.in_memory_rows_max) for one in stored]
-        report = ValidationReport(scope.cluster, str(scope.day), stage, tuple(tables))
-        data_docs.publish(Path(drafts), scope, report)
-    report.write(path)
-    _raise_for(report, f"Details: {path} and {pages / 'index.html'}.")
-    return report
+    settings, held = settings or ValidateSettings(), scope.held()
+    stored = [_stored(held, table) for table in STAGES[stage]]
+    outcome: ValidationReport | QuotaAuditError
+    with new_output("data_quality", scope) as results, new_output("data_docs", scope) as docs:
+        # A stage that cannot be validated has no results, also no former ones.
+        path, pages = results / f"{stage}.json", docs / stage
+        path.unlink(missing_ok=True)
+        remove_folder(pages)
+        with TemporaryDirectory(prefix="quota-audit-data-docs-") as drafts:
+            checks = _Checks(_context(Path(drafts)), held, stage, _parameters(held), spark)
+            try:
+                tables = [checks.run(one, settings.in_memory_rows_max) for one in stored]
+                outcome = ValidationReport(scope.cluster, str(scope.day), stage, tuple(tables))
+                data_docs.write_pages(Path(drafts), pages, outcome)
+                outcome.write(path)
+            except QuotaAuditError as error:
+                outcome = error
+    if scope.run is None:
+        path = scope.shown_dir("data_quality") / path.name
+        pages = scope.shown_dir("data_docs") / stage
+        write_overview(scope.warehouse)
+    if isinstance(outcome, QuotaAuditError):
+        raise outcome
+    _raise_for(outcome, f"Details: {path} and {pages / 'index.html'}.")
+    return outcome
 
 
 @dataclass(slots=True)

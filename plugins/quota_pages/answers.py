@@ -16,7 +16,13 @@ from fastapi.responses import FileResponse, Response
 
 from quota_pages.addresses import Addresses
 from quota_pages.audit_page import audit_page
-from quota_pages.audits import audit_of_run, published_audit, published_audits, published_file
+from quota_pages.audits import (
+    audit_of_run,
+    file_inside,
+    published_audit,
+    published_audits,
+    published_file,
+)
 from quota_pages.entities_page import EntitiesQuery, entities_page
 from quota_pages.entity_page import EntityQuery, entity_page, entity_view, table_rows
 from quota_pages.finding_page import finding_page
@@ -30,7 +36,7 @@ from spark_jobs.publish.acknowledge import acknowledge_finding
 from spark_jobs.publish.audit_outcome import AuditOutcome
 from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.warehouse.scope import RunScope
-from spark_jobs.warehouse.storage import is_in_bucket
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN, is_in_bucket
 from spark_jobs.wording.numbers import iso
 from spark_jobs.wording.visible_text import without_formulas
 
@@ -51,6 +57,9 @@ FILE_POLICY = (
 FILE_HEADERS = SAFE | {"Content-Security-Policy": FILE_POLICY}
 _A_YEAR = "private, max-age=31536000, immutable"
 # Findings get a column for each severity; a run's id may be any text that a person chose.
+_PAGE_OF_DAY = re.compile(
+    rf"cluster=(?P<cluster>{CLUSTER_PATTERN.strip('^$')})/date=(?P<day>[0-9-]{{10}})/(?P<name>.+)"
+)
 _NOT_IN_CSV = ("findings", "dag_run_id")
 Form = Mapping[str, Sequence[str]]
 
@@ -88,10 +97,7 @@ class Answers:
 
     def audit(self, cluster: str, day: dt.date) -> Response:
         """Return the page of an audited day."""
-        audit = published_audit(self.warehouse, cluster, day)
-        if audit is None:
-            return self._no_audit(cluster, day)
-        return _page(audit_page(Place(self.to, cluster, day, "audit"), self.warehouse, audit))
+        return self._of_day(cluster, day, "audit", audit_page)
 
     def entities(self, cluster: str, day: dt.date, form: Form) -> Response:
         """Return the list of a day's clients."""
@@ -131,11 +137,12 @@ class Answers:
         self, cluster: str, day: dt.date, finding_id: str, given: Mapping[str, str], user: str
     ) -> Response:
         """Acknowledge a finding for ``user`` and lead back to it, or say why it cannot be."""
-        if published_audit(self.warehouse, cluster, day) is None:
+        scope = self._day(cluster, day)
+        if published_audit(scope) is None:
             return self._no_audit(cluster, day)
         try:
             acknowledge_finding(
-                self._day(cluster, day),
+                scope,
                 finding_id,
                 owner=given["owner"],
                 reason=given["reason"],
@@ -177,7 +184,7 @@ class Answers:
 
     def file(self, cluster: str, day: dt.date, name: str) -> Response:
         """Return a published file: HTML to be shown, anything else as a download."""
-        path = published_file(self.warehouse, cluster, day, name)
+        path = published_file(RunScope(self.warehouse, cluster, day), name)
         if path is None:
             return self.missing(f"No such file is published for {cluster} on {day}.")
         if path.suffix == ".html":
@@ -186,13 +193,19 @@ class Answers:
 
     def data_docs(self, name: str) -> Response:
         """Return a page of Great Expectations' Data Docs."""
-        folder = (self.warehouse / "data_docs").resolve()
-        # No file system has such names: a NUL, or thousands of characters.
-        with suppress(OSError, ValueError):
-            path = (folder / name).resolve()
-            if path.is_relative_to(folder) and path.suffix == ".html" and path.is_file():
+        with suppress(ValueError):  # no day of any calendar
+            path = file_inside(*self._docs_folder(name), self.warehouse)
+            if path is not None and path.suffix == ".html":
                 return _file(path, HTML, FILE_HEADERS)
         return self.missing("There is no such page of Data Docs.")
+
+    def _docs_folder(self, name: str) -> tuple[Path, str]:
+        """Return the folder of a day's Data Docs, or of all, and the name of the page in it."""
+        if (of_day := _PAGE_OF_DAY.fullmatch(name)) is None:
+            return self.warehouse / "data_docs", name
+        day = RunScope(self.warehouse, of_day["cluster"], dt.date.fromisoformat(of_day["day"]))
+        # As the page on data quality shows it, also of a day that was not published for its data.
+        return day.newest().output_dir("data_docs"), of_day["name"]
 
     def missing(self, sentence: str, status: int = 404) -> Response:
         """Return the page with a ``sentence`` on what is missing or was asked for wrongly."""
@@ -213,9 +226,10 @@ class Answers:
         page: Callable[[Place, RunScope], str | None],
         what: str = "page",
     ) -> Response:
-        if published_audit(self.warehouse, cluster, day) is None:
+        scope = self._day(cluster, day)
+        if published_audit(scope) is None:
             return self._no_audit(cluster, day)
-        made = page(Place(self.to, cluster, day, tab), self._day(cluster, day))
+        made = page(Place(self.to, cluster, day, tab), scope)
         return (
             self.missing(f"There is no such {what} on this day.") if made is None else _page(made)
         )

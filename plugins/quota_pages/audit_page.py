@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from quota_pages.audits import PublishedAudit
+from quota_pages.audits import published_audit
 from quota_pages.entities_page import entities_of, team_of
 from quota_pages.page import Place, render
 from spark_jobs.publish.facts.news import (
@@ -16,15 +14,18 @@ from spark_jobs.publish.facts.news import (
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.publish.page.report_page import is_owner_page
 from spark_jobs.publish.read_facts import findings_of, news_of
+from spark_jobs.warehouse.scope import RunScope
 
 FINDINGS_MAX = 200
 CLIENTS_MAX = 10
 PAGES = ("report.html", "whatif.html")
 
 
-def audit_page(place: Place, warehouse: Path, audit: PublishedAudit) -> str:
-    """Return the page of ``audit``."""
-    scope = audit.scope(warehouse)
+def audit_page(place: Place, scope: RunScope) -> str | None:
+    """Return the page of the audit that ``scope`` is of; None where none is published."""
+    audit = published_audit(scope)
+    if audit is None:
+        return None
     findings = findings_of(scope)
     news = news_of(scope)
     entities = entities_of(scope)

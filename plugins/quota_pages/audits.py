@@ -7,11 +7,12 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import starmap
 from pathlib import Path
 
 from quota_pages.kept_tables import stamp_of
 from spark_jobs.publish.audit_outcome import OUTCOME_NAME, AuditOutcome, read_outcome
-from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.scope import RunScope, folders_shown
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 OUTCOMES_KEPT_MAX = 4096
@@ -28,23 +29,16 @@ class PublishedAudit:
     files: tuple[str, ...]
     outcome: AuditOutcome | None
 
-    def scope(self, warehouse: Path) -> RunScope:
-        """Return the scope of the audit's tables, as published now."""
-        return RunScope(warehouse, self.cluster, self.day).pinned()
-
 
 def published_audits(warehouse: Path) -> list[PublishedAudit]:
     """Return the audits of a warehouse, newest day first, then by cluster."""
-    audits = filter(None, map(_audit, (warehouse / "reports").glob("cluster=*/date=*")))
-    return sorted(audits, key=lambda audit: (-audit.day.toordinal(), audit.cluster))
+    shown = filter(None, starmap(_audit, folders_shown(warehouse, "reports")))
+    return sorted(shown, key=lambda audit: (-audit.day.toordinal(), audit.cluster))
 
 
-def published_audit(warehouse: Path, cluster: str, day: dt.date) -> PublishedAudit | None:
-    """Return one audit; None where none of that cluster and day is published."""
-    if not re.fullmatch(CLUSTER_PATTERN, cluster):
-        return None
-    folder = RunScope(warehouse, cluster, day).output_dir("reports")
-    return _audit(folder)
+def published_audit(scope: RunScope) -> PublishedAudit | None:
+    """Return the audit that ``scope`` is of; None where none of its day is published."""
+    return _audit(scope.cluster, scope.day, scope.output_dir("reports"))
 
 
 def audit_of_run(warehouse: Path, dag_run_id: str) -> PublishedAudit | None:
@@ -53,30 +47,35 @@ def audit_of_run(warehouse: Path, dag_run_id: str) -> PublishedAudit | None:
     return next((a for a in own if a.outcome and a.outcome.dag_run_id == dag_run_id), None)
 
 
-def published_file(warehouse: Path, cluster: str, day: dt.date, name: str) -> Path | None:
+def published_file(scope: RunScope, name: str) -> Path | None:
     """Return a file of a published audit; None where there is none inside the warehouse.
 
-    Names are looked up among what the folder holds, never joined to a path unseen; a link that
-    leads out of the reports counts as none.
+    Names are looked up among what the folder holds, never joined to a path unseen.
     """
-    audit = published_audit(warehouse, cluster, day)
+    scope = scope.pinned()
+    audit = published_audit(scope)
     if audit is None or name not in audit.files:
         return None
-    reports = (warehouse / "reports").resolve()
-    path = (audit.scope(warehouse).output_dir("reports") / name).resolve()
-    return path if path.is_relative_to(reports) else None
+    return file_inside(scope.output_dir("reports"), name, scope.warehouse)
 
 
-def _audit(folder: Path) -> PublishedAudit | None:
-    cluster = folder.parent.name.removeprefix("cluster=")
-    # Other folders are not ours, whatever they hold: no audit writes such names.
-    with suppress(ValueError):
-        day = dt.date.fromisoformat(folder.name.removeprefix("date="))
-        if folder.is_dir() and re.fullmatch(CLUSTER_PATTERN, cluster):
-            files = sorted(path.name for path in folder.iterdir() if path.is_file())
-            named = tuple(name for name in files if re.fullmatch(FILE_PATTERN, name))
-            return PublishedAudit(cluster, day, named, _outcome(folder / OUTCOME_NAME))
+def file_inside(folder: Path, name: str, warehouse: Path) -> Path | None:
+    """Return the file ``name`` of ``folder``; None where it is not there, or a link leads out."""
+    within = folder.resolve()
+    # No file system has such names: a NUL, or thousands of characters.
+    with suppress(OSError, ValueError):
+        path = (within / name).resolve()
+        is_inside = path.is_relative_to(within) and within.is_relative_to(warehouse.resolve())
+        return path if is_inside and path.is_file() else None
     return None
+
+
+def _audit(cluster: str, day: dt.date, folder: Path) -> PublishedAudit | None:
+    if not folder.is_dir():
+        return None
+    files = sorted(path.name for path in folder.iterdir() if path.is_file())
+    named = tuple(name for name in files if re.fullmatch(FILE_PATTERN, name))
+    return PublishedAudit(cluster, day, named, _outcome(folder / OUTCOME_NAME))
 
 
 def _outcome(path: Path) -> AuditOutcome | None:

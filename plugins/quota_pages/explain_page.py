@@ -13,6 +13,7 @@ from quota_pages.page import Place, render
 from spark_jobs.errors import BadInputError
 from spark_jobs.explain.explain_request import Asked, explained
 from spark_jobs.explain.explanation import Explanation
+from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN
 
 FIELDS = (
@@ -64,7 +65,7 @@ def _place(warehouse: Path, form: Mapping[str, str], to: Addresses) -> Place:
         cluster, day = _cluster(form), _day(form)
     except BadInputError:
         return Place(to)
-    if day is None or published_audit(warehouse, cluster, day) is None:
+    if day is None or published_audit(RunScope(warehouse, cluster, day)) is None:
         return Place(to)
     return Place(to, cluster, day, "explain")
 

@@ -104,7 +104,7 @@ def recommendations_page(place: Place, scope: RunScope, q: str = "", page: int =
         pages=pages,
         proposed=sum(p.status == "proposed" for p in everything),
         deletes=any(p.status == "proposed" and p.proposed is None for p in everything),
-        files=written_files(scope),
+        files=written_files(scope.output_dir("reports")),
         options=_options(scope),
         shortened=shortened,
     )

@@ -25,7 +25,7 @@ from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.publish.facts.whatif import FIGURE, MUTATION, Figure, seconds
 from spark_jobs.publish.page.whatif_page import WhatifPolicy, configuration_text
-from spark_jobs.publish.publish_report import publish_whatif
+from spark_jobs.publish.publish_report import publish_whatif, withdraw_whatif
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.scope import RunScope, days_of
@@ -90,6 +90,7 @@ def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
     pages = []
     with spark_session("whatif") as spark, _ingested(request, spark) as scopes:
         for scope in scopes:
+            withdraw_whatif(scope)
             days[str(scope.day)] = whatif(spark, scope, policies, request.modes).to_pylist()
             validate_stage(scope, "whatif", spark)
             if request.warehouse is not None:

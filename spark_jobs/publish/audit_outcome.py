@@ -17,7 +17,6 @@ from spark_jobs.publish.facts.quality import WORST_LAST, worst_quality
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.quota.codes import SEVERITIES, VERDICTS
 from spark_jobs.warehouse.read import program_of
-from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.visible_text import shortened, visible
 
@@ -85,11 +84,6 @@ def outcome_of(facts: AuditFacts, dag_run_id: str | None) -> AuditOutcome:
         worse=len(facts.news.of(Status.WORSE)),
         gone=len(facts.news.of(Status.GONE)),
     )
-
-
-def outcome_path(scope: RunScope) -> Path:
-    """Return the path of the outcome of ``scope``, written or not."""
-    return scope.output_dir("reports") / OUTCOME_NAME
 
 
 def outcome_text(outcome: AuditOutcome) -> str:

@@ -6,12 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from expectations.validate.overview import write_overview
 from spark_jobs.judge.throttles import throttled_seconds
 from spark_jobs.publish.audit_outcome import (
     METRICS_NAME,
+    OUTCOME_NAME,
     metrics_text,
     outcome_of,
-    outcome_path,
     outcome_text,
 )
 from spark_jobs.publish.facts.audit_facts import AuditFacts
@@ -47,64 +48,69 @@ from spark_jobs.settings import ReportSettings
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
-from spark_jobs.warehouse.write import check_whole, publish_draft
+from spark_jobs.warehouse.write import check_whole, continued_draft, new_output, publish_draft
 
 REPORT_NAME = "report.html"
 
 
 def publish_run(scope: RunScope) -> str:
-    """Publish the run of ``scope``: its tables, then the report and the recommendation files.
+    """Publish the run of ``scope``: its tables, its report and the recommendation files.
 
-    Without a run, the files are made of what is published. Returns a line with the report's path.
-    Raises BadInputError, and publishes nothing, where the run is not whole or not validated.
+    Without a run, the files are made again of what is published. Returns a line with the report's
+    path. Raises BadInputError, and publishes nothing, where the run is not whole or not validated.
     """
     if scope.run is not None:
         check_whole(scope)
-    scope = publish_draft(scope).held()
-    folder = scope.output_dir("reports")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_files(read_table(scope, "recommendations"), folder)
     # Airflow tells its tasks, and what they start, which run they are.
     report = publish_report(scope, dag_run_id=os.environ.get("AIRFLOW_CTX_DAG_RUN_ID"))
     return f"report: {report}"
 
 
 def report_path(scope: RunScope) -> Path:
-    """Return the path of the report of ``scope``, written or not."""
-    return scope.output_dir("reports") / REPORT_NAME
+    """Return the path of the published report of ``scope``, written or not."""
+    return scope.shown_dir("reports") / REPORT_NAME
 
 
 def publish_report(
     scope: RunScope, settings: ReportSettings | None = None, dag_run_id: str | None = None
 ) -> Path:
-    """Write the pages and the outcome of an audited day; return the path of its report."""
-    facts = gather(scope)
+    """Write the pages, outcome and recommendation files into the run of a day, and publish it.
+
+    Returns the path of the report.
+    """
+    draft = scope if scope.run is not None else continued_draft(scope)
+    facts = gather(draft.held())
     settings = settings or ReportSettings()
-    pages = dict(report_pages(facts, settings))
-    outcome = outcome_text(outcome_of(facts, dag_run_id))
-    folder = scope.output_dir("reports")
-    write_whole(folder / FINDINGS_NAME, finding_lines(scope, facts.news))
-    _write_metrics(scope, metrics_text(facts))
-    for name, text in pages.items():
-        write_whole(folder / name, text)
-    for path in list(folder.iterdir()):
-        if is_owner_page(path.name) and path.name not in pages:
-            path.unlink()
-    write_whole(outcome_path(scope), outcome)
-    return report_path(scope)
+    with new_output("reports", draft) as folder:
+        write_files(read_table(facts.scope, "recommendations"), folder)
+        pages = dict(report_pages(facts, settings, folder))
+        write_whole(folder / FINDINGS_NAME, finding_lines(facts.scope, facts.news))
+        write_whole(folder / METRICS_NAME, metrics_text(facts))
+        for name, text in pages.items():
+            write_whole(folder / name, text)
+        for path in list(folder.iterdir()):
+            if is_owner_page(path.name) and path.name not in pages:
+                path.unlink()
+        write_whole(folder / OUTCOME_NAME, outcome_text(outcome_of(facts, dag_run_id)))
+    published = publish_draft(draft)
+    _copy_metrics(published)
+    write_overview(published.warehouse)
+    return report_path(published)
 
 
-def report_pages(facts: AuditFacts, settings: ReportSettings) -> Iterator[tuple[str, str]]:
+def report_pages(
+    facts: AuditFacts, settings: ReportSettings, folder: Path
+) -> Iterator[tuple[str, str]]:
     """Yield name and text of each owner's report, of the list of owners, and of the whole one.
 
-    Nothing of owners where no file says who owns clients.
+    Nothing of owners where no file says who owns clients. ``folder`` has the recommendation files.
     """
     scope = facts.scope
     tables = ReportTables(
         timelines=read_timelines(scope, facts.span_ms) if facts.span_ms else (),
         quarantine=quarantine_reasons(scope),
         data_docs=data_docs_of(scope),
-        written_files=written_files(scope),
+        written_files=written_files(folder),
     )
     summaries = team_summaries(facts)
     for summary in summaries:
@@ -129,11 +135,18 @@ def metrics_path(warehouse: Path, cluster: str) -> Path:
     return warehouse / "metrics" / f"{cluster}.prom"
 
 
-def _write_metrics(scope: RunScope, metrics: str) -> None:
-    """Write a day's metrics beside its report, and the last day's to :func:`metrics_path` too."""
-    write_whole(scope.output_dir("reports") / METRICS_NAME, metrics)
+def _copy_metrics(scope: RunScope) -> None:
+    """Copy the last audited day's metrics to :func:`metrics_path`, where a collector looks."""
     if scope.day >= max(days_of(scope.warehouse, scope.cluster, "findings"), default=scope.day):
+        metrics = (scope.output_dir("reports") / METRICS_NAME).read_text("utf-8")
         write_whole(metrics_path(scope.warehouse, scope.cluster), metrics)
+
+
+def withdraw_whatif(scope: RunScope) -> None:
+    """Remove the page of an earlier comparison, before the table it was made of is replaced."""
+    if (scope.output_dir("reports") / WHATIF_PAGE_NAME).is_file():
+        with new_output("reports", scope) as folder:
+            (folder / WHATIF_PAGE_NAME).unlink()
 
 
 def publish_whatif(
@@ -144,4 +157,6 @@ def publish_whatif(
 ) -> Path:
     """Write the page of ``rows``, of schema WHATIF, beside the day's report; return its path."""
     page = render_whatif(rows, scope, policies, settings)
-    return write_whole(scope.output_dir("reports") / WHATIF_PAGE_NAME, page)
+    with new_output("reports", scope) as folder:
+        write_whole(folder / WHATIF_PAGE_NAME, page)
+    return scope.shown_dir("reports") / WHATIF_PAGE_NAME

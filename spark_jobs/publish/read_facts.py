@@ -120,9 +120,8 @@ def change_results_of(scope: RunScope) -> tuple[ChangeResult, ...]:
     return tuple(sorted(found, key=lambda r: (r.is_kept, -r.applied_ms, r.quota_type, r.entity)))
 
 
-def written_files(scope: RunScope) -> tuple[tuple[str, str], ...]:
-    """Return name and description of the recommendation files beside the report."""
-    folder = scope.output_dir("reports")
+def written_files(folder: Path) -> tuple[tuple[str, str], ...]:
+    """Return name and description of the recommendation files in a report's folder."""
     return tuple((name, what) for name, what in FILES.items() if (folder / name).is_file())
 
 
@@ -187,11 +186,11 @@ def stage_of(scope: RunScope, stage: str) -> StageQuality:
 def data_docs_of(scope: RunScope) -> tuple[tuple[str, str], ...]:
     """Return each stage that has Data Docs, with their address as seen from the report."""
     folder = scope.output_dir("data_docs")
-    found = [(stage, folder / stage / "index.html") for stage in AUDIT_STAGES]
+    shown = quote(scope.plain_dir("data_docs").relative_to(scope.warehouse).as_posix())
     return tuple(
-        (stage, f"../../../{quote(page.relative_to(scope.warehouse).as_posix())}")
-        for stage, page in found
-        if page.is_file()
+        (stage, f"../../../{shown}/{stage}/index.html")
+        for stage in AUDIT_STAGES
+        if (folder / stage / "index.html").is_file()
     )
 
 

@@ -31,7 +31,7 @@ from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
 from spark_jobs.warehouse.tables import CHANGE_RESULTS, DEMAND
-from spark_jobs.warehouse.write import write_table
+from spark_jobs.warehouse.write import new_output, write_table
 
 # Columns of DEMAND that a broker's load has as they are called, and those of its rates.
 _FIGURES = (
@@ -93,7 +93,8 @@ def _results(scope: RunScope, demand: pa.Table, settings: RecommendSettings) -> 
 def _echo(settings: RecommendSettings, scope: RunScope) -> None:
     """Write the settings that were used beside the recommendations' files."""
     text = json.dumps(settings.model_dump(), indent=2, ensure_ascii=False)
-    write_whole(scope.output_dir("reports") / "recommend-settings.json", f"{text}\n")
+    with new_output("reports", scope) as folder:
+        write_whole(folder / "recommend-settings.json", f"{text}\n")
 
 
 def read_settings(path: Path | None) -> RecommendSettings:

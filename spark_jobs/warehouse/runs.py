@@ -1,10 +1,13 @@
 """What each run wrote of a day, and which run's tables are the published ones.
 
-``runs/cluster=<c>/date=<d>/`` holds a folder ``<table>/<version>`` for each time a table was
-written, ``run-<id>.json`` saying which versions belong together, and two pointers:
-``published.json`` names the run that readers see, ``draft.json`` the one that is being made. A
-pointer is replaced by one rename, or put as one object of a bucket, so readers see all tables of a
-run or all of the one before.
+``runs/cluster=<c>/date=<d>/`` holds a folder ``<table>/<version>`` for each time a table, or files
+for people, were written, ``run-<id>.json`` saying which versions belong together, and two pointers:
+``published.json`` names the run that readers see, ``draft.json`` the one that is being made.
+Readers see all of a run or all of the one before: in a bucket a pointer is put as one object.
+
+In a file system what is published is shown by one rename. The link ``current`` leads to a folder
+``shown-<id>`` with the pointer and a link to each version; ``published.json`` and what other tools
+read, as ``decisions/cluster=<c>/date=<d>``, are links through it that stay as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import datetime as dt
 import json
 import os
 import socket
+import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -23,18 +27,26 @@ import psutil
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.pipeline import STAGES, WRITTEN_BY
-from spark_jobs.warehouse.storage import is_in_bucket, is_irregular, sync, write_whole
+from spark_jobs.warehouse.storage import (
+    is_in_bucket,
+    is_irregular,
+    remove_folder,
+    replace_link,
+    sync,
+    write_whole,
+)
 
 RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"
+CURRENT = "current"
 _CLOCK_SET_S = 60.0
 
 Record = Mapping[str, Any]
-"""A run's ``tables`` (folders below the warehouse), and where it is known: ``made_by`` (by table, a
-MadeBy), ``files`` (by table and name, a RecordedFile),
-``pruned`` (by table that was removed because of its age, how many days were kept),
-``carried`` (digests of the states ``before`` and ``after`` its replay), ``absent`` (tables written
-without a file) and ``validated`` (stages that passed with the tables as they are)."""
+"""A run's ``tables`` (folders below the warehouse, also of files for people), and where known:
+``made_by`` (by table, a MadeBy), ``files`` (by table and name, a RecordedFile), ``pruned`` (by table
+that was removed because of its age, how many days were kept), ``carried`` (digests of the states
+``before`` and ``after`` its replay), ``absent`` (tables written without a file) and ``validated``
+(stages that passed with the tables as they are)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +177,54 @@ def previous_run(folder: Path) -> str | None:
 
 
 def publish(folder: Path, run: str) -> None:
-    """Let readers see the tables of ``run`` from now on."""
+    """Let readers see the tables and files of ``run`` from now on."""
     before = published_run(folder)
     previous = previous_run(folder) if before == run else before
     sync(folder / _name(run))
-    _replace(folder / PUBLISHED, {"run": run, "previous": previous})
-    sync(folder)
+    _publish(folder, {"run": run, "previous": previous})
 
 
 def forget(folder: Path) -> None:
     """Let nothing be kept of the run that was published before."""
     run = published_run(folder)
     if run is not None:
-        _replace(folder / PUBLISHED, {"run": run, "previous": None})
+        _publish(folder, {"run": run, "previous": None})
+
+
+def _publish(folder: Path, pointer: Mapping[str, Any]) -> None:
+    path = folder / PUBLISHED
+    if is_in_bucket(folder):
+        write_whole(path, json.dumps(pointer, indent=1))
+        return
+    if not path.is_symlink():
+        # An earlier version, or a person who mended it, wrote a file. It is shown as it is first.
+        if (before := _read(path, "run", "previous")) is not None:
+            _show(folder, before)
+        replace_link(path, Path(CURRENT) / PUBLISHED)
+    _show(folder, pointer)
+
+
+def _show(folder: Path, pointer: Mapping[str, Any]) -> None:
+    """Let ``current`` lead to ``pointer`` and to the versions of its run, by one rename."""
+    before = shown_folder(folder)
+    shown = folder / f"shown-{uuid.uuid4().hex}"
+    shown.mkdir()
+    (shown / PUBLISHED).write_text(json.dumps(pointer, indent=1), encoding="utf-8")
+    sync(shown / PUBLISHED)
+    *_, warehouse = folder.parents[:3]
+    for table, place in (run_record(folder, pointer["run"]) or {"tables": {}})["tables"].items():
+        (shown / table).symlink_to(os.path.relpath(warehouse / place, shown))
+    sync(shown)
+    replace_link(folder / CURRENT, Path(shown.name))
+    sync(folder)
+    if before is not None:
+        remove_folder(before)
+
+
+def shown_folder(folder: Path) -> Path | None:
+    """Return the folder that ``current`` leads to; None where it leads nowhere."""
+    current = folder / CURRENT
+    return current.resolve() if current.is_dir() else None
 
 
 def draft_of(folder: Path) -> tuple[str, RunOwner] | None:
@@ -240,6 +287,4 @@ def _replace(path: Path, what: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(json.dumps(what, indent=1), encoding="utf-8")
-    if path.name == PUBLISHED:
-        sync(staged)
     staged.replace(path)

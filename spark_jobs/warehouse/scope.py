@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,11 +21,13 @@ from spark_jobs.warehouse.runs import (
     run_record,
     runs_folder,
 )
-from spark_jobs.warehouse.storage import CLUSTER_PATTERN
+from spark_jobs.warehouse.storage import CLUSTER_PATTERN, is_in_bucket
 from spark_jobs.warehouse.tables import TABLES, partition_columns
 
 APPENDED = frozenset({"applied_changes"})
 """Tables that grow by a file at a time and belong to no run."""
+OUTPUTS = ("reports", "data_quality", "data_docs")
+"""Files for people, of which a run has a folder each, as it has of tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +128,22 @@ class RunScope:
         return self.plain_dir(table) if self.run is None else self.runs / "absent" / table
 
     def plain_dir(self, table: str) -> Path:
-        """Return the folder in which other tools find the published rows of ``table``."""
+        """Return the folder in which other tools find what is published of ``table``."""
         folder = self.warehouse / table / f"cluster={self.cluster}"
         return folder / f"date={self.day}" if "date" in partition_columns(table) else folder
 
     def output_dir(self, kind: str) -> Path:
-        """Return the folder of files for people (``reports``, ``data_quality``, ``data_docs``)."""
-        return self.warehouse / kind / f"cluster={self.cluster}" / f"date={self.day}"
+        """Return the folder of the run's files for people, of a kind of OUTPUTS, there or not."""
+        tables = self.tables() or {}
+        if kind in tables:
+            return self.warehouse / tables[kind]
+        # Earlier versions kept the files of what is published in the plain folder.
+        is_published = self.run is None or self.run == published_run(self.runs)
+        return self.plain_dir(kind) if is_published else self.runs / "absent" / kind
+
+    def shown_dir(self, kind: str) -> Path:
+        """Return the folder in which people find the published files of ``kind``."""
+        return (self.output_dir if is_in_bucket(self.warehouse) else self.plain_dir)(kind)
 
 
 def checked_cluster(name: str) -> str:
@@ -158,6 +170,18 @@ def days_of(warehouse: Path, cluster: str, table: str = "files") -> list[dt.date
     return sorted(
         day for day in known if RunScope(warehouse, cluster, day).partition_dir(table).is_dir()
     )
+
+
+def folders_shown(warehouse: Path, kind: str) -> Iterator[tuple[str, dt.date, Path]]:
+    """Yield cluster, day and folder of each day of which files of ``kind`` may be published."""
+    for of_cluster in (warehouse / (RUNS if is_in_bucket(warehouse) else kind)).glob("cluster=*"):
+        cluster = of_cluster.name.removeprefix("cluster=")
+        if re.fullmatch(CLUSTER_PATTERN, cluster):
+            for day in days_below(of_cluster):
+                # With the link followed now, a reader of several files sees those of one run.
+                folder = RunScope(warehouse, cluster, day).shown_dir(kind).resolve()
+                if folder.is_relative_to(warehouse.resolve()):
+                    yield cluster, day, folder
 
 
 def scopes_of_days(scope: RunScope) -> list[RunScope]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -104,6 +105,17 @@ def remove_folder(folder: Path) -> None:
         of_bucket.fs.fs.delete_dir(of_bucket.path)
 
 
+def copy_folder(folder: Path, target: Path) -> None:
+    """Make ``target`` with copies of the files below ``folder``; with none where that is not."""
+    if is_in_bucket(folder):
+        for file in files_below(folder) if folder.is_dir() else ():
+            (target / file.relative_to(folder).as_posix()).write_bytes(file.read_bytes())
+    elif folder.is_dir():
+        shutil.copytree(folder, target)
+    else:
+        target.mkdir(parents=True)
+
+
 def move_files(moves: Iterable[tuple[Path, Path]]) -> None:
     """Rename files; those of a bucket are copied by the service, then removed, many at once."""
     renames = list(moves)
@@ -129,6 +141,13 @@ def write_whole(path: Path, text: str) -> Path:
     finally:
         draft.unlink(missing_ok=True)
     return path
+
+
+def replace_link(link: Path, target: Path) -> None:
+    """Let ``link`` lead to ``target``, as seen from its folder, from one moment to the next."""
+    staged = link.with_name(f".{link.name}.{uuid.uuid4().hex}")
+    staged.symlink_to(target)
+    staged.replace(link)
 
 
 def is_irregular(path: Path) -> bool:

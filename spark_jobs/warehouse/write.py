@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.errors import AuditFailedError, BadInputError
+from spark_jobs.warehouse.links import link_ahead, link_published
 from spark_jobs.warehouse.parquet import file_keys, made_by_now, write_parquet
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES, WRITTEN_BY
 from spark_jobs.warehouse.read import whole_folder
@@ -33,14 +34,14 @@ from spark_jobs.warehouse.runs import (
     versions_of,
     write_run,
 )
-from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
+from spark_jobs.warehouse.scope import APPENDED, OUTPUTS, RunScope
 from spark_jobs.warehouse.storage import (
-    is_in_bucket,
+    copy_folder,
     move_files,
     remove_folder,
     spark_path,
 )
-from spark_jobs.warehouse.tables import TABLES, partition_columns
+from spark_jobs.warehouse.tables import TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,8 @@ Part = tuple[pa.Table, int | None]
 """Rows of a file and the most of them that a row group has (None: Arrow's default), which is the
 least that a reader of few has to read."""
 *_, _LAST_STAGE = AUDIT_STAGES
-VERSIONED = tuple(table for table in TABLES if table not in APPENDED)
+VERSIONED = (*(table for table in TABLES if table not in APPENDED), *OUTPUTS)
+"""What a run has a version of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +185,9 @@ def publish_draft(scope: RunScope) -> RunScope:
         return scope
     check_draft(scope)
     _check_files(scope)
-    publish(scope.runs, scope.run)
+    _publish(scope, scope.run)
     close_draft(scope.runs)
-    published = replace(scope, run=None)
-    _tidy(published, VERSIONED)
-    return published
+    return replace(scope, run=None)
 
 
 def forget_previous(scope: RunScope) -> None:
@@ -196,7 +196,7 @@ def forget_previous(scope: RunScope) -> None:
     A reader that began before the last publishing may find its files gone.
     """
     forget(scope.runs)
-    _tidy(scope, VERSIONED)
+    _tidy(scope)
 
 
 def write_table(
@@ -273,6 +273,22 @@ def new_version(table: str, scope: RunScope) -> Path:
     return scope.runs / table / uuid.uuid4().hex
 
 
+@contextmanager
+def new_output(kind: str, scope: RunScope) -> Iterator[Path]:
+    """Yield a folder with what the day has of the files of ``kind``, to be changed.
+
+    It takes their place when it is left; outside of a run it is published then.
+    """
+    folder, before = new_version(kind, scope), replace(scope).output_dir(kind)
+    try:
+        copy_folder(before, folder)
+        yield folder
+        take_version(folder, kind, scope)
+    except BaseException:
+        remove_folder(folder)
+        raise
+
+
 def take_version(version: Path | None, table: str, scope: RunScope) -> None:
     """Make a folder of :func:`new_version` this day's rows of ``table``; see ``put_files``."""
     run = scope.run or uuid.uuid4().hex
@@ -285,14 +301,14 @@ def take_version(version: Path | None, table: str, scope: RunScope) -> None:
     made_by, files = {}, {}
     if version is not None:
         tables[table] = version.relative_to(scope.warehouse).as_posix()
-        made_by[table] = asdict(made_by_now(table))
-        files[table] = {name: asdict(one) for name, one in recorded_files(version).items()}
+        if table in TABLES:
+            made_by[table] = asdict(made_by_now(table))
+            files[table] = {name: asdict(one) for name, one in recorded_files(version).items()}
     absent = [table] if version is None else []
     like = published_run(scope.runs)
     write_run(scope.runs, run, tables, like=like, made_by=made_by, files=files, absent=absent)
     if scope.run is None:
-        publish(scope.runs, run)
-        _tidy(scope, [table])
+        _publish(scope, run)
 
 
 def put_carried(before: str | None, after: str, scope: RunScope) -> None:
@@ -345,11 +361,15 @@ def _published_tables(scope: RunScope) -> dict[str, str]:
     }
 
 
-def _tidy(scope: RunScope, tables: Iterable[str]) -> None:
-    """Show other tools what is published, and remove what no run needs any more."""
-    scope = replace(scope, run=None).held()
-    for table in tables:
-        _link(scope, table)
+def _publish(scope: RunScope, run: str) -> None:
+    """Let readers see ``run``, also in other tools, and remove what no run needs any more."""
+    link_ahead(replace(scope, run=run).held())
+    publish(scope.runs, run)
+    _tidy(scope)
+
+
+def _tidy(scope: RunScope) -> None:
+    link_published(replace(scope, run=None).held(), VERSIONED)
     kept = kept_runs(scope.runs)
     needed = versions_of(scope.runs, kept)
     if draft_of(scope.runs) is None:  # else a version may be in the making that no run names yet
@@ -360,37 +380,3 @@ def _tidy(scope: RunScope, tables: Iterable[str]) -> None:
     for file in scope.runs.glob("run-*.json"):
         if file.stem.removeprefix("run-") not in kept:
             file.unlink(missing_ok=True)
-
-
-def _link(scope: RunScope, table: str) -> None:
-    """Let the plain folder of a table be a link to the published version, where there is one."""
-    if is_in_bucket(scope.warehouse):  # there are no links: who reads it asks the run's file
-        return
-    if "date" not in partition_columns(table) and scope.day != _last_day(scope):
-        return
-    plain = scope.plain_dir(table)
-    version = (scope.tables() or {}).get(table)
-    if version is None:
-        _remove(plain)
-        return
-    target = scope.warehouse / version
-    if target == plain:
-        return
-    if not plain.is_symlink():
-        _remove(plain)
-    plain.parent.mkdir(parents=True, exist_ok=True)
-    link = plain.with_name(f".{plain.name}.{uuid.uuid4().hex}")
-    link.symlink_to(os.path.relpath(target, plain.parent))
-    link.replace(plain)
-
-
-def _remove(plain: Path) -> None:
-    if plain.is_dir() and not plain.is_symlink():  # written before there were runs
-        shutil.rmtree(plain)
-    else:
-        plain.unlink(missing_ok=True)
-
-
-def _last_day(scope: RunScope) -> object:
-    days = days_of(scope.warehouse, scope.cluster, "quota_changes")
-    return days[-1] if days else scope.day

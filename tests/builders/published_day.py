@@ -39,7 +39,7 @@ def small_warehouse(warehouse: Path) -> RunScope:
     write_rows(scope, "whatif", three_policies())
     publish_whatif(scope, three_policies(), POLICIES)
     docs = warehouse / "data_docs" / "index.html"
-    docs.parent.mkdir()
+    docs.parent.mkdir(exist_ok=True)
     docs.write_text("<!doctype html><title>Data Docs</title><h1>Data Docs</h1>")
     return scope
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from expectations.validate.data_docs import offline, stage_folder
+from expectations.validate.data_docs import offline
 from expectations.validate.runner import validate_tables
 from spark_jobs.errors import DataQualityError
 from tests.builders.tables_builder import row, write_rows
@@ -75,6 +75,6 @@ def test_only_permitted_tags_and_attributes_stay() -> None:
 
 def test_a_stage_has_a_folder_of_its_own(tmp_path: Path) -> None:
     scope = write_sound_day(tmp_path)
-    assert stage_folder(scope, "judged") == (
+    assert (scope.output_dir("data_docs") / "judged") == (
         tmp_path / "data_docs" / "cluster=default" / "date=2026-11-10" / "judged"
     )

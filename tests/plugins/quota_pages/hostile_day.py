@@ -63,7 +63,7 @@ def hostile_day(warehouse: Path) -> RunScope:
     publish_whatif(scope, rows, POLICIES)
     write_quality(scope, RuleResult(NAMES[0], NAMES[1], "error", found=LONG_TEXT, error=NAMES[2]))
     docs = warehouse / "data_docs" / "index.html"
-    docs.parent.mkdir()
+    docs.parent.mkdir(exist_ok=True)
     docs.write_text("<!doctype html><title>Data Docs</title>")
     return scope
 

@@ -11,8 +11,10 @@ from quota_pages.audits import (
     published_audits,
     published_file,
 )
+from spark_jobs.errors import BadInputError
 from spark_jobs.publish.audit_outcome import OUTCOME_NAME
 from spark_jobs.publish.publish_report import publish_report
+from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import quiet_day
 
 DAY = dt.date(2026, 11, 20)
@@ -45,11 +47,11 @@ def test_the_newest_day_comes_first_each_with_its_files(warehouse: Path) -> None
 
 def test_a_warehouse_that_is_not_there_holds_no_audit(tmp_path: Path) -> None:
     assert published_audits(tmp_path / "none") == []
-    assert published_audit(tmp_path / "none", "east", DAY) is None
+    assert published_audit(RunScope(tmp_path / "none", "east", DAY)) is None
 
 
 def test_what_an_earlier_version_published_is_an_audit_without_an_outcome(warehouse: Path) -> None:
-    audit = published_audit(warehouse, "east", DAY)
+    audit = published_audit(RunScope(warehouse, "east", DAY))
     assert audit is not None
     assert audit.outcome is None
 
@@ -71,7 +73,7 @@ def test_an_outcome_that_does_not_read_is_none(tmp_path: Path) -> None:
     scope = quiet_day(tmp_path)
     publish_report(scope)
     (scope.output_dir("reports") / OUTCOME_NAME).write_text("{")
-    audit = published_audit(tmp_path, scope.cluster, scope.day)
+    audit = published_audit(scope)
     assert audit is not None
     assert audit.outcome is None
 
@@ -79,8 +81,8 @@ def test_an_outcome_that_does_not_read_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["..", "../secret.txt", "/etc/passwd", "", ".", "report.html\n"])
 def test_a_name_is_looked_up_not_joined(warehouse: Path, name: str) -> None:
     (warehouse / "reports" / "cluster=east" / "secret.txt").write_text("secret")
-    assert published_file(warehouse, "east", DAY, name) is None
-    found = published_file(warehouse, "east", DAY, "report.html")
+    assert published_file(RunScope(warehouse, "east", DAY), name) is None
+    found = published_file(RunScope(warehouse, "east", DAY), "report.html")
     assert found is not None
     assert found.is_file()
 
@@ -92,13 +94,15 @@ def test_a_link_out_of_the_reports_is_not_followed(warehouse: Path, tmp_path: Pa
     (folder / "link.txt").symlink_to(secret)
     (warehouse / "reports" / "cluster=out").mkdir()
     (warehouse / "reports" / "cluster=out" / f"date={DAY}").symlink_to(tmp_path)
-    assert published_file(warehouse, "east", DAY, "link.txt") is None
-    assert published_file(warehouse, "out", DAY, "secret.txt") is None
+    assert published_file(RunScope(warehouse, "east", DAY), "link.txt") is None
+    assert published_file(RunScope(warehouse, "out", DAY), "secret.txt") is None
+    assert "out" not in {audit.cluster for audit in published_audits(warehouse)}
 
 
 @pytest.mark.parametrize("cluster", ["..", "../reports/cluster=east", "", ".", "east\n", "a/b"])
 def test_a_cluster_s_name_never_leads_out_of_the_reports(warehouse: Path, cluster: str) -> None:
-    assert published_audit(warehouse, cluster, DAY) is None
+    with pytest.raises(BadInputError):
+        published_audit(RunScope(warehouse, cluster, DAY))
 
 
 def test_folders_that_no_audit_writes_are_passed_over(warehouse: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.publish.audit_outcome import outcome_path, read_outcome
+from spark_jobs.publish.audit_outcome import OUTCOME_NAME, read_outcome
 from spark_jobs.publish.facts.quality import StageQuality, worst_quality
 from spark_jobs.publish.publish_report import publish_report
 from tests.builders.tables_builder import scope_in, write_day
@@ -14,14 +14,14 @@ def test_what_was_published_can_be_read_again(tmp_path: Path) -> None:
     scope = scope_in(tmp_path)
     write_day(scope)
     publish_report(scope, dag_run_id="manual__2026-11-10")
-    found = read_outcome(outcome_path(scope))
+    found = read_outcome(scope.output_dir("reports") / OUTCOME_NAME)
     assert found is not None
     assert (found.cluster, found.day) == (scope.cluster, str(scope.day))
     assert found.dag_run_id == "manual__2026-11-10"
     assert found.decisions >= found.agree + found.wrong + found.indeterminate > 0
-    first = outcome_path(scope).read_bytes()
+    first = (scope.output_dir("reports") / OUTCOME_NAME).read_bytes()
     publish_report(scope, dag_run_id="manual__2026-11-10")
-    assert outcome_path(scope).read_bytes() == first
+    assert (scope.output_dir("reports") / OUTCOME_NAME).read_bytes() == first
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"\xff\xfe", b'{"cluster": 1}'])

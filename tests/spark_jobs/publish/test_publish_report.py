@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_jobs.publish.publish_report import publish_report
+from spark_jobs.publish.publish_report import REPORT_NAME, publish_report, report_pages
+from spark_jobs.publish.read_facts import gather
 from spark_jobs.settings import ReportSettings
 from tests.builders.day_builder import busy_day, quiet_day
 
@@ -11,7 +12,8 @@ def test_the_report_is_one_file_where_people_find_it_beside_its_outcome(tmp_path
     report = publish_report(quiet_day(tmp_path))
     assert report == tmp_path / "reports" / "cluster=default" / "date=2026-11-10" / "report.html"
     assert sorted(p.name for p in report.parent.iterdir()) == [
-        "audit.json", "findings.jsonl", "metrics.prom", "report.html",
+        "apply.sh", "audit.json", "findings.jsonl", "metrics.prom", "recommendations.csv",
+        "report.html", "rollback.sh",
     ]  # fmt: skip
     assert report.read_text(encoding="utf-8").startswith("<!doctype html>")
 
@@ -24,9 +26,8 @@ def test_publishing_again_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_the_files_of_the_recommendations_are_named_where_they_exist(tmp_path: Path) -> None:
     scope = busy_day(tmp_path)
-    folder = scope.output_dir("reports")
-    folder.mkdir(parents=True)
-    (folder / "recommendations.csv").touch()
-    page = publish_report(scope, ReportSettings(pictures_max=0)).read_text(encoding="utf-8")
+    (tmp_path / "recommendations.csv").touch()
+    pages = report_pages(gather(scope), ReportSettings(pictures_max=0), tmp_path)
+    page = dict(pages)[REPORT_NAME]
     assert "<code>recommendations.csv</code>" in page
     assert "apply.sh" not in page

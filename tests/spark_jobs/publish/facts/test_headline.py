@@ -55,7 +55,9 @@ def test_a_change_that_did_not_do_what_was_predicted_is_said_first(tmp_path: Pat
         "1 of 2 applied changes did not do what was predicted: user 'alice', producer_byte_rate. "
         + explanation
     )
-    page = dict(report_pages(gather(scope), ReportSettings()))[REPORT_NAME]
+    page = dict(report_pages(gather(scope), ReportSettings(), scope.output_dir("reports")))[
+        REPORT_NAME
+    ]
     assert page.index("not as predicted</strong>. From 50,000") < page.index("user &#39;bob&#39;")
 
 

@@ -41,7 +41,9 @@ def busy_text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def page_of(scope: RunScope, **settings: int) -> str:
-    return dict(report_pages(gather(scope), ReportSettings(**settings)))[REPORT_NAME]
+    return dict(
+        report_pages(gather(scope), ReportSettings(**settings), scope.output_dir("reports"))
+    )[REPORT_NAME]
 
 
 def hostile_day(warehouse: Path) -> RunScope:
