@@ -18,14 +18,17 @@ import pyarrow as pa
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.prune_warehouse import bytes_below
+from spark_jobs.warehouse.links import link_target
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
 from spark_jobs.warehouse.recorded_files import HOW_DIFFERENT, differences
 from spark_jobs.warehouse.runs import (
+    CURRENT,
     PUBLISHED,
     days_below,
     draft_of,
     published_run,
     run_record,
+    shown_folder,
     versions_of,
 )
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse
@@ -158,6 +161,16 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
             "Nothing of the day can be read", _audit_again(scope),
         )  # fmt: skip
         return
+    shown = _lost_folder(scope) if run is None else None
+    if shown is not None:
+        current = scope.runs / CURRENT
+        yield Ailment(
+            "missing_pointer", _below(scope, current),
+            f"No run is published, and {shown.name} holds what was",
+            "Commands find no audit of the day, although nothing of it is lost",
+            f"ln -sfn {shown.name} {current}",
+        )  # fmt: skip
+        return
     linked = _linked_run(scope) if run is None else None
     if linked is not None:
         pointer = scope.runs / PUBLISHED
@@ -196,17 +209,22 @@ def _of_link(scope: RunScope, table: str, place: str) -> Iterator[Ailment]:
     if "date" not in partition_columns(table) or plain == scope.warehouse / place:
         return
     if not _is_link_to(plain, scope.warehouse / place):
-        target = os.path.relpath(scope.warehouse / place, plain.parent)
         yield Ailment(
             "wrong_link", _below(scope, plain),
             "It is no link to what is published" if plain.is_symlink() else "The link is missing",
             "Other tools, as DuckDB or pandas, see something else than this program",
-            f"ln -sfn {target} {plain}",
+            f"ln -sfn {link_target(scope, table)} {plain}",
         )  # fmt: skip
 
 
 def _runs_of(scope: RunScope) -> list[str]:
     return sorted(file.stem.removeprefix("run-") for file in scope.runs.glob("run-*.json"))
+
+
+def _lost_folder(scope: RunScope) -> Path | None:
+    """Return the folder that ``current`` led to, where that link is gone."""
+    shown = [path.parent for path in scope.runs.glob(f"shown-*/{PUBLISHED}")]
+    return shown[0] if len(shown) == 1 and not (scope.runs / CURRENT).exists() else None
 
 
 def _linked_run(scope: RunScope) -> str | None:
@@ -322,7 +340,7 @@ def _broken_chain(scope: RunScope) -> Iterator[Ailment]:
 def _left_over(warehouse: Path) -> Iterator[Ailment]:
     places = (*warehouse.glob(".*"), *warehouse.glob("runs/*/*/.*"), *warehouse.glob("*/*/.date=*"))
     hidden = [*places, *warehouse.glob("reports/*/*/.*"), *warehouse.glob("applied_changes/*/*/.*")]
-    for path in sorted(hidden):
+    for path in sorted([*hidden, *_shown_in_vain(warehouse)]):
         files = [path, *path.rglob("*")] if path.is_dir() else [path]
         there = sum(file.lstat().st_size for file in files if not file.is_dir())
         yield Ailment(
@@ -331,6 +349,13 @@ def _left_over(warehouse: Path) -> Iterator[Ailment]:
             "No reader sees it, and nobody will go on with it",
             f"{_NO_AUDIT}: rm -r {path}", there,
         )  # fmt: skip
+
+
+def _shown_in_vain(warehouse: Path) -> Iterator[Path]:
+    """Yield the folders that ``current`` was to lead to, or led to, when a process ended."""
+    for folder in warehouse.glob("runs/*/*/shown-*"):
+        if shown_folder(folder.parent) not in (None, folder.resolve()):
+            yield folder
 
 
 def _room(warehouse: Path, largest_day: int) -> Iterator[Ailment]:

@@ -43,10 +43,10 @@ _CLOCK_SET_S = 60.0
 
 Record = Mapping[str, Any]
 """A run's ``tables`` (folders below the warehouse, also of files for people), and where known:
-``made_by`` (by table, a MadeBy), ``files`` (by table and name, a RecordedFile), ``pruned`` (by table
-that was removed because of its age, how many days were kept), ``carried`` (digests of the states
-``before`` and ``after`` its replay), ``absent`` (tables written without a file) and ``validated``
-(stages that passed with the tables as they are)."""
+``made_by`` (by table, a MadeBy), ``files`` (by table and name, a RecordedFile), ``pruned`` (by
+table that was removed because of its age, how many days were kept), ``carried`` (digests of the
+states ``before`` and ``after`` its replay), ``absent`` (tables written without a file) and
+``validated`` (stages that passed with the tables as they are)."""
 
 
 @dataclass(frozen=True, slots=True)

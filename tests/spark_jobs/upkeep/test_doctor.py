@@ -18,7 +18,7 @@ from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.doctor import Ailment, examine
 from spark_jobs.warehouse.parquet import PROGRAM_KEY, SCHEMA_KEY
-from spark_jobs.warehouse.runs import PUBLISHED, RunOwner, published_run
+from spark_jobs.warehouse.runs import CURRENT, PUBLISHED, RunOwner, published_run
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.write import begin_draft, drafted_for, new_run
 from tests.builders.tables_builder import forget_files
@@ -95,6 +95,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("{")),
     "a pointer without a run": (
         "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("[]")),
+    "a link to the pointer that is gone": (
+        "missing_pointer", lambda day: (day.runs / CURRENT).unlink()),
+    "a folder to be shown that was not": (
+        "left_over", lambda day: shutil.copytree(day.runs / CURRENT, day.runs / "shown-ab")),
     "a pointer that is gone": ("missing_pointer", lambda day: (day.runs / PUBLISHED).unlink()),
     "an empty pointer": ("broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("")),
     "a pipe in place of a pointer": ("broken_pointer", pipe_for_a_pointer),
@@ -143,12 +147,13 @@ def test_nothing_is_found_in_a_sound_warehouse(tmp_path: Path) -> None:
     assert (ran.exit_code, ran.output) == (0, "3 audited days: nothing looks wrong\n")
 
 
+@pytest.mark.parametrize("name", [PUBLISHED, CURRENT])
 def test_a_pointer_that_is_gone_is_put_back_as_told_and_nothing_is_to_be_removed(
-    tmp_path: Path,
+    tmp_path: Path, name: str
 ) -> None:
     day = audited(tmp_path)[1]
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    (day.runs / PUBLISHED).unlink()
+    (day.runs / name).unlink()
     (found,) = examine(tmp_path).ailments
     assert "rm " not in found.remedy
     subprocess.run(["bash", "-c", found.remedy], check=True)
