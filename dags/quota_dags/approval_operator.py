@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -11,7 +13,7 @@ class Approval(HITLOperator):
 
     template_fields = (*HITLOperator.template_fields, "options")
 
-    def process_trigger_event_error(self, event) -> None:
+    def process_trigger_event_error(self, event: dict[str, Any]) -> None:
         """End green where nobody has answered."""
         if event["error_type"] == "timeout":
             raise AirflowSkipException("nobody has answered in time: nothing is applied")
