@@ -43,6 +43,7 @@ from spark_jobs.ingest.archive import (
 from spark_jobs.ingest.file_report import check_none_refused
 from spark_jobs.settings import AnonymizeSettings
 from spark_jobs.warehouse.scope import checked_cluster
+from spark_jobs.warehouse.secret_files import check_kept_from_others
 from spark_jobs.warehouse.storage import is_in_bucket
 
 KEY_BYTES_MIN, _KEY_BYTES_MAX = 16, 4096
@@ -288,6 +289,7 @@ def _key_of_file(path: Path) -> bytes:
 
 def _read_key(path: Path) -> bytes:
     try:
+        check_kept_from_others(path, "--key-file")
         with path.open("rb") as file:
             return file.read(_KEY_BYTES_MAX + 1).strip()
     except OSError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.quota_sources.java_properties import Property, read_properties
+from spark_jobs.warehouse.secret_files import check_kept_from_others
 
 HIDDEN = "[hidden]"
 JAAS = "sasl.jaas.config"
@@ -40,10 +41,14 @@ class ClientProperties:
 
 
 def read_client_properties(path: Path | None) -> ClientProperties:
-    """Return the file's properties, none where there is no file. Raises BadInputError."""
+    """Return the file's properties, none where there is no file.
+
+    Raises BadInputError where it cannot be read, or everybody can read it.
+    """
     if path is None:
         return ClientProperties()
     try:
+        check_kept_from_others(path, "--command-config")
         # Kafka's tools read these files through java.util.Properties: Latin-1.
         text = path.read_bytes().decode("latin-1")
     except OSError as error:
