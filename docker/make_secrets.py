@@ -18,6 +18,13 @@ SECRETS = {
     "fernet_key": 32,
     "api_secret_key": 32,
     "jwt_secret": 64,
+    "spark_defaults": 32,
+}
+# Spark reads its secret from its own file of properties, and from no file of the secret alone.
+TEXTS = {
+    "spark_defaults": "spark.authenticate true\n"
+    "spark.authenticate.secret {}\n"
+    "spark.network.crypto.enabled true\n",
 }
 
 
@@ -32,7 +39,7 @@ def make_secrets(folder: Path) -> list[str]:
     made = [name for name in SECRETS if not (folder / name).exists()]
     for name in made:
         value = base64.urlsafe_b64encode(secrets.token_bytes(SECRETS[name])).decode()
-        (folder / name).write_text(value, encoding="utf-8")
+        (folder / name).write_text(TEXTS.get(name, "{}").format(value), encoding="utf-8")
         (folder / name).chmod(0o444)
     return made
 

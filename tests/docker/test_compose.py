@@ -32,7 +32,8 @@ SETTINGS = (
     FollowSettings,
     SparkSettings,
 )
-SECRETS = runpy.run_path(str(ROOT / "docker" / "make_secrets.py"))["SECRETS"]
+MAKER = runpy.run_path(str(ROOT / "docker" / "make_secrets.py"))
+SECRETS, TEXTS = MAKER["SECRETS"], MAKER["TEXTS"]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +51,16 @@ def mounts(service: Any) -> dict[str, str]:
         else:
             found[volume["target"]] = volume["type"] + " ro" * volume["read_only"]
     return found
+
+
+def held_secrets(service: Any) -> dict[str, str]:
+    """Return the secrets of a service: where each is mounted."""
+    return {
+        name if isinstance(name, str) else name["source"]: f"/run/secrets/{name}"
+        if isinstance(name, str)
+        else name["target"]
+        for name in service.get("secrets", [])
+    }
 
 
 def test_the_compose_file_follows_the_compose_specification() -> None:
@@ -163,7 +174,7 @@ def test_every_secret_is_made_and_mounted_where_it_is_read(compose: Any) -> None
     for name, service in compose["services"].items():
         words = [*service.get("environment", {}).values(), *service.get("command", [])]
         read = set(re.findall(r"/run/secrets/(\w+)", " ".join(map(str, words))))
-        assert read == read & set(service.get("secrets", [])), name
+        assert read <= set(held_secrets(service)), name
 
 
 @pytest.mark.parametrize("name", ["ARCHIVE", "SECRETS"])
@@ -242,10 +253,26 @@ def test_the_logs_are_read_only_and_nothing_of_the_host_is_mounted_but_them(comp
 
 
 def test_nothing_but_the_page_of_airflow_is_told_a_secret_it_does_not_need(compose: Any) -> None:
-    for name in (*SPARK, *BROKERS):
-        assert "secrets" not in compose["services"][name], name
-    holders = {n for n in SERVICES if "admin_password" in compose["services"][n].get("secrets", [])}
+    services = compose["services"]
+    assert not [name for name in BROKERS if "secrets" in services[name]]
+    holders = {n for n in SERVICES if "admin_password" in held_secrets(services[n])}
     assert holders == {"init"}
+    # The workers run what a driver sends: they hold nothing but what a driver holds.
+    for name in SPARK:
+        assert set(held_secrets(services[name])) == {"spark_defaults"}
+
+
+def test_spark_knows_its_own_by_a_secret_and_takes_no_other_submission(compose: Any) -> None:
+    services = compose["services"]
+    holders = {n for n in SERVICES if "spark_defaults" in held_secrets(services[n])}
+    assert holders == {"scheduler", *SPARK}
+    for name in holders:
+        folder = services[name]["environment"]["SPARK_CONF_DIR"]
+        file = held_secrets(services[name])["spark_defaults"]
+        assert file == f"{folder}/spark-defaults.conf", name
+    options = services["spark-master"]["environment"]["SPARK_MASTER_OPTS"]
+    assert "-Dspark.master.rest.enabled=false" in options.split()
+    assert "spark.authenticate true\n" in TEXTS["spark_defaults"]
 
 
 def test_the_demo_s_brokers_write_an_archive(compose: Any) -> None:

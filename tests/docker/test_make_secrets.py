@@ -35,8 +35,8 @@ def test_the_keys_are_as_long_as_their_users_ask(folder: Path) -> None:
     Fernet((folder / "fernet_key").read_text())
     assert len(base64.urlsafe_b64decode((folder / "jwt_secret").read_text())) == 64
     values = [path.read_text() for path in folder.iterdir()]
-    assert len(values) == 5
-    assert len(set(values)) == 5
+    assert len(values) == 6
+    assert len(set(values)) == 6
 
 
 def test_only_the_owner_gets_to_the_files_and_any_container_user_can_read_them(
