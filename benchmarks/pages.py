@@ -28,7 +28,7 @@ from fastapi import FastAPI
 from quota_pages.addresses import Addresses
 from quota_pages.router import page_router
 from spark_jobs.judge.judge_decisions import write_rollups
-from spark_jobs.publish.audit_outcome import AuditOutcome, outcome_path, outcome_text
+from spark_jobs.publish.audit_outcome import OUTCOME_NAME, AuditOutcome, outcome_text
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import DECISIONS, RATE_ROLLUPS, RATES, ROLLUP_SPANS_MS
 from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_table
@@ -77,8 +77,9 @@ def write_day(scope: RunScope, seed: int, *, is_recent: bool) -> int:
         written += len(found)
     if is_recent:
         written += _write_seconds(scope, active, chance) + _write_decisions(scope, active, chance)
-    outcome_path(scope).parent.mkdir(parents=True, exist_ok=True)
-    outcome_path(scope).write_text(outcome_text(_outcome(scope)))
+    reports = scope.output_dir("reports")
+    reports.mkdir(parents=True, exist_ok=True)
+    (reports / OUTCOME_NAME).write_text(outcome_text(_outcome(scope)))
     return written
 
 
@@ -215,7 +216,7 @@ def main() -> None:
     days = [LAST_DAY - dt.timedelta(days=i) for i in reversed(range(asked.days))]
     for day in days:
         scope = RunScope(asked.folder, CLUSTER, day)
-        if not outcome_path(scope).is_file():
+        if not (scope.output_dir("reports") / OUTCOME_NAME).is_file():
             seed = LAST_DAY.toordinal() - day.toordinal()
             written = write_day(scope, seed, is_recent=seed < 2)
             print(f"{day}: {written:,} rows", flush=True)
