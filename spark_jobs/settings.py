@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -27,9 +28,8 @@ SERVERS_PATTERN = rf"^({_SERVER}(,{_SERVER})*)?$"
 DEFAULT_TARGET = "default"
 
 
-def _absolute_path(path: Path | None) -> Path | None:
-    # A task does not run in the folder the setting was written in.
-    return path and path.absolute()
+# A task does not run in the folder the setting was written in.
+AbsolutePath = Annotated[Path | None, AfterValidator(lambda path: path and path.absolute())]
 
 
 class Settings(BaseSettings):
@@ -179,13 +179,11 @@ class FollowSettings(Settings, env_prefix="QUOTA_AUDIT_FOLLOW_"):
     # With fewer wrong decisions more than this it is not.
     worse_decisions: int = Field(default=10, ge=1)
     # YAML file of findings that are known; None = acknowledged.yaml in the warehouse.
-    acknowledged: Path | None = None
+    acknowledged: AbsolutePath = None
     # So many days after its own a finding may be acknowledged at most; what says longer ends then.
     acknowledged_days_max: int = Field(default=90, ge=1, le=3650)
     # YAML file that says whose a client is; None = owners.yaml in the warehouse, if it is there.
-    owners: Path | None = None
-
-    _absolute = field_validator("acknowledged", "owners")(_absolute_path)
+    owners: AbsolutePath = None
 
 
 class CrosscheckSettings(Settings, env_prefix="QUOTA_AUDIT_CROSSCHECK_"):
@@ -332,9 +330,7 @@ class KafkaTarget(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bootstrap_servers: str = Field(min_length=1, pattern=SERVERS_PATTERN)
-    command_config: Path | None = None
-
-    _absolute = field_validator("command_config")(_absolute_path)
+    command_config: AbsolutePath = None
 
 
 # What is set in the wrong place may be a password: it is not repeated.
@@ -344,7 +340,7 @@ class ApprovalSettings(Settings, env_prefix="QUOTA_AUDIT_KAFKA_", hide_input_in_
     # Brokers of the target "default", host:port,…; "" = there is none of that name.
     bootstrap_servers: str = Field(default="", pattern=SERVERS_PATTERN)
     # Its Kafka client properties file; secrets stand there and nowhere else.
-    command_config: Path | None = None
+    command_config: AbsolutePath = None
     # More targets by name, as {"west": {"bootstrap_servers": "…", "command_config": "FILE"}}.
     targets: dict[str, KafkaTarget] = Field(default_factory=dict)
     # On: what is approved is checked against the cluster, and nothing is changed.

@@ -214,8 +214,12 @@ def serve_environment(home: Path, project: Path) -> dict[str, str]:
     # Relative paths are relative to where the server was started, not to where a task runs.
     env["QUOTA_AUDIT_WAREHOUSE"] = str(defaults.warehouse)
     env["QUOTA_AUDIT_ARCHIVE"] = str(defaults.archive)
-    if config := ApprovalSettings().command_config:
-        env["QUOTA_AUDIT_KAFKA_COMMAND_CONFIG"] = str(config)
+    approval = ApprovalSettings()
+    if approval.command_config:
+        env["QUOTA_AUDIT_KAFKA_COMMAND_CONFIG"] = str(approval.command_config)
+    if approval.targets:
+        targets = {n: t.model_dump(mode="json") for n, t in approval.targets.items()}
+        env["QUOTA_AUDIT_KAFKA_TARGETS"] = json.dumps(targets)
     return env
 
 

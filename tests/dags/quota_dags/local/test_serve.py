@@ -69,11 +69,16 @@ def test_a_given_password_reaches_the_components_through_the_file_only(
     monkeypatch.setenv("QUOTA_AUDIT_SERVE_PASSWORD", "open sesame")
     monkeypatch.setenv("QUOTA_AUDIT_WAREHOUSE", "relative/warehouse")
     monkeypatch.setenv("QUOTA_AUDIT_KAFKA_COMMAND_CONFIG", "admin.properties")
+    west = {"west": {"bootstrap_servers": "w:9093", "command_config": "w.properties"}}
+    monkeypatch.setenv("QUOTA_AUDIT_KAFKA_TARGETS", json.dumps(west))
     env = serve_environment(tmp_path, ROOT)
     assert "open sesame" not in env.values()
     assert "open sesame" not in repr(ServeSettings())
     assert env["QUOTA_AUDIT_WAREHOUSE"] == str(Path.cwd() / "relative/warehouse")
     assert env["QUOTA_AUDIT_KAFKA_COMMAND_CONFIG"] == str(Path.cwd() / "admin.properties")
+    assert json.loads(env["QUOTA_AUDIT_KAFKA_TARGETS"]) == {
+        "west": {"bootstrap_servers": "w:9093", "command_config": str(Path.cwd() / "w.properties")}
+    }
 
 
 def test_a_password_is_made_up_kept_and_replaced_by_a_given_one(tmp_path: Path) -> None:
