@@ -51,7 +51,7 @@ _POLL_S = 0.1
 class ClusterTarget:
     """The cluster to change, and how: ``execute`` False shows what would be done.
 
-    ``applied_by`` None is the user of the operating system.
+    ``applied_by`` None is the user of the operating system, ``asked_by`` None nobody else.
     """
 
     warehouse: Path
@@ -61,6 +61,7 @@ class ClusterTarget:
     execute: bool = False
     applied_by: str | None = None
     note: str | None = None
+    asked_by: str | None = None
     settings: KafkaAdminSettings = field(default_factory=KafkaAdminSettings)
 
 
@@ -223,6 +224,7 @@ def _application(target: ClusterTarget, report: ChangeReport) -> Application:
         takes_back=report.wanted.takes_back,
         started_ms=started_ms,
         applied_by=target.applied_by or _user(),
+        asked_by=target.asked_by or None,
         note=target.note or None,
         bootstrap_servers=target.bootstrap_servers,
         kafka_cluster_id=report.facts.cluster_id,

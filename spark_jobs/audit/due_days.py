@@ -21,7 +21,7 @@ from spark_jobs.ingest.archive import Archive, LogFile
 from spark_jobs.ingest.archive_days import days_of_log
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.read import older_tables, read_table
-from spark_jobs.warehouse.scope import RunScope, days_of
+from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
 from spark_jobs.wording.visible_text import visible
 
 _NAMED = 3
@@ -107,7 +107,9 @@ def _manifest(warehouse: Path, cluster: str) -> _Manifest:
 
 def _made_by_older(scope: RunScope) -> str | None:
     """Return a reason naming the tables that an older version wrote otherwise, None without any."""
-    older = [f"{t} {made.schema}" for t, made in older_tables(scope).items()]
+    made_by = older_tables(scope).items()
+    # No audit writes what was applied.
+    older = [f"{table} {made.schema}" for table, made in made_by if table not in APPENDED]
     return f"made by an older version: {_files(older)}" if older else None
 
 

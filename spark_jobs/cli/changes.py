@@ -5,6 +5,7 @@ from __future__ import annotations
 from spark_jobs.cli.options import (
     AllowDelete,
     AsJson,
+    AskedBy,
     BootstrapServer,
     By,
     Change,
@@ -63,6 +64,7 @@ def apply_changes(
     execute: Execute = False,
     allow_delete: AllowDelete = False,
     by: By = None,
+    asked_by: AskedBy = None,
     note: Note = None,
     as_json: AsJson = False,
 ) -> None:
@@ -74,7 +76,7 @@ def apply_changes(
     from spark_jobs.cli.print_changes import changes_printer
 
     target = ClusterTarget(
-        warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note
+        warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note, asked_by
     )
     show = changes_printer(target, as_json=as_json)
     apply_quotas(target, day and day.date(), only or [], allow_delete=allow_delete, show=show)

@@ -207,6 +207,10 @@ By = Annotated[
     str | None,
     option("--by NAME", "Who is recorded [default: the user of the operating system]."),
 ]
+AskedBy = Annotated[
+    str | None,
+    option("--asked-by NAME", "Who asked for it, where that is somebody else: recorded."),
+]
 Note = Annotated[str | None, option("--note TEXT", "Recorded beside each change.")]
 Change = Annotated[
     str | None,

@@ -15,12 +15,19 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.apply.applied_changes import TABLE as APPLICATIONS
+from spark_jobs.apply.applied_changes import only_one_run
 from spark_jobs.errors import BadInputError
 from spark_jobs.warehouse.parquet import MadeBy, parquet_file, write_parquet
 from spark_jobs.warehouse.read import older_tables, whole_folder
 from spark_jobs.warehouse.runs import RunOwner
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
-from spark_jobs.warehouse.tables import FILES, QUOTA_STATE, SCHEMA_VERSIONS, TOPIC_INVENTORY
+from spark_jobs.warehouse.tables import (
+    APPLIED_CHANGES,
+    FILES,
+    QUOTA_STATE,
+    SCHEMA_VERSIONS,
+    TOPIC_INVENTORY,
+)
 from spark_jobs.warehouse.write import drafted_for, new_version, publish_draft, take_version
 
 OWNER = RunOwner("quota-audit migrate")
@@ -41,10 +48,11 @@ class OlderDay:
 
 
 def older_days(warehouse: Path) -> list[OlderDay]:
-    """Return the published days of all clusters that have to be migrated."""
+    """Return the days of all clusters that have to be migrated: published, or of applications."""
     found = []
     for cluster in clusters_of_warehouse(warehouse):
-        for day in days_of(warehouse, cluster):
+        audited, applied = (days_of(warehouse, cluster, t) for t in ("files", APPLICATIONS))
+        for day in sorted({*audited, *applied}):
             tables = older_tables(RunScope(warehouse, cluster, day))
             if tables:
                 found.append(OlderDay(cluster, day, tables))
@@ -65,15 +73,33 @@ def migrate_days(
 
 
 def _migrate(scope: RunScope) -> None:
+    older = older_tables(scope)
+    if (made := older.pop(APPLICATIONS, None)) is not None:
+        _migrate_applications(scope, made.schema)
+    if not older:
+        return
     draft = drafted_for(scope, OWNER)
-    for table, made in older_tables(draft).items():
-        assert table != APPLICATIONS, "its files belong to no run, and have one version"
+    for table, made in older.items():
         folder, target = whole_folder(draft, table), new_version(table, draft)
         target.mkdir(parents=True, exist_ok=True)
         for file in sorted(folder.glob("*.parquet")):
             _migrate_file(file, target / file.name, table, made.schema, scope)
         take_version(target, table, draft)
     publish_draft(draft)
+
+
+def _migrate_applications(scope: RunScope, version: int) -> None:
+    """Replace the files of applications one by one: they belong to no run.
+
+    The day's version is that of its first file, which is replaced last: a migration that was ended
+    finds the day again.
+    """
+    with only_one_run(scope.warehouse, scope.cluster):
+        for file in sorted(scope.partition_dir(APPLICATIONS).glob("[!.]*.parquet"), reverse=True):
+            # Readers pass over names with a dot in front.
+            staged = file.with_name(f".{file.name}")
+            _migrate_file(file, staged, APPLICATIONS, version, scope)
+            staged.replace(file)
 
 
 def _migrate_file(file: Path, target: Path, table: str, version: int, scope: RunScope) -> None:
@@ -87,6 +113,11 @@ def _migrate_file(file: Path, target: Path, table: str, version: int, scope: Run
 
 
 Migration = Callable[[pa.Table], pa.Table]
+
+
+def _applied_changes_2(rows: pa.Table) -> pa.Table:
+    """``asked_by``: null, nobody wrote it down."""
+    return with_columns_of(rows, APPLIED_CHANGES)
 
 
 def _files_2(rows: pa.Table) -> pa.Table:
@@ -115,6 +146,7 @@ def _topic_inventory_2(rows: pa.Table) -> pa.Table:
 
 
 MIGRATIONS: dict[tuple[str, int], Migration] = {
+    ("applied_changes", 1): _applied_changes_2,
     ("files", 1): _files_2,
     ("quota_state", 1): _quota_state_2,
     ("topic_inventory", 1): _topic_inventory_2,

@@ -526,7 +526,8 @@ APPLIED_CHANGES = _table(
     _required("reason", STR),
     _required("started_ms", I64),
     pa.field("ended_ms", I64),  # null: the run was cut off
-    _required("applied_by", STR),
+    _required("applied_by", STR),  # who decided it
+    pa.field("asked_by", STR),  # who asked for that decision; null: nobody else, or not known
     pa.field("note", STR),
     _required("bootstrap_servers", STR),
     pa.field("kafka_cluster_id", STR),
@@ -538,6 +539,7 @@ APPLIED_CHANGES = _table(
 )
 
 SCHEMA_VERSIONS: dict[str, int] = dict.fromkeys(TABLES, 1) | {
+    "applied_changes": 2,
     "files": 2,
     "quota_state": 2,
     "topic_inventory": 2,

@@ -374,6 +374,7 @@ _DEFAULTS: dict[str, Row] = {
         "started_ms": NOON_MS,
         "ended_ms": NOON_MS + 400,
         "applied_by": "operator",
+        "asked_by": None,
         "note": None,
         "bootstrap_servers": "broker-1:9092",
         "kafka_cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",

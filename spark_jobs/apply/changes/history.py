@@ -37,6 +37,7 @@ class Application:
     takes_back: str | None
     started_ms: int
     applied_by: str
+    asked_by: str | None
     note: str | None
     bootstrap_servers: str
     kafka_cluster_id: str | None

@@ -111,7 +111,9 @@ def test_without_execute_nothing_is_changed_recorded_or_created(
 def test_executed_the_values_are_set_and_recorded(
     command: Command, cluster: ModelCluster, warehouse: Path
 ) -> None:
-    code, out, _ = command("apply", "--execute", "--by", "carol", "--note", "ticket 7")
+    code, out, _ = command(
+        *("apply", "--execute", "--by", "carol", "--asked-by", "dave", "--note", "ticket 7")
+    )
     assert code == 0
     assert cluster.held == AFTER
     first, second, third = recorded(warehouse)
@@ -125,6 +127,7 @@ def test_executed_the_values_are_set_and_recorded(
         "value_after": 4000.0,
         "value_read_back": 4000.0,
         "applied_by": "carol",
+        "asked_by": "dave",
         "note": "ticket 7",
         "bootstrap_servers": HOST,
         "kafka_cluster_id": "the-cluster",

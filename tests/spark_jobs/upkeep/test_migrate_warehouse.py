@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from quota_pages.addresses import Addresses
 from quota_pages.answers import Answers
+from spark_jobs.apply.applied_changes import applied_rows
 from spark_jobs.audit.due_days import due_days
 from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
@@ -29,10 +30,11 @@ from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.migrate_warehouse import OWNER, migrate_days, older_days
 from spark_jobs.warehouse.read import older_tables, read_table
-from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.scope import APPENDED, RunScope
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
 from spark_jobs.warehouse.write import continued_draft, drafted_for
 from tests.builders.shifted_capture import from_the_middle_to_midnight, shifted
+from tests.builders.tables_builder import row, table_of
 from tests.spark_jobs.upkeep.older_warehouse import DAY, KEPT, VERSIONS, older_day
 
 UNCHANGED = sorted(t for t in TABLES if SCHEMA_VERSIONS[t] == 1 and t != "applied_changes")
@@ -64,7 +66,8 @@ def asked(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "table", sorted(t for t, version in SCHEMA_VERSIONS.items() if version > 1)
+    "table",
+    sorted(t for t, version in SCHEMA_VERSIONS.items() if version > 1 and t not in APPENDED),
 )
 def test_an_older_table_is_refused_with_the_versions_and_the_command(
     day: RunScope, table: str
@@ -175,6 +178,39 @@ def test_a_migration_that_is_ended_shows_nothing_and_goes_on_later(
     migrated(day)
     assert older_tables(day) == {}
     drafted_for(day, OWNER)
+
+
+def test_what_an_older_version_applied_is_read_and_migrated_a_file_at_a_time(
+    day: RunScope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrated(day)
+    scope = day.on(DAY + dt.timedelta(days=1))
+    folder = scope.partition_dir("applied_changes")
+    folder.mkdir(parents=True)
+    for name in "ab":
+        applied = table_of("applied_changes", [row("applied_changes", application_id=name)])
+        pq.write_table(applied.drop(["asked_by"]), folder / f"application-{name}.parquet")
+    rows = applied_rows(scope.warehouse, scope.cluster)
+    assert [(one["application_id"], one["asked_by"]) for one in rows] == [("a", None), ("b", None)]
+    with pytest.raises(BadInputError, match=r"table applied_changes .* has version 1"):
+        read_table(scope, "applied_changes")
+    (found,) = older_days(scope.warehouse)
+    assert found.sentence() == f"default {scope.day}: applied_changes 1 → 2"
+    write, left = pq.write_table, iter([True])
+
+    def write_one(*args: Any, **options: Any) -> None:
+        if next(left, None) is None:
+            raise Killed
+        write(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "write_table", write_one)
+        with pytest.raises(Killed):
+            migrated(day)
+    assert older_days(scope.warehouse) == [found]
+    migrated(day)
+    assert older_days(scope.warehouse) == []
+    assert read_table(scope, "applied_changes").to_pylist() == rows
 
 
 def test_a_day_that_is_being_audited_is_not_migrated(day: RunScope) -> None:
