@@ -3,7 +3,7 @@
 A run starts when an audit has renewed the proposals (asset `quota_recommendations`), or by hand.
 In *Required Actions* it waits for an answer: `all`, `none`, or single changes, and maybe a note.
 
-**Dry run**: unless the form or `QUOTA_AUDIT_KAFKA_DRY_RUN` says otherwise, what is chosen is only
+**Dry run**: unless `QUOTA_AUDIT_KAFKA_DRY_RUN` is false, and the form too, what is chosen is only
 checked against the cluster. **Applied** is what the table showed, while cluster and proposals are
 still the same. `quota-audit rollback` takes it back.
 
@@ -20,8 +20,8 @@ from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from quota_dags.approval import Bounds, apply_answer, ask, recommend_run
-from quota_dags.approval_operator import Approval
-from quota_dags.forms import NOTE_FIELD, approval_fields
+from quota_dags.approval_operator import Approval, answer_params
+from quota_dags.forms import approval_fields
 from quota_dags.process import TaskTerms
 from quota_dags.steps import ASSETS, asset_uri
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
@@ -35,17 +35,17 @@ PARAMS = {name: Param(**field) for name, field in approval_fields(SETTINGS, APPR
 
 
 @task(multiple_outputs=True, execution_timeout=timedelta(minutes=15))
-def read_proposals(params=None, triggering_asset_events=None) -> dict:
+def read_proposals(params=None, triggering_asset_events=None, dag_run=None) -> dict:
     """Say what is proposed; Airflow fills in what defaults to None."""
     extras = [e.extra for events in triggering_asset_events.values() for e in events]
-    run = recommend_run(params, extras, Bounds(SETTINGS, APPROVAL), TERMS)
-    return ask(run, TERMS, by_hand=not extras)
+    run = recommend_run(params, extras, dag_run, Bounds(SETTINGS, APPROVAL), TERMS)
+    return ask(run, APPROVAL, TERMS, by_hand=not extras)
 
 
 @task(execution_timeout=timedelta(hours=1))
 def apply_changes(asked, answer) -> str:
     """Apply what was approved."""
-    return apply_answer(asked, answer, TERMS)
+    return apply_answer(asked, answer, Bounds(SETTINGS, APPROVAL), TERMS)
 
 
 # One run at a time: two would ask about the same values.
@@ -56,7 +56,7 @@ def quota_recommend() -> None:
     """Read, ask, apply."""
     found = read_proposals()
     approve = Approval(task_id="approve", subject=found["subject"], body=found["body"],
-        options=found["options"], multiple=True, params={"note": Param(**NOTE_FIELD)},
+        options=found["options"], plan=found["plan"], params=answer_params(),
         response_timeout=timedelta(days=APPROVAL.answer_within_days),
         execution_timeout=timedelta(minutes=15))  # fmt: skip
     apply_changes(found["asked"], approve.output)

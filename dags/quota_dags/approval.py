@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
+import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from quota_dags.approval_question import ALL, NONE, is_removal, question_text
 from quota_dags.forms import (
+    FormError,
     bounded_flags,
     check_event,
     check_places,
     chosen_target,
     refused_for_good,
+    shown,
     text_of,
 )
 from quota_dags.process import TaskTerms
-from spark_jobs.settings import ApprovalSettings, DailyAuditSettings
+from spark_jobs.settings import ApprovalSettings, DailyAuditSettings, KafkaTarget
 
 READ, APPROVE, APPLY = "read_proposals", "approve", "apply_changes"
 """The tasks' ids."""
@@ -28,22 +32,38 @@ NO_TARGET = (
     "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS, or start a run by hand and choose one in the form."
 )
 
+PLAN = "plan"
+"""The question's field, and the answer's, that has the digest of what was shown."""
+
+NO_PLAN = (
+    "The answer brings no plan back, so nothing is applied: send params_input.plan as the question "
+    "has it. Clear the task 'approve' to be asked again."
+)
+_TWO_PERSONS = "Nothing is applied: QUOTA_AUDIT_KAFKA_TWO_PERSONS demands two persons, and "
+
 _LAST_DAY = "the last day"
 # By what a proposal is chosen, and by what the very one that was shown is applied.
 _ASKED = ("change", "exactly")
+_DIGEST_LENGTH = 32
 
 
 class UnclearAnswerError(ValueError):
-    """An answer that says two things at once, or nobody's: nothing may be applied."""
+    """An answer that says two things at once, or nobody's, or to something else.
+
+    Nothing may be applied.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RecommendRun:
     """Whose proposals to ask about, and where to apply them; ``day`` None = the last there is.
 
-    ``target`` is what settings call the brokers; "" = none is chosen.
+    ``target`` is what settings call the brokers; "" = none is chosen. ``asked_by`` has started the
+    DAG run ``run_id``; None: nobody is known to, as where an audit has.
     """
 
+    run_id: str
+    asked_by: str | None
     warehouse: str
     cluster: str
     day: str | None
@@ -67,6 +87,7 @@ class RecommendRun:
             *(word for change in decision.changes for word in ("--only", change)),
             # A name or note may begin with a dash.
             f"--by={decision.approved_by}",
+            *([f"--asked-by={self.asked_by}"] if self.asked_by else []),
             *([f"--note={decision.note}"] if decision.note else []),
             *([] if self.dry_run else ["--execute"]),
             *(["--allow-delete"] if self.allow_delete else []),
@@ -88,12 +109,14 @@ class RecommendRun:
 class Decision:
     """The changes that ``approved_by`` chose, in the order in which they were offered.
 
-    Each is named with its values, as it was shown.
+    Each is named with its values, as it was shown. ``names`` are what Airflow calls that person:
+    none where it may be anybody.
     """
 
     changes: tuple[str, ...]
     approved_by: str
     note: str | None
+    names: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +130,13 @@ class Bounds:
 def recommend_run(
     params: Mapping[str, Any],
     extras: Sequence[Mapping[str, Any]],
+    dag_run: Any,
     bounds: Bounds,
     terms: TaskTerms,
 ) -> RecommendRun:
     """Return the proposals that a DAG run asks about, from its params and its asset events' extras.
+
+    ``dag_run`` is Airflow's, which knows its id and who started it.
 
     Of the events only those of the params' cluster count, as the target is that cluster's, and of
     these the latest day. Raises ``terms.skipped`` where all are of others, and
@@ -122,6 +148,7 @@ def recommend_run(
             check_event(extra, bounds.audit)
         flags = bounded_flags(params, bounds.approval)
         target = chosen_target(params, bounds.approval)
+    servers, config = connection_of(target) if target else ("", None)
     cluster = text_of(params, "cluster")
     event = _latest(cluster, extras) if extras else {}
     if event is None:
@@ -131,14 +158,22 @@ def recommend_run(
             f"of {cluster}. Start a run by hand for another cluster."
         )
     return RecommendRun(
+        run_id=dag_run.run_id,
+        asked_by=dag_run.triggering_user_name or None,
         warehouse=event.get("warehouse") or text_of(params, "warehouse"),
         cluster=cluster,
         day=event.get("day") or params.get("day") or None,
         target=params["target"] if target else "",
-        bootstrap_servers=target.bootstrap_servers if target else "",
-        command_config=str(target.command_config) if target and target.command_config else None,
+        bootstrap_servers=servers,
+        command_config=config,
         **flags,
     )
+
+
+def connection_of(target: KafkaTarget) -> tuple[str, str | None]:
+    """Return the brokers of a target, and the path of its client properties file, if any."""
+    config = target.command_config
+    return target.bootstrap_servers, str(config) if config else None
 
 
 def _latest(cluster: str, extras: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -147,14 +182,21 @@ def _latest(cluster: str, extras: Sequence[Mapping[str, Any]]) -> Mapping[str, A
     return max(own, key=lambda extra: str(extra.get("day") or ""), default=None)
 
 
-def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]:
-    """Return the question: ``subject``, ``body``, ``options``, and what ``apply_answer`` needs.
+def ask(
+    run: RecommendRun, approval: ApprovalSettings, terms: TaskTerms, *, by_hand: bool
+) -> dict[str, Any]:
+    """Return the question: ``subject``, ``body``, ``options``, ``plan``, and what is ``asked``.
 
-    Raises ``terms.skipped`` where there is nothing to approve, or nowhere to apply it; that is
-    ``terms.final_error`` in a run that was started ``by_hand``.
+    Raises ``terms.skipped`` where there is nothing to approve, nowhere to apply it, or nobody may;
+    that is ``terms.final_error`` in a run that was started ``by_hand``.
     """
+    not_asked = terms.final_error if by_hand else terms.skipped
     if not run.target:
-        raise (terms.final_error if by_hand else terms.skipped)(NO_TARGET)
+        raise not_asked(NO_TARGET)
+    if approval.two_persons and not run.asked_by:
+        raise not_asked(
+            f"{_TWO_PERSONS}nobody is known to have started this run: start one by hand."
+        )
     found = json.loads(terms.run(READ, run.day or _LAST_DAY, run.proposals_arguments()))
     run = replace(run, day=found["day"])
     audited = f"{run.cluster}, {run.day} UTC"
@@ -176,19 +218,29 @@ def ask(run: RecommendRun, terms: TaskTerms, *, by_hand: bool) -> dict[str, Any]
     many = "1 quota change" if len(offered) == 1 else f"{len(offered)} quota changes"
     # Twice the same option would be two that cannot be told apart.
     changes = list(dict.fromkeys(proposal["change"] for proposal in offered))
+    asked = {"run": asdict(run), "proposals": [{n: p[n] for n in _ASKED} for p in offered]}
     return {
         "subject": f"{'Dry run: c' if run.dry_run else 'C'}hoose from {many} for {audited}",
         "body": body,
         "options": [ALL, NONE, *changes],
-        "asked": {"run": asdict(run), "proposals": [{n: p[n] for n in _ASKED} for p in offered]},
+        PLAN: plan_digest(asked),
+        "asked": asked,
     }
 
 
-def apply_answer(asked: Mapping[str, Any], answer: Mapping[str, Any], terms: TaskTerms) -> str:
+def plan_digest(asked: Mapping[str, Any]) -> str:
+    """Return what stands for run, warehouse, target and proposals: others have another."""
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def apply_answer(
+    asked: Mapping[str, Any], answer: Mapping[str, Any], bounds: Bounds, terms: TaskTerms
+) -> str:
     """Apply what was approved of what was ``asked``, and return the command's last line.
 
     Raises ``terms.skipped`` where nothing was approved, ``terms.final_error`` where the answer is
-    unclear, or what was approved is no longer what is proposed (the command says so).
+    unclear, to another plan, or by somebody who may not give it, where the settings have become
+    stricter, or where something else is proposed by now (the command says so).
     """
     run = RecommendRun(**asked["run"])
     try:
@@ -199,8 +251,66 @@ def apply_answer(asked: Mapping[str, Any], answer: Mapping[str, Any], terms: Tas
     if not decision.changes:
         raise terms.skipped(f"{decision.approved_by} approved nothing{note}")
     count = f"{len(decision.changes)} of {len(asked['proposals'])}"
+    try:
+        _check_shown(asked, answer)
+        if bounds.approval.two_persons:
+            _check_two_persons(run.asked_by, decision)
+    except UnclearAnswerError as error:
+        raise terms.final_error(str(error)) from error
+    with refused_for_good(terms.final_error):
+        _check_still_allowed(run, bounds)
     terms.log(f"{decision.approved_by} approved {count}{note}")
     return terms.run(APPLY, str(run.day), run.apply_arguments(decision))
+
+
+def _check_shown(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
+    """Raise UnclearAnswerError where the answer is not to what would be applied."""
+    brought = (answer.get("params_input") or {}).get(PLAN)
+    if not brought:
+        raise UnclearAnswerError(NO_PLAN)
+    if brought != plan_digest(asked):
+        raise UnclearAnswerError(
+            f"Nothing is applied: the answer is to the plan {shown(brought)}, and what would be "
+            f"applied is the plan {plan_digest(asked)}, which nobody was shown. The task {READ!r} "
+            "has run again since, and Airflow goes on showing what a run asked first. Start a new "
+            "run to be asked about what is proposed now."
+        )
+
+
+def _check_two_persons(asked_by: str | None, decision: Decision) -> None:
+    """Raise UnclearAnswerError where one person may have both asked and answered."""
+    again = "Clear the task 'approve', and let somebody else answer."
+    if not asked_by:
+        raise UnclearAnswerError(
+            f"{_TWO_PERSONS}nobody is known to have started this run: start one by hand."
+        )
+    if not decision.names:
+        raise UnclearAnswerError(
+            f"{_TWO_PERSONS}Airflow knows no name of {decision.approved_by}, who answered. {again}"
+        )
+    if _alike(asked_by) in decision.names:
+        raise UnclearAnswerError(
+            f"{_TWO_PERSONS}{asked_by} has both started the run and answered. {again}"
+        )
+
+
+def _alike(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).strip().casefold()
+
+
+def _check_still_allowed(run: RecommendRun, bounds: Bounds) -> None:
+    """Raise FormError where the settings, which may have changed since, do not allow the run."""
+    form = {name: getattr(run, name) for name in ("warehouse", "target", "dry_run", "allow_delete")}
+    check_places(form, bounds.audit)
+    bounded_flags(form, bounds.approval)
+    target = chosen_target(form, bounds.approval)
+    assert target is not None, "nobody is asked where no target is chosen"
+    if (run.bootstrap_servers, run.command_config) != connection_of(target):
+        raise FormError(
+            f"Nothing is applied: the target {run.target} was {run.bootstrap_servers} when this "
+            f"was asked, and is {target.bootstrap_servers} by now, or has other credentials. Start "
+            "a new run."
+        )
 
 
 def decision_of(answer: Mapping[str, Any], offered: Sequence[Mapping[str, str]]) -> Decision:
@@ -216,7 +326,10 @@ def decision_of(answer: Mapping[str, Any], offered: Sequence[Mapping[str, str]])
             "to be asked again."
         )
     note = str((answer.get("params_input") or {}).get("note") or "").replace("\0", "").strip()
-    return Decision(_changes(set(answer["chosen_options"]), offered), str(name), note or None)
+    changes = _changes(set(answer["chosen_options"]), offered)
+    # Who asked is known by the name alone.
+    names = frozenset(_alike(str(user.get(k) or "")) for k in ("name", "id") if user.get("name"))
+    return Decision(changes, str(name), note or None, names)
 
 
 def _changes(chosen: set[str], offered: Sequence[Mapping[str, str]]) -> tuple[str, ...]:

@@ -48,6 +48,18 @@ NOTE_FIELD: Mapping[str, Any] = {
 """The form's field that is filled in with the answer: the arguments of Airflow's ``Param``."""
 
 
+def plan_field(digest: str) -> dict[str, Any]:
+    """Return the question's field that brings the digest of what was shown back."""
+    return {
+        "default": digest,
+        "type": "string",
+        "enum": [digest],
+        "title": "Plan",
+        "description": "Stands for what is asked about here, and comes back with the answer: "
+        "nothing else is applied.",
+    }
+
+
 def shared_fields(settings: DailyAuditSettings) -> dict[str, dict[str, Any]]:
     """Return the fields that every form has, by name: the arguments of Airflow's ``Param``."""
     return {

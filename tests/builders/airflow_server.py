@@ -76,8 +76,11 @@ class AirflowServer:
         return self.call("GET", f"{run_url}/taskInstances/approve/-1/hitlDetails")
 
     def answer(self, run_url: str, chosen: list[str], note: str) -> Any:
-        body = {"chosen_options": chosen, "params_input": {"note": note}}
-        return self.call("PATCH", f"{run_url}/taskInstances/approve/-1/hitlDetails", body)
+        """Answer as the page does: the question's plan comes back."""
+        address = f"{run_url}/taskInstances/approve/-1/hitlDetails"
+        plan = self.call("GET", address)["params"]["plan"]["value"]
+        body = {"chosen_options": chosen, "params_input": {"note": note, "plan": plan}}
+        return self.call("PATCH", address, body)
 
 
 @contextmanager

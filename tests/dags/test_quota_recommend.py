@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 CHANGE = "users/alice:producer_byte_rate"
+PLAN = "0123456789abcdef0123456789abcdef"
 
 pytestmark = [
     pytest.mark.airflow,
@@ -46,7 +47,7 @@ def brokers(dag: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def approve(dag: Any) -> Any:
     """Return the question as a run has it, its templates rendered."""
     question = copy.copy(dag.task_dict[APPROVE])
-    question.options = ["all", "none", CHANGE]
+    question.options, question.plan = ["all", "none", CHANGE], PLAN
     question.params = copy.deepcopy(question.params)
     return question
 
@@ -54,7 +55,9 @@ def approve(dag: Any) -> Any:
 def read(dag: Any, extras: tuple[dict[str, str], ...] = (), **form: Any) -> Any:
     events = {"asset": [SimpleNamespace(extra=extra) for extra in extras]} if extras else {}
     return dag.task_dict[READ].python_callable(
-        params={**dag.params.dump(), **form}, triggering_asset_events=events
+        params={**dag.params.dump(), **form},
+        triggering_asset_events=events,
+        dag_run=SimpleNamespace(run_id="manual__x", triggering_user_name="bob"),
     )
 
 
@@ -62,7 +65,7 @@ def event(*chosen: str, **more: Any) -> dict[str, Any]:
     """Return what Airflow resumes a question with once somebody has answered."""
     return {
         "chosen_options": list(chosen),
-        "params_input": {"note": "Friday"},
+        "params_input": {"note": "Friday", "plan": PLAN},
         "responded_at": dt.datetime(2026, 11, 21, 9, tzinfo=dt.UTC),
         "responded_by_user": {"id": "admin", "name": "admin"},
         "timedout": False,
@@ -218,7 +221,7 @@ def test_an_answer_says_what_was_chosen_by_whom_and_why(approve: Any) -> None:
     answer = approve.execute_complete({}, event(CHANGE))
     assert answer["chosen_options"] == [CHANGE]
     assert answer["responded_by_user"] == {"id": "admin", "name": "admin"}
-    assert answer["params_input"] == {"note": "Friday"}
+    assert answer["params_input"] == {"note": "Friday", "plan": PLAN}
 
 
 def test_an_answer_that_was_not_offered_is_refused(approve: Any) -> None:
@@ -226,11 +229,40 @@ def test_an_answer_that_was_not_offered_is_refused(approve: Any) -> None:
         approve.execute_complete({}, event("users/mallory"))
 
 
+def test_the_question_carries_its_plan_as_a_field_that_the_answer_brings_back(
+    approve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.providers.standard.operators import hitl
+    from airflow.sdk.exceptions import TaskAwaitingInput
+
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **fields: asked.update(fields))
+    with pytest.raises(TaskAwaitingInput):
+        approve.execute({"task_instance": SimpleNamespace(id="x")})
+    field = asked["params"]["plan"]
+    assert (field["value"], field["schema"]["enum"]) == (PLAN, [PLAN])
+
+
+@pytest.mark.parametrize("brought", [{}, {"note": "Friday"}, {"plan": None}])
+def test_an_answer_without_the_plan_is_red_for_good_and_says_what_to_send(
+    approve: Any, brought: dict[str, Any]
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=r"send params_input\.plan as the question"):
+        approve.execute_complete({}, event(CHANGE, params_input=brought))
+
+
+def test_a_script_need_not_send_a_note(approve: Any) -> None:
+    answer = approve.execute_complete({}, event(CHANGE, params_input={"plan": PLAN}))
+    assert answer["params_input"] == {"plan": PLAN}
+
+
 def test_a_note_as_long_as_a_book_is_refused(approve: Any) -> None:
     from airflow.sdk.exceptions import ParamValidationError
 
     with pytest.raises(ParamValidationError, match="note"):
-        approve.execute_complete({}, event(CHANGE, params_input={"note": "x" * 1001}))
+        approve.execute_complete({}, event(CHANGE, params_input={"note": "x" * 1001, "plan": PLAN}))
 
 
 def test_without_an_answer_nothing_is_applied_and_the_run_ends_green(approve: Any) -> None:
@@ -253,7 +285,14 @@ def test_none_skips_applying(dag: Any) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
     run = {
-        **{"warehouse": "/wh", "cluster": "default", "day": str(DAY), "command_config": None},
+        **{
+            "run_id": "manual__x",
+            "asked_by": "bob",
+            "warehouse": "/wh",
+            "cluster": "default",
+            "day": str(DAY),
+            "command_config": None,
+        },
         **{
             "target": "default",
             "bootstrap_servers": "b:9092",
@@ -268,7 +307,7 @@ def test_none_skips_applying(dag: Any) -> None:
 
 def test_what_is_read_is_never_taken_for_a_template(dag: Any) -> None:
     approve = dag.task_dict[APPROVE]
-    assert set(approve.template_fields) == {"subject", "body", "options"}
+    assert set(approve.template_fields) == {"subject", "body", "options", "plan"}
     # A string would be rendered as Jinja; a reference is replaced by what was read.
     for field in approve.template_fields:
         reference = getattr(approve, field)

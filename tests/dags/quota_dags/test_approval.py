@@ -4,9 +4,10 @@ import datetime as dt
 import json
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from quota_dags.approval import (
     RecommendRun,
     apply_answer,
     ask,
+    plan_digest,
     recommend_run,
 )
 from quota_dags.process import StepCrashedError, TaskTerms
@@ -49,7 +51,13 @@ BOUNDS = Bounds(
 LOOSE = replace(
     BOUNDS, approval=BOUNDS.approval.model_copy(update={"dry_run": False, "allow_delete": True})
 )
-RUN = RecommendRun("/wh", "east", DAY, "default", "b:9092", None, dry_run=True, allow_delete=False)
+RUN_ID = "manual__2026-11-21"
+DAG_RUN = SimpleNamespace(run_id=RUN_ID, triggering_user_name="bob")
+RUN = RecommendRun(
+    *(RUN_ID, "bob", "/wh", "east", DAY, "default", "b:9092", None),
+    dry_run=True,
+    allow_delete=False,
+)
 SCOPE = ["--warehouse", "/wh", "--cluster", "east"]
 DECISION = Decision(("users/a:producer_byte_rate:1000:2000",), "ada", None)
 A, B, GONE = (
@@ -115,24 +123,27 @@ def steps(tmp_path: Path) -> Steps:
     return Steps(tmp_path)
 
 
-def answer(*chosen: str, note: str | None = None) -> dict[str, Any]:
+def answer(asked: Any, *chosen: str, note: str | None = None, by: str = "ada") -> dict[str, Any]:
+    """Return the answer to a question, as Airflow's HITLOperator returns it."""
     return {
         "chosen_options": list(chosen),
-        "params_input": {"note": note},
-        "responded_by_user": {"id": "1", "name": "ada"},
+        "params_input": {"note": note, "plan": plan_digest(asked)},
+        "responded_by_user": {"id": "1", "name": by},
     }
 
 
 def test_by_hand_the_form_says_what_is_asked_about(steps: Steps) -> None:
-    assert recommend_run(FORM, [], BOUNDS, steps.terms) == replace(RUN, day=None)
+    assert recommend_run(FORM, [], DAG_RUN, BOUNDS, steps.terms) == replace(RUN, day=None)
     filled = {"day": DAY, "target": "west", "dry_run": False, "allow_delete": True}
-    assert recommend_run(FORM | filled, [], LOOSE, steps.terms) == RecommendRun(
-        *("/wh", "east", DAY, "west", "w:9093", "/w.conf"), dry_run=False, allow_delete=True
+    assert recommend_run(FORM | filled, [], DAG_RUN, LOOSE, steps.terms) == RecommendRun(
+        *(RUN_ID, "bob", "/wh", "east", DAY, "west", "w:9093", "/w.conf"),
+        dry_run=False,
+        allow_delete=True,
     )
     # A form may be stricter than its settings.
     strict = {"dry_run": True, "allow_delete": False}
-    assert recommend_run(FORM | strict, [], LOOSE, steps.terms) == replace(RUN, day=None)
-    emptied = recommend_run(FORM | {"day": "", "target": None}, [], BOUNDS, steps.terms)
+    assert recommend_run(FORM | strict, [], DAG_RUN, LOOSE, steps.terms) == replace(RUN, day=None)
+    emptied = recommend_run(FORM | {"day": "", "target": None}, [], DAG_RUN, BOUNDS, steps.terms)
     assert emptied == replace(RUN, day=None, target="", bootstrap_servers="")
 
 
@@ -156,7 +167,7 @@ def test_a_form_that_is_less_strict_than_the_settings_is_refused_before_anything
     steps: Steps, form: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(FinalError, match=rf"{said}.* Nothing was read or written\.$"):
-        recommend_run(FORM | form, [], BOUNDS, steps.terms)
+        recommend_run(FORM | form, [], DAG_RUN, BOUNDS, steps.terms)
 
 
 @pytest.mark.parametrize(
@@ -179,15 +190,19 @@ def test_a_form_that_is_less_strict_than_the_settings_is_refused_before_anything
 def test_an_event_that_no_form_could_be_is_refused(steps: Steps, extra: Any) -> None:
     good = {"cluster": "east", "day": DAY, "warehouse": "/wh"}
     with pytest.raises(FinalError, match="event"):
-        recommend_run(FORM, [good, extra], BOUNDS, steps.terms)
+        recommend_run(FORM, [good, extra], DAG_RUN, BOUNDS, steps.terms)
 
 
 def test_an_audit_s_event_says_which_day_and_warehouse(steps: Steps) -> None:
     extra = {"cluster": "east", "day": DAY, "warehouse": "/other"}
-    assert recommend_run(FORM, [extra], BOUNDS, steps.terms) == replace(RUN, warehouse="/other")
-    assert recommend_run(FORM, [{"cluster": "east", "day": DAY}], BOUNDS, steps.terms) == RUN
+    assert recommend_run(FORM, [extra], DAG_RUN, BOUNDS, steps.terms) == replace(
+        RUN, warehouse="/other"
+    )
+    assert (
+        recommend_run(FORM, [{"cluster": "east", "day": DAY}], DAG_RUN, BOUNDS, steps.terms) == RUN
+    )
     # As an event that a person made in Airflow's page has it.
-    assert recommend_run(FORM, [{}], BOUNDS, steps.terms) == replace(RUN, day=None)
+    assert recommend_run(FORM, [{}], DAG_RUN, BOUNDS, steps.terms) == replace(RUN, day=None)
 
 
 def test_of_several_audits_the_latest_day_of_its_own_cluster_counts(steps: Steps) -> None:
@@ -197,12 +212,14 @@ def test_of_several_audits_the_latest_day_of_its_own_cluster_counts(steps: Steps
         {"cluster": "west", "day": "2026-11-25", "warehouse": "/wh/west"},
         {"cluster": "east", "day": "2026-11-01", "warehouse": "/wh/backfilled"},
     ]
-    assert recommend_run(FORM, events, BOUNDS, steps.terms) == replace(RUN, warehouse="/wh/new")
+    assert recommend_run(FORM, events, DAG_RUN, BOUNDS, steps.terms) == replace(
+        RUN, warehouse="/wh/new"
+    )
 
 
 def test_another_cluster_s_proposals_never_come_near_these_brokers(steps: Steps) -> None:
     with pytest.raises(Skipped, match=r"audited is the cluster west, .* that of east\."):
-        recommend_run(FORM, [{"cluster": "west", "day": DAY}], BOUNDS, steps.terms)
+        recommend_run(FORM, [{"cluster": "west", "day": DAY}], DAG_RUN, BOUNDS, steps.terms)
 
 
 @pytest.mark.parametrize(("by_hand", "error"), [(True, FinalError), (False, Skipped)])
@@ -210,13 +227,13 @@ def test_with_no_brokers_nobody_is_asked(
     steps: Steps, by_hand: bool, error: type[Exception]
 ) -> None:
     with pytest.raises(error) as ended:
-        ask(replace(RUN, target=""), steps.terms, by_hand=by_hand)
+        ask(replace(RUN, target=""), BOUNDS.approval, steps.terms, by_hand=by_hand)
     assert str(ended.value) == NO_TARGET
 
 
 def test_the_question_offers_all_none_and_each_change(steps: Steps) -> None:
     steps.propose(proposal(A), proposal(B))
-    asked = ask(RUN, steps.terms, by_hand=False)
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)
     assert asked["subject"] == "Dry run: choose from 2 quota changes for east, 2026-11-20 UTC"
     assert asked["options"] == ["all", "none", A, B]
     assert f"`{A}`" in asked["body"]
@@ -229,7 +246,7 @@ def test_the_question_offers_all_none_and_each_change(steps: Steps) -> None:
 def test_a_real_run_is_no_dry_run_and_says_how_to_take_it_back(steps: Steps) -> None:
     steps.propose(proposal(A))
     run = replace(RUN, dry_run=False, command_config="/my files/c", warehouse="/w h")
-    asked = ask(run, steps.terms, by_hand=False)
+    asked = ask(run, BOUNDS.approval, steps.terms, by_hand=False)
     assert asked["subject"] == "Choose from 1 quota change for east, 2026-11-20 UTC"
     command = asked["body"].partition("To take it back: `")[2].removesuffix("`")
     assert shlex.split(command) == [
@@ -240,15 +257,15 @@ def test_a_real_run_is_no_dry_run_and_says_how_to_take_it_back(steps: Steps) -> 
 
 def test_with_no_day_the_last_is_asked_about_and_applied(steps: Steps) -> None:
     steps.propose(proposal(A), day="2026-11-18")
-    asked = ask(replace(RUN, day=None), steps.terms, by_hand=True)
+    asked = ask(replace(RUN, day=None), BOUNDS.approval, steps.terms, by_hand=True)
     assert steps.calls() == [["proposals", *SCOPE, "--json"]]
     assert asked["asked"]["run"]["day"] == "2026-11-18"
 
 
 def test_a_removal_is_offered_only_where_removing_is_allowed(steps: Steps) -> None:
     steps.propose(proposal(A), proposal(GONE, after=None))
-    assert ask(RUN, steps.terms, by_hand=False)["options"] == ["all", "none", A]
-    allowed = ask(replace(RUN, allow_delete=True), steps.terms, by_hand=False)
+    assert ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["options"] == ["all", "none", A]
+    allowed = ask(replace(RUN, allow_delete=True), BOUNDS.approval, steps.terms, by_hand=False)
     assert allowed["options"] == ["all", "none", A, GONE]
 
 
@@ -264,25 +281,37 @@ def test_where_nothing_can_be_chosen_nobody_is_asked(
 ) -> None:
     steps.propose(*proposals)
     with pytest.raises(Skipped, match=f"^nothing to approve: .*{said}"):
-        ask(RUN, steps.terms, by_hand=True)
+        ask(RUN, BOUNDS.approval, steps.terms, by_hand=True)
 
 
 @pytest.mark.parametrize(
     ("run", "decision", "arguments"),
     [
-        (RUN, DECISION, ["--only", A12, "--by=ada"]),
-        (RUN, replace(DECISION, changes=(A12, B)), ["--only", A12, "--only", B, "--by=ada"]),
-        (replace(RUN, dry_run=False), DECISION, ["--only", A12, "--by=ada", "--execute"]),
-        (replace(RUN, allow_delete=True), DECISION, ["--only", A12, "--by=ada", "--allow-delete"]),
+        (RUN, DECISION, ["--only", A12, "--by=ada", "--asked-by=bob"]),
+        (
+            RUN,
+            replace(DECISION, changes=(A12, B)),
+            ["--only", A12, "--only", B, "--by=ada", "--asked-by=bob"],
+        ),
+        (
+            replace(RUN, dry_run=False),
+            DECISION,
+            ["--only", A12, "--by=ada", "--asked-by=bob", "--execute"],
+        ),
+        (
+            replace(RUN, allow_delete=True),
+            DECISION,
+            ["--only", A12, "--by=ada", "--asked-by=bob", "--allow-delete"],
+        ),
         (
             replace(RUN, command_config="/c"),
             DECISION,
-            ["--command-config", "/c", "--only", A12, "--by=ada"],
+            ["--command-config", "/c", "--only", A12, "--by=ada", "--asked-by=bob"],
         ),
         (
             RUN,
             replace(DECISION, approved_by="--execute", note="-x\ny"),
-            ["--only", A12, "--by=--execute", "--note=-x\ny"],
+            ["--only", A12, "--by=--execute", "--asked-by=bob", "--note=-x\ny"],
         ),
     ],
     ids=["one", "two", "for real", "with removals", "with TLS", "by one with a strange name"],
@@ -342,29 +371,32 @@ def test_only_what_was_approved_is_applied_by_name(
     steps: Steps, chosen: list[str], applied: str
 ) -> None:
     steps.propose(proposal(A), proposal(B))
-    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
-    assert apply_answer(asked, answer(*chosen, note="Friday"), steps.terms) == "1 applied"
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
+    assert (
+        apply_answer(asked, answer(asked, *chosen, note="Friday"), BOUNDS, steps.terms)
+        == "1 applied"
+    )
     *_, call = steps.calls()
     assert [change for word, change in pairwise(call) if word == "--only"] == [
         f"users/{name}:producer_byte_rate:1000:2000" for name in applied
     ]
-    assert call[-2:] == ["--by=ada", "--note=Friday"]
+    assert call[-3:] == ["--by=ada", "--asked-by=bob", "--note=Friday"]
     assert f"ada approved {len(applied)} of 2, with the note: Friday" in steps.log
 
 
 def test_none_applies_nothing_and_says_who_decided_so(steps: Steps) -> None:
     steps.propose(proposal(A))
-    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
     with pytest.raises(Skipped, match=r"^ada approved nothing, with the note: too soon$"):
-        apply_answer(asked, answer("none", note="too soon"), steps.terms)
+        apply_answer(asked, answer(asked, "none", note="too soon"), BOUNDS, steps.terms)
     assert len(steps.calls()) == 1
 
 
 def test_an_unclear_answer_applies_nothing_for_good(steps: Steps) -> None:
     steps.propose(proposal(A))
-    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
     with pytest.raises(FinalError, match="unclear"):
-        apply_answer(asked, answer("none", A), steps.terms)
+        apply_answer(asked, answer(asked, "none", A), BOUNDS, steps.terms)
     assert len(steps.calls()) == 1
 
 
@@ -382,11 +414,120 @@ def test_a_value_that_nobody_was_shown_is_not_applied(
     write_rows(scope, "recommendations", [row("recommendations", **shown), others])
     terms = replace(steps.terms, launcher=())
     run = replace(RUN, warehouse=str(tmp_path), cluster=scope.cluster, day=str(scope.day))
-    run = replace(run, bootstrap_servers="127.0.0.1:1")
-    asked = ask(run, terms, by_hand=False)["asked"]
+    bounds = replace(BOUNDS, audit=DailyAuditSettings(warehouse=tmp_path))
+    asked = ask(run, bounds.approval, terms, by_hand=False)["asked"]
     write_rows(scope, "recommendations", [row("recommendations", **{**shown, **since}), others])
+    chosen = answer(asked, "users/alice:producer_byte_rate")
     with pytest.raises(FinalError, match=r"proposed is users/alice|Nothing is proposed for users"):
-        apply_answer(asked, answer("users/alice:producer_byte_rate"), terms)
+        apply_answer(asked, chosen, bounds, terms)
+
+
+def test_a_plan_that_was_never_shown_is_not_applied(steps: Steps) -> None:
+    """The task that reads proposals was cleared; the answer is to what it had read before."""
+    steps.propose(proposal(A))
+    shown = ask(RUN, BOUNDS.approval, steps.terms, by_hand=True)
+    steps.propose(proposal(A, after=9.0))
+    never = ask(RUN, BOUNDS.approval, steps.terms, by_hand=True)
+    assert shown["plan"] != never["plan"]
+    with pytest.raises(
+        FinalError, match=rf"answer is to the plan '{shown['plan']}', .* Start a new"
+    ):
+        apply_answer(never["asked"], answer(shown["asked"], "all"), BOUNDS, steps.terms)
+    assert [call[0] for call in steps.calls()] == ["proposals", "proposals"]
+
+
+@pytest.mark.parametrize("brought", [None, {}, {"note": "x"}, {"plan": ""}, {"plan": None}])
+def test_an_answer_that_brings_no_plan_applies_nothing(steps: Steps, brought: Any) -> None:
+    steps.propose(proposal(A))
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=True)["asked"]
+    with pytest.raises(FinalError, match=r"^The answer brings no plan back, so nothing is applied"):
+        apply_answer(asked, answer(asked, A) | {"params_input": brought}, BOUNDS, steps.terms)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"run_id": "another run"},
+        {"warehouse": "/other"},
+        {"cluster": "west"},
+        {"day": "2026-11-19"},
+        {"target": "west"},
+        {"bootstrap_servers": "thief:1"},
+        {"command_config": "/c"},
+        {"dry_run": False},
+        {"allow_delete": True},
+        {"asked_by": "eve"},
+    ],
+)
+def test_a_plan_is_of_its_run_warehouse_target_and_proposals(other: dict[str, Any]) -> None:
+    asked = {"run": asdict(RUN), "proposals": [{"change": A, "exactly": A12}]}
+    digest = plan_digest(asked)
+    # As XCom hands it on.
+    assert plan_digest(json.loads(json.dumps(asked))) == digest
+    assert plan_digest(asked | {"run": asdict(replace(RUN, **other))}) != digest
+    assert plan_digest(asked | {"proposals": [{"change": A, "exactly": f"{A}:1000:3"}]}) != digest
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (replace(RUN, dry_run=False), "asks for dry_run = False"),
+        (replace(RUN, allow_delete=True), "asks for allow_delete = True"),
+        (replace(RUN, warehouse="/etc"), "warehouse is '/etc'"),
+        (replace(RUN, target="gone"), "There is no target 'gone'"),
+        (replace(RUN, bootstrap_servers="old:1"), "target default was old:1 .* is b:9092 by now"),
+        (replace(RUN, command_config="/old"), "has other credentials"),
+    ],
+)
+def test_what_the_settings_do_not_allow_any_more_is_not_applied(
+    steps: Steps, run: RecommendRun, said: str
+) -> None:
+    asked = {"run": asdict(run), "proposals": [{"change": A, "exactly": A12}]}
+    with pytest.raises(FinalError, match=said):
+        apply_answer(asked, answer(asked, A), BOUNDS, steps.terms)
+
+
+TWO_PERSONS = replace(BOUNDS, approval=BOUNDS.approval.model_copy(update={"two_persons": True}))
+
+
+@pytest.mark.parametrize(
+    ("asked_by", "user", "said"),
+    [
+        ("ada", {"id": "1", "name": "ada"}, "ada has both started the run and answered"),
+        ("Ada ", {"id": "1", "name": "ada"}, "has both started the run and answered"),
+        ("ada", {"id": "ada", "name": "A. Lovelace"}, "has both started the run and answered"),
+        (None, {"id": "1", "name": "ada"}, "nobody is known to have started this run"),
+        ("bob", {"id": "1", "name": ""}, "Airflow knows no name of 1, who answered"),
+        ("bob", None, "names nobody who gave it"),
+    ],
+)
+def test_where_two_persons_are_demanded_one_does_not_do(
+    steps: Steps, asked_by: str | None, user: Any, said: str
+) -> None:
+    run = replace(RUN, asked_by=asked_by)
+    asked = {"run": asdict(run), "proposals": [{"change": A, "exactly": A12}]}
+    given = answer(asked, A) | {"responded_by_user": user}
+    with pytest.raises(FinalError, match=said):
+        apply_answer(asked, given, TWO_PERSONS, steps.terms)
+
+
+def test_two_persons_do_and_one_may_always_say_no(steps: Steps) -> None:
+    steps.propose(proposal(A))
+    asked = ask(RUN, TWO_PERSONS.approval, steps.terms, by_hand=True)["asked"]
+    assert apply_answer(asked, answer(asked, A), TWO_PERSONS, steps.terms) == "1 applied"
+    with pytest.raises(Skipped, match="bob approved nothing"):
+        apply_answer(asked, answer(asked, "none", by="bob"), TWO_PERSONS, steps.terms)
+    # One does where the setting does not say otherwise.
+    assert apply_answer(asked, answer(asked, A, by="bob"), BOUNDS, steps.terms) == "1 applied"
+
+
+@pytest.mark.parametrize(("by_hand", "error"), [(True, FinalError), (False, Skipped)])
+def test_where_two_persons_are_demanded_nobody_is_asked_for_a_run_that_nobody_started(
+    steps: Steps, by_hand: bool, error: type[Exception]
+) -> None:
+    run = replace(RUN, asked_by=None)
+    with pytest.raises(error, match="nobody is known to have started this run: start one by hand"):
+        ask(run, TWO_PERSONS.approval, steps.terms, by_hand=by_hand)
 
 
 @pytest.mark.parametrize(("exit_code", "error"), [(2, FinalError), (9, StepCrashedError)])
@@ -394,9 +535,9 @@ def test_a_refusal_is_final_and_a_crash_is_not(
     steps: Steps, exit_code: int, error: type[Exception]
 ) -> None:
     steps.propose(proposal(A))
-    asked = ask(RUN, steps.terms, by_hand=False)["asked"]
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
     code = f"import sys; sys.argv[3] == 'apply' and (print('drift'), sys.exit({exit_code}));"
     *start, program, journal, said = steps.terms.launcher
     terms = replace(steps.terms, launcher=[*start, code + program, journal, said])
     with pytest.raises(error, match="drift"):
-        apply_answer(asked, answer(A), terms)
+        apply_answer(asked, answer(asked, A), BOUNDS, terms)

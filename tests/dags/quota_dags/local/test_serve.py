@@ -271,7 +271,7 @@ def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
         *["apply", "--warehouse", str(warehouse), "--cluster", "default", "--day", str(DAY)],
         *["--bootstrap-server", "broker-1:9092", "--only", f"{hostile}:50000:100000"],
         *["--only", f"{bob}:50000:100000"],
-        *["--by=admin", "--note=for Friday"],
+        *["--by=admin", "--asked-by=admin", "--note=for Friday"],
     ]
 
 
