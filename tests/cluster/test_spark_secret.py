@@ -6,10 +6,13 @@ import re
 import runpy
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from quota_dags.process import end_session
 from tests.cluster.standalone import plain_environment, standalone_cluster
 
 pytestmark = pytest.mark.spark
@@ -17,6 +20,8 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 DRIVER = """
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
@@ -31,17 +36,37 @@ with spark_session("secret", SparkSettings(master=sys.argv[1], driver_memory="51
 """
 
 
-def drive(master: str, secret: Path, timeout_s: int, **added: object) -> str:
-    """Return what a driver printed; where it did not end in time what it did until then."""
-    command = [sys.executable, "-c", DRIVER, master, str(secret)]
-    where = plain_environment(PYTHONPATH=ROOT, PYSPARK_PYTHON=sys.executable, **added)
+def drive(master: str, folder: Path, conf: Path, until: Callable[[], object] = str) -> str:
+    """Return what a driver with ``conf`` printed until it ended, or ``until`` returned something.
+
+    Fails where neither happens within two minutes.
+    """
+    said = folder / f"{conf.name}.out"
+    environment = plain_environment(
+        PYTHONPATH=ROOT, PYSPARK_PYTHON=sys.executable, SPARK_CONF_DIR=conf
+    )
+    with said.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, master, str(folder / "secret")], cwd=ROOT,
+            env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    deadline = time.monotonic() + 120
     try:
-        done = subprocess.run(
-            command, env=where, capture_output=True, text=True, timeout=timeout_s, cwd=ROOT
-        )
-    except subprocess.TimeoutExpired as late:
-        return bytes(late.stdout or b"").decode() + bytes(late.stderr or b"").decode()
-    return done.stdout + done.stderr
+        while process.poll() is None and not until():
+            assert time.monotonic() < deadline, said.read_text()
+            time.sleep(0.2)
+    finally:
+        end_session(process.pid)
+        process.wait()
+    return said.read_text()
+
+
+def conf_of(folder: Path, name: str, text: str) -> Path:
+    made = folder / name
+    made.mkdir()
+    on_loopback = "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
+    (made / "spark-defaults.conf").write_text(text + on_loopback)
+    return made
 
 
 def test_who_has_the_secret_is_served_and_nobody_else_and_no_argument_or_log_shows_it(
@@ -52,26 +77,26 @@ def test_who_has_the_secret_is_served_and_nobody_else_and_no_argument_or_log_sho
     found = re.search(r"^spark\.authenticate\.secret (\S{40,})$", text, re.MULTILINE)
     assert found is not None
     (tmp_path / "secret").write_text(found[1])
-    conf, folder = tmp_path / "conf", tmp_path / "cluster"
-    conf.mkdir()
+    conf = conf_of(tmp_path, "conf", text)
+    other = conf_of(tmp_path, "other", text.replace(found[1], "x" * 43))
+    none = conf_of(tmp_path, "none", "")
+    folder = tmp_path / "cluster"
     folder.mkdir()
-    settled = "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
-    (conf / "spark-defaults.conf").write_text(text + settled)
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "spark-defaults.conf").write_text((text + settled).replace(found[1], "x" * 43))
-    none = tmp_path / "none"
-    none.mkdir()
-    (none / "spark-defaults.conf").write_text(settled)
     environment = plain_environment(SPARK_CONF_DIR=conf, PYSPARK_PYTHON=sys.executable)
     with standalone_cluster(folder, environment) as cluster:
-        said = drive(cluster.master, tmp_path / "secret", 120, SPARK_CONF_DIR=conf)
+        said = drive(cluster.master, tmp_path, conf)
         assert "sum 14\n" in said, said
         assert re.search(r"executors [1-9]", said), said
         assert "shown []\n" in said, said
-        for stranger in (other, none):
-            refused = drive(cluster.master, tmp_path / "secret", 30, SPARK_CONF_DIR=stranger)
+        master = folder / "master.log"
+        told = re.compile("Exception while bootstrapping client|Expected SaslMessage, received")
+        for stranger, log in ((other, tmp_path / "other.out"), (none, master)):
+            refused = drive(
+                cluster.master, tmp_path, stranger, lambda log=log: told.findall(log.read_text())
+            )
             assert "sum" not in refused
+            assert told.search(log.read_text()), refused
+        assert master.read_text().count("Registered app ") == 1
         logs = [path for path in folder.rglob("*") if path.is_file()]
         assert len(logs) >= 3
         shown = [path for path in logs if found[1].encode() in path.read_bytes()]
