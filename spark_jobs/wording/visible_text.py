@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 NAME_LENGTH_MAX = 120
-# A spreadsheet may take each line of a cell for a cell of its own.
-_FORMULA = re.compile(r"(?<![^\r\n])(?=[=+\-@\t\r])")
+# What a spreadsheet may begin a cell behind, whatever the file separates cells by; the blanks that
+# it passes by; and the signs of a formula, as East Asian keyboards have them too.
+_BREAKS = r"\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
+_SIGNS = r"=+\-@\uff1d\uff0b\uff0d\uff20\u2212"
+_FORMULA = re.compile(rf"(?<![^;{_BREAKS}])(?=[\t\r]|[^\S{_BREAKS}]*[{_SIGNS}])")
 
 
 def visible(text: str) -> str:

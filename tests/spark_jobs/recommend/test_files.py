@@ -42,9 +42,11 @@ def test_the_csv_holds_every_row_as_it_is(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        *((name, f"'{name}") for name in ("=1+1", "+1", "-1", "@SUM(1)", "\t=1")),
+        *((name, f"'{name}") for name in ("=1+1", "+1", "-1", "@SUM(1)", " =1", "\uff1d1")),
+        ("\t=1", "'\t'=1"),
         ("\r=1", "'\r'=1"),
         ("a\n=1", "a\n'=1"),
+        ("a;=1", "a;'=1"),
     ],
 )
 def test_no_name_is_a_formula_to_a_spreadsheet(tmp_path: Path, name: str, shown: str) -> None:
