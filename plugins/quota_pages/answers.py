@@ -28,7 +28,7 @@ from quota_pages.entity_page import EntityQuery, entity_page, entity_view, table
 from quota_pages.finding_page import finding_page
 from quota_pages.overview_page import overview_page
 from quota_pages.page import POLICY, STATIC, Place, render, static_file
-from quota_pages.quality_page import quality_page
+from quota_pages.quality_page import quality_page, shown_run
 from quota_pages.recommendations_page import recommendations_page
 from quota_pages.whatif_page import whatif_page
 from spark_jobs.errors import BadInputError
@@ -168,10 +168,8 @@ class Answers:
 
     def quality(self, cluster: str, day: dt.date) -> Response:
         """Return the data-quality results of a day."""
-        # Also for a day that was not published because a rule does not hold.
-        made = quality_page(
-            Place(self.to, cluster, day, "quality"), RunScope(self.warehouse, cluster, day).newest()
-        )
+        scope = shown_run(RunScope(self.warehouse, cluster, day))
+        made = quality_page(Place(self.to, cluster, day, "quality"), scope)
         return self._no_audit(cluster, day) if made is None else _page(made)
 
     def explain(self, form: Form) -> Response:
@@ -204,8 +202,7 @@ class Answers:
         if (of_day := _PAGE_OF_DAY.fullmatch(name)) is None:
             return self.warehouse / "data_docs", name
         day = RunScope(self.warehouse, of_day["cluster"], dt.date.fromisoformat(of_day["day"]))
-        # As the page on data quality shows it, also of a day that was not published for its data.
-        return day.newest().output_dir("data_docs"), of_day["name"]
+        return shown_run(day).output_dir("data_docs"), of_day["name"]
 
     def missing(self, sentence: str, status: int = 404) -> Response:
         """Return the page with a ``sentence`` on what is missing or was asked for wrongly."""

@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from quota_pages.page import Place, render
-from spark_jobs.publish.facts.quality import CheckedTable, RuleResult, StageQuality, total_lines
+from spark_jobs.publish.facts.quality import (
+    CheckedTable,
+    RuleResult,
+    StageQuality,
+    total_lines,
+    worst_quality,
+)
 from spark_jobs.publish.read_facts import lines_of_files, quarantine_reasons, stage_of
 from spark_jobs.quota.codes import severity_rank
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES, STAGES, WRITES
+from spark_jobs.warehouse.runs import published_run
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.wording.numbers import NONE, iso
 from spark_jobs.wording.visible_text import shortened, visible
@@ -59,6 +66,13 @@ class StagePart:
     docs: frozenset[str]
 
 
+def shown_run(day: RunScope) -> RunScope:
+    """Return the run whose quality is shown: the published one, or one whose data kept it back."""
+    published, newest = day.pinned(), day.newest()
+    found = worst_quality(tuple(stage_of(newest, stage) for stage in AUDIT_STAGES))
+    return newest if published.run is None or found in ("failed", "broken") else published
+
+
 def quality_page(place: Place, scope: RunScope) -> str | None:
     """Return the page of the day's data quality; None where nothing was read or validated."""
     folder = scope.output_dir("data_quality")
@@ -71,6 +85,7 @@ def quality_page(place: Place, scope: RunScope) -> str | None:
     return render(
         "quality_page.html.j2",
         place,
+        other_run=published_run(scope.runs) not in (None, scope.run),
         stages=stages,
         # Files with lost lines come first: they are what one looks for.
         files=sorted(files, key=lambda file: (file.lost == 0, file.source_file)),

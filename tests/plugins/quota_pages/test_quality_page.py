@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from expectations.validate.results import RuleResult, TableResult, ValidationReport
-from quota_pages.quality_page import COMMANDS, FILES_MAX, quality_page
+from quota_pages.quality_page import COMMANDS, FILES_MAX, quality_page, shown_run
 from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.write import begin_draft, new_run
+from tests.builders.published_day import small_warehouse
 from tests.builders.tables_builder import NOON_MS, Row, row, scope_in, write_rows
 from tests.plugins.quota_pages.page_checks import HOSTILE, LONG, Page, place_of
 
@@ -249,3 +251,17 @@ def test_the_report_of_validation_is_what_the_page_reads(tmp_path: Path) -> None
     written = json.loads((scope.output_dir("data_quality") / "ingested.json").read_text("utf-8"))
     assert written["outcome"] == "failed"
     assert shown(scope).table(0)[1][1] == "failed"
+
+
+def test_a_run_that_goes_on_changes_nothing_and_one_that_failed_is_shown(tmp_path: Path) -> None:
+    scope = small_warehouse(tmp_path)
+    before = shown(shown_run(scope)).text
+    draft = begin_draft(scope, new_run())
+    assert shown(shown_run(scope)).text == before
+    write_rows(draft, "files", [row("files")])
+    validated(draft, rule("x"))
+    assert shown(shown_run(scope)).text == before
+    validated(draft, broken("x", {"source_line": 1}))
+    failed = shown(shown_run(scope)).text
+    assert "Of a later run, which is not published." in failed
+    assert "Of a later run" not in before
