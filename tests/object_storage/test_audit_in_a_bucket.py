@@ -17,7 +17,7 @@ import pytest
 
 from spark_jobs.upkeep.digest_tables import table_digest
 from spark_jobs.warehouse.read import read_table
-from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.scope import OUTPUTS, RunScope
 from spark_jobs.warehouse.storage import storage_path
 from spark_jobs.warehouse.tables import TABLES
 from tests.cluster.package_zip import ROOT, lend_kernels, make_zip
@@ -148,16 +148,18 @@ def test_the_day_has_rows_to_compare(audited: Audited) -> None:
 
 
 def test_the_files_for_people_are_those_of_a_disk(audited: Audited) -> None:
-    def names(warehouse: Path) -> set[str]:
-        kinds = [warehouse / kind for kind in ("reports", "data_quality", "data_docs")]
+    def names(scope: RunScope) -> set[str]:
+        folders = {kind: scope.output_dir(kind) for kind in OUTPUTS}
         return {
-            file.relative_to(warehouse).as_posix()
-            for kind in kinds
-            for file in kind.rglob("*")
+            f"{kind}/{file.relative_to(folder).as_posix()}"
+            for kind, folder in folders.items()
+            for file in folder.rglob("*")
             if file.is_file()
         }
 
-    assert names(audited.scope.warehouse) == names(audited.disk)
+    there, here = names(audited.scope), names(RunScope(audited.disk, "default", DAY))
+    assert there == here
+    assert {name.partition("/")[0] for name in there} == set(OUTPUTS)
     report = audited.scope.output_dir("reports") / "report.html"
     assert "alice" in report.read_text("utf-8")
 
@@ -169,7 +171,7 @@ def test_both_workers_took_part(audited: Audited) -> None:
 
 def test_nothing_is_left_beside_the_tables(audited: Audited) -> None:
     below = {key.name for key in audited.scope.warehouse.iterdir()}
-    assert below == {"runs", "reports", "data_quality", "data_docs", "metrics"}
+    assert below == {"runs", "data_docs", "metrics"}
 
 
 def test_no_log_and_no_argument_holds_a_secret(audited: Audited) -> None:
