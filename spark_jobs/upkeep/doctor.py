@@ -11,12 +11,13 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.upkeep.ailment import Ailment
+from spark_jobs.upkeep.examined_days import broken_chain, gaps, is_sound
 from spark_jobs.upkeep.prune_warehouse import bytes_below
 from spark_jobs.warehouse.links import link_target
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
@@ -36,25 +37,6 @@ from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 from spark_jobs.warehouse.write import UPKEEP_OWNERS, VERSIONED, owner_named
 from spark_jobs.wording.numbers import size
-
-
-@dataclass(frozen=True, slots=True)
-class Ailment:
-    """``kind`` is for programs; ``where`` a path below the warehouse, or cluster and day.
-
-    ``bytes`` is what can be had back.
-    """
-
-    kind: str
-    where: str
-    found: str
-    means: str
-    remedy: str
-    bytes: int = 0
-
-    def text(self) -> str:
-        """Return the ailment in three lines."""
-        return f"{self.kind}: {self.where}\n  {self.found}. {self.means}.\n  → {self.remedy}"
 
 
 _NO_AUDIT = "while no audit runs"
@@ -100,11 +82,11 @@ def examine(warehouse: Path, *, is_quick: bool = False) -> Examination:
         known = _days_at_all(warehouse, cluster)
         for day in known:
             found += _of_day(RunScope(warehouse, cluster, day), reads_all=not is_quick)
-        readable = [day for day in known if _is_sound(RunScope(warehouse, cluster, day))]
+        readable = [day for day in known if is_sound(RunScope(warehouse, cluster, day))]
         total += len(readable)
-        found += _gaps(warehouse, cluster, known)
+        found += gaps(warehouse, cluster, known)
         for day in readable:
-            found += _broken_chain(RunScope(warehouse, cluster, day))
+            found += broken_chain(RunScope(warehouse, cluster, day))
             largest = max(largest, _bytes_of_day(RunScope(warehouse, cluster, day)))
             unrecorded += not _is_recorded(RunScope(warehouse, cluster, day))
     if not is_in_bucket(warehouse):
@@ -116,14 +98,6 @@ def examine(warehouse: Path, *, is_quick: bool = False) -> Examination:
 def _days_at_all(warehouse: Path, cluster: str) -> list[dt.date]:
     folders = (warehouse / kind / f"cluster={cluster}" for kind in ("runs", "files"))
     return sorted({day for folder in folders for day in days_below(folder)})
-
-
-def _is_sound(scope: RunScope) -> bool:
-    """Return True if the day's pointers can be read and say that it was ingested."""
-    try:
-        return scope.partition_dir("files").is_dir()
-    except BadInputError:
-        return False
 
 
 def _is_recorded(scope: RunScope) -> bool:
@@ -309,32 +283,6 @@ def _other_version(scope: RunScope, table: str, version: int) -> Ailment:
         "It is not read before it is migrated" if is_older else "This program cannot read it",
         f"quota-audit migrate {scope.warehouse} --apply" if is_older else "upgrade this program",
     )
-
-
-def _gaps(warehouse: Path, cluster: str, days: list[dt.date]) -> Iterator[Ailment]:
-    for before, day in pairwise(days):
-        if (day - before).days > 1:
-            first, last = before + dt.timedelta(days=1), day - dt.timedelta(days=1)
-            yield Ailment(
-                "missing_days", f"{cluster} {first}" + ("" if first == last else f" to {last}"),
-                f"{before} and {day} are there, and nothing in between",
-                f"Sensors begin {day} in a state nobody knows (state_unknown)",
-                f"where there are logs: quota-audit run ARCHIVE --warehouse {warehouse} --due",
-            )  # fmt: skip
-
-
-def _broken_chain(scope: RunScope) -> Iterator[Ailment]:
-    before = scope.day_before
-    if not _is_sound(before):
-        return
-    left, began = before.carried(), scope.carried()
-    if left is not None and began is not None and began["before"] != left["after"]:
-        yield Ailment(
-            "broken_chain", f"{scope.cluster} {scope.day}",
-            f"Its replay began with other states than {before.day}, as published, ended with",
-            f"{before.day} was audited after it: its first decisions may be otherwise",
-            f"quota-audit run ARCHIVE --warehouse {scope.warehouse} --due",
-        )  # fmt: skip
 
 
 def _left_over(warehouse: Path) -> Iterator[Ailment]:

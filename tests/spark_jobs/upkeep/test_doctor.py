@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli.app import app
 from spark_jobs.errors import BadInputError
-from spark_jobs.upkeep.doctor import Ailment, examine
+from spark_jobs.upkeep.ailment import Ailment
+from spark_jobs.upkeep.doctor import examine
 from spark_jobs.warehouse.parquet import PROGRAM_KEY, SCHEMA_KEY
 from spark_jobs.warehouse.runs import CURRENT, PUBLISHED, RunOwner, published_run
 from spark_jobs.warehouse.scope import RunScope, days_of
