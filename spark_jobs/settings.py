@@ -54,6 +54,9 @@ class SparkSettings(Settings, env_prefix="QUOTA_AUDIT_SPARK_"):
 class IngestSettings(Settings, env_prefix="QUOTA_AUDIT_INGEST_"):
     """What an ingest refuses to read; read from ``QUOTA_AUDIT_INGEST_*``."""
 
+    # Requests more than so many days after this machine's clock go to quarantine, reason future; no
+    # later day is taken for the newest.
+    future_days_max: int = Field(default=1, ge=0, le=36_500)
     # A .gz or .zst that unpacks to more than 256 MB and to so many times its size is refused; a
     # line that is not empty counts as 128 bytes or more.
     unpacked_ratio_max: int = Field(default=200, ge=1)
@@ -154,7 +157,7 @@ class RecommendSettings(Settings, env_prefix="QUOTA_AUDIT_RECOMMEND_"):
 class RetentionSettings(Settings, env_prefix="QUOTA_AUDIT_RETENTION_"):
     """How long large tables are kept; read from ``QUOTA_AUDIT_RETENTION_*``."""
 
-    # By table: how many days `quota-audit prune` keeps, counted from the newest audited one.
+    # By table: how many days `quota-audit prune` keeps, counted from the newest one.
     days: dict[str, int] = Field(
         default_factory=lambda: {"requests": 30, "quarantine": 90, "rates": 90, "decisions": 90}
     )

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.archive import Archive, LogFile
-from spark_jobs.ingest.archive_days import days_of_log
+from spark_jobs.ingest.archive_days import day_options, days_of_log
 from spark_jobs.spark.on_workers import on_workers
 from spark_jobs.warehouse.read import older_tables, read_table
 from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
@@ -83,11 +83,17 @@ def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[Due
     return [DueDay(day, reasons[day], logs_of[day]) for day in sorted(reasons)]
 
 
-def read_with(spark: SparkSession, archive: Archive, timezone: str, prefix: str | None) -> ReadLogs:
+def read_with(
+    spark: SparkSession,
+    archive: Archive,
+    timezone: str,
+    prefix: str | None,
+    now: dt.datetime | None = None,
+) -> ReadLogs:
     """Return the reading of log files on Spark's workers, one task a file."""
 
     def read(logs: Sequence[LogFile]) -> Sequence[Digests]:
-        read_one = partial(days_of_log, timezone=timezone, prefix=prefix)
+        read_one = partial(days_of_log, options=day_options(archive, timezone, prefix, now))
         absolute = [replace(log, path=log.path.absolute()) for log in logs]
         return on_workers(spark, absolute, read_one, read=archive.root.absolute())
 

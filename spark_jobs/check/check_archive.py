@@ -25,6 +25,7 @@ from spark_jobs.check.result import AuditSize, Check, audit_size
 from spark_jobs.check.sampling import FILES_MAX, SAMPLE_BYTES, chosen_files, share_of_file
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive, LogFile
+from spark_jobs.ingest.archive_clock import lines_until_ms
 from spark_jobs.ingest.archived_file import read_small_text
 from spark_jobs.ingest.broker_facts import broker_facts
 from spark_jobs.ingest.ingest_options import IngestOptions
@@ -126,7 +127,12 @@ def _look(archive: Archive, options: IngestOptions, *, reads_all: bool) -> Looke
     if not reads_all:
         chosen = chosen_files([(log.broker_id, log) for log in logs], FILES_MAX)
     looking = Looking(
-        LogOptions(options.timezone, options.prefix, dict(options.listener_brokers)),
+        LogOptions(
+            options.timezone,
+            options.prefix,
+            dict(options.listener_brokers),
+            lines_until_ms(archive, options.timezone, options.prefix),
+        ),
         IngestSettings().unpacked_ratio_max,
         keeps_lines=True,
     )

@@ -52,6 +52,10 @@ REASONS = {
         "a time that clocks of this zone never showed",
         "pass the brokers' zone with --timezone",
     ),
+    Reason.FUTURE: (
+        "a time that is still to come by this machine's clock",
+        "look at the clock of the broker, and of this machine",
+    ),
     Reason.CUT: ("lines that end early", "copy files when they are closed; look at the shipper"),
     Reason.INTERLEAVED: ("two requests in one line", "give the logger an appender of its own"),
     Reason.BROKEN_JSON: ("JSON that does not read", "look at what rewrites the lines"),

@@ -14,6 +14,7 @@ import xxhash
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive, LogFile
+from spark_jobs.ingest.archive_clock import lines_until_ms
 from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
 from spark_jobs.ingest.log_stream import TruncatedFileError, line_blocks
 from spark_jobs.settings import IngestSettings
@@ -23,12 +24,16 @@ from spark_jobs.warehouse.days import DAY_MS, day_of
 _COLUMNS = ("log_time_ms", "correlation_id", "api_key", "total_time_us")
 
 
-def archive_days(archive: Archive, timezone: str, prefix: str | None) -> list[dt.date]:
+def archive_days(
+    archive: Archive, timezone: str, prefix: str | None, now: dt.datetime | None = None
+) -> list[dt.date]:
     """Return the UTC days that ``archive`` has requests of, in order.
 
+    Requests of the future, seen from ``now`` (None: the clock), count as an ingest counts them.
     Raises BadInputError where no line of it is a request.
     """
-    days = {day for log in archive.request_logs for day in days_of_log(log, timezone, prefix)}
+    options = day_options(archive, timezone, prefix, now)
+    days = {day for log in archive.request_logs for day in days_of_log(log, options)}
     if not days:
         raise BadInputError(
             f"No request was read from {len(archive.request_logs)} file(s) under {archive.root}; "
@@ -37,9 +42,15 @@ def archive_days(archive: Archive, timezone: str, prefix: str | None) -> list[dt
     return sorted(days)
 
 
-def days_of_log(log: LogFile, timezone: str, prefix: str | None) -> dict[dt.date, str]:
+def day_options(
+    archive: Archive, timezone: str, prefix: str | None, now: dt.datetime | None = None
+) -> LogOptions:
+    """Return how :func:`days_of_log` reads the files of ``archive``: an ingest has their days."""
+    return LogOptions(timezone, prefix, {}, lines_until_ms(archive, timezone, prefix, now))
+
+
+def days_of_log(log: LogFile, options: LogOptions) -> dict[dt.date, str]:
     """Return the UTC days of the requests in one file, each with the digest of its requests."""
-    options = LogOptions(timezone=timezone, prefix=prefix, listener_brokers={})
     digests = DayDigests()
     # The broker does not matter here, so a file without one is read as broker 0's.
     source = LineSource(log.source_file, log.broker_id or 0, 1)

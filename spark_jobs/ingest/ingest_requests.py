@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_jobs.ingest.archive import Archive
+from spark_jobs.ingest.archive_clock import clock_sentences, lines_until_ms, stray_sentences
 from spark_jobs.ingest.broker_facts import broker_facts
 from spark_jobs.ingest.file_report import (
     FileReport,
@@ -81,11 +82,15 @@ class IngestReport:
 
 @dataclass(frozen=True, slots=True)
 class ReadArchive:
-    """What was read of every file, the days written, and the rows of the table ``files``."""
+    """What was read of every file, the days written, and the rows of the table ``files``.
+
+    ``warnings`` are of clocks that are wrong.
+    """
 
     reports: list[FileReport]
     scopes: list[RunScope]
     files: list[dict[str, Any]]
+    warnings: tuple[str, ...]
 
 
 def ingest_requests(
@@ -95,14 +100,16 @@ def ingest_requests(
     day: dt.date | None,
     options: IngestOptions,
     run: NewRun | None = None,
+    now: dt.datetime | None = None,
 ) -> IngestReport:
     """Write the ingested tables of ``day``, or of every day the archive holds.
 
     They are the beginning of ``run``, which somebody has to publish; without one they are
-    published at once. Raises BadInputError where there is nothing to audit, AuditFailedError where
-    the lines written are not the lines read.
+    published at once. Lines are of the future seen from ``now`` (None: the clock). Raises
+    BadInputError where there is nothing to audit, AuditFailedError where the lines written are not
+    the lines read.
     """
-    read = read_archive(spark, archive, warehouse, day, options, run)
+    read = read_archive(spark, archive, warehouse, day, options, run, now)
     reports, scopes, files = read.reports, read.scopes, read.files
     broker_ids = sorted({broker_id for report in reports for broker_id in report.broker_ids})
     first_ms = min(r.first_request_ms for r in reports if r.first_request_ms is not None)
@@ -126,6 +133,7 @@ def ingest_requests(
         quarantined=sum(f["quarantined"] for f in files),
         warnings=(
             *warnings_of(reports),
+            *read.warnings,
             *same_lines_sentences(reports),
             *known.warnings,
             *_losses(spark, scopes, files),
@@ -144,15 +152,17 @@ def read_archive(
     day: dt.date | None,
     options: IngestOptions,
     run: NewRun | None = None,
+    now: dt.datetime | None = None,
 ) -> ReadArchive:
     """Write ``requests`` and ``quarantine`` of ``day``, or of every day the archive holds.
 
-    ``run`` and what is raised are as :func:`ingest_requests` does.
+    ``run``, ``now`` and what is raised are as :func:`ingest_requests` does.
     """
     folder = warehouse / f".staged-{uuid.uuid4().hex}"
     folder.mkdir(parents=True)
+    until_ms = lines_until_ms(archive, options.timezone, options.prefix, now)
     try:
-        reports = _read(spark, archive, options, folder, day)
+        reports = _read(spark, archive, options, folder, day, until_ms)
         check_none_refused(reports)
         reports = counted_once(reports)
         days = audited_days(reports, archive, day)
@@ -164,7 +174,8 @@ def read_archive(
         publish_parts(reports, scopes)
     finally:
         remove_folder(folder)
-    return ReadArchive(reports, scopes, files)
+    warnings = (*clock_sentences(reports, until_ms, now), *stray_sentences(reports, days))
+    return ReadArchive(reports, scopes, files, warnings)
 
 
 def _losses(
@@ -183,12 +194,14 @@ def _read(
     options: IngestOptions,
     folder: Path,
     day: dt.date | None,
+    until_ms: int | None,
 ) -> list[FileReport]:
     """Return every file's report; one task a file, the largest first."""
     log_options = LogOptions(
         timezone=options.timezone,
         prefix=options.prefix,
         listener_brokers=dict(options.listener_brokers),
+        until_ms=until_ms,
     )
     ratio_max = IngestSettings().unpacked_ratio_max
     task = ReadTask(log_options, folder, None if day is None else day_number(day), ratio_max)

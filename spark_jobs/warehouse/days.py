@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from spark_jobs.errors import BadInputError
@@ -25,6 +26,42 @@ def day_of(number: int) -> dt.date:
 def day_number(day: dt.date) -> int:
     """Return the UTC day number of a date: the days since the epoch."""
     return (day - _EPOCH.date()).days
+
+
+def later_day(day: dt.date, days: int) -> dt.date:
+    """Return the day so many ``days`` after ``day``; the calendar's last where it has none."""
+    return dt.date.fromordinal(min(day.toordinal() + days, dt.date.max.toordinal()))
+
+
+def latest_moment(days_ahead: int, now: dt.datetime | None = None) -> dt.datetime:
+    """Return the moment so many days after ``now`` (None: the clock), the latest of a right log."""
+    return (now or dt.datetime.now(dt.UTC)) + dt.timedelta(days=days_ahead)
+
+
+def newest_day(days: Collection[dt.date], latest: dt.date) -> dt.date:
+    """Return the last of ``days`` up to ``latest``, the latest that a right clock can have made.
+
+    The last of all where each is later: then ``latest`` is what is wrong.
+    """
+    return max([day for day in days if day <= latest] or days)
+
+
+_STRAY_SHARE = 0.01
+_STRAY_DAYS = 7
+
+
+def stray_days(rows_of: Mapping[dt.date, int]) -> list[dt.date]:
+    """Return the days, of those with so many rows, that a wrong clock may have made.
+
+    They have few rows and are far from the days that have many.
+    """
+    few = max(rows_of.values(), default=0) * _STRAY_SHARE
+    many = [day for day, rows in rows_of.items() if rows > few]
+    return [
+        day
+        for day, rows in sorted(rows_of.items())
+        if rows <= few and min(abs((day - other).days) for other in many) >= _STRAY_DAYS
+    ]
 
 
 def moment_of(text: str) -> dt.datetime:

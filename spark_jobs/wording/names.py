@@ -40,6 +40,7 @@ REASONS = {
 QUARANTINE_REASONS = {
     "foreign": "no line of a Kafka log",
     "bad_time": "its time does not exist in the time zone",
+    "future": "its time is later than the clock of the machine that read it",
     "cut": "the line ends early",
     "interleaved": "two requests in one line",
     "broken_json": "its JSON does not read",

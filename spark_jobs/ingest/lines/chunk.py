@@ -6,6 +6,7 @@ in :class:`ChunkState`, which is handed from block to block of one file.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 import zoneinfo
 from collections.abc import Mapping
@@ -33,11 +34,15 @@ QUARANTINED_TEXT_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """How an archive's lines are to be read; the prefix is a regular expression."""
+    """How an archive's lines are to be read; the prefix is a regular expression.
+
+    Requests from ``until_ms`` on (None: never) are of the future, and go to quarantine.
+    """
 
     timezone: str
     prefix: str | None
     listener_brokers: Mapping[str, int]
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,16 @@ def parse_line_by_line(
     return reader.parsed(len(lines)), state
 
 
+def first_times_ms(data: bytes, timezone: dt.tzinfo, prefix: str | None) -> list[int]:
+    """Return the times of the lines at a file's begin that have one; the last line may be cut."""
+    clock, envelope = LineClock(timezone), EnvelopeState()
+    pattern = re.compile(prefix.encode()) if prefix else None
+    texts = (unwrap(raw, envelope, pattern) for raw in data.split(b"\n"))
+    stamps = (STAMP.match(text) for text in texts if text is not None)
+    times_ms = (clock.epoch_ms(stamp[1]) for stamp in stamps if stamp is not None)
+    return [ms for ms in times_ms if ms is not None]
+
+
 def _pass_by(found: OrdinaryLines, row: int, line: int, state: ChunkState, clock: LineClock) -> int:
     """Update ``state`` by the rows from ``row`` to before ``line``; return the row after them."""
     end = int(np.searchsorted(found.lines, line))
@@ -139,7 +154,8 @@ def _pass_by(found: OrdinaryLines, row: int, line: int, state: ChunkState, clock
 
 def _reader(source: LineSource, options: LogOptions, state: ChunkState) -> _Reader:
     if state.clock is None:
-        state.clock = LineClock(zoneinfo.ZoneInfo(options.timezone))
+        zone = zoneinfo.ZoneInfo(options.timezone)
+        state.clock = LineClock(zone, until_ms=options.until_ms)
     return _Reader(source, options, state, state.clock)
 
 
@@ -171,6 +187,10 @@ class _Reader:
             return
         time_ms = self.clock.epoch_ms(stamp[1])
         found = read_request(text) if time_ms is not None else Reason.BAD_TIME
+        if time_ms is not None and self.clock.is_future(time_ms):
+            # Without a time it is told of on the day of the lines around it.
+            time_ms = None
+            found = Reason.FUTURE if isinstance(found, LoggedRequest) else found
         if isinstance(found, LoggedRequest) and found.clue is not None:
             self._state.version.take(found.clue)
             if self._state.version.is_before_2_0:
@@ -207,7 +227,8 @@ class _Reader:
     def _too_long(self, text: bytes, number: int) -> None:
         stamp = STAMP.match(text)
         time_ms = self.clock.epoch_ms(stamp[1]) if stamp else None
-        self._set_aside(Reason.TOO_LONG, text, number, time_ms)
+        is_known = time_ms is not None and not self.clock.is_future(time_ms)
+        self._set_aside(Reason.TOO_LONG, text, number, time_ms if is_known else None)
         self._state.is_after_other = False
 
     def _without_stamp(self, text: bytes, number: int) -> None:

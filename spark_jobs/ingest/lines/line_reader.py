@@ -31,6 +31,7 @@ class Reason(StrEnum):
 
     FOREIGN = "foreign"  # no line of a Kafka log
     BAD_TIME = "bad_time"  # a stamp that is no moment in the time zone
+    FUTURE = "future"  # later than the clock of the machine that reads it can explain
     CUT = "cut"  # the line ends early
     INTERLEAVED = "interleaved"  # two requests in one line
     BROKEN_JSON = "broken_json"  # the JSON does not read

@@ -32,6 +32,7 @@ _LAYOUTS = tuple(
         (rb"(\d{4})(\d\d)(\d\d)", rb"(\d\d)(\d\d)(\d\d)[,.]?"),
     )
 )
+_END_MS = 1 << 63
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -43,12 +44,20 @@ class LineClock:
     second. So both are told apart as long as no two lines in a row are 40 minutes apart (two thirds
     of the change). A file that begins within the second pass cannot know it, unless ``after_ms``,
     a moment before its first line such as the last of the file before, is given.
+
+    From ``until_ms`` on (None: never) a stamp is of the future, which a wrong clock wrote; it says
+    nothing of the order of the lines.
     """
 
-    __slots__ = ("_is_second_pass", "_last_ms", "_minutes", "_plain_minutes", "_timezone")
+    __slots__ = (
+        "_is_second_pass", "_last_ms", "_minutes", "_plain_minutes", "_timezone", "_until_ms",
+    )  # fmt: skip
 
-    def __init__(self, timezone: dt.tzinfo, after_ms: int | None = None) -> None:
+    def __init__(
+        self, timezone: dt.tzinfo, after_ms: int | None = None, until_ms: int | None = None
+    ) -> None:
         self._timezone = timezone
+        self._until_ms = _END_MS if until_ms is None else until_ms
         self._minutes: dict[bytes, int] = {}
         self._plain_minutes: dict[int, int | None] = {}
         self._last_ms = after_ms
@@ -57,7 +66,8 @@ class LineClock:
     def epoch_ms(self, stamp: bytes) -> int | None:
         """Return the moment that ``stamp`` means, in epoch milliseconds.
 
-        None where it is no stamp, no date, or a local time that a clock change skipped.
+        None where it is no stamp, no date, before 1970, or a local time that a clock change
+        skipped.
 
         >>> LineClock(dt.UTC).epoch_ms(b"2026-11-21 03:26:45,230")
         1795231605230
@@ -67,14 +77,19 @@ class LineClock:
             ms = minute_ms + _SECONDS_MS[stamp[16:20]] + _MILLISECONDS[stamp[20:]]
         except KeyError:
             return self._new_minute_ms(stamp)
-        self._last_ms = ms
+        if ms < self._until_ms:
+            self._last_ms = ms
         return ms
+
+    def is_future(self, ms: int) -> bool:
+        """Return True if a moment of :meth:`epoch_ms` is one that a wrong clock wrote."""
+        return ms >= self._until_ms
 
     def plain_minute_ms(self, minute: int) -> int | None:
         """Return the moment at which the local minute of digits ``yyyymmddhhmm`` began.
 
-        None where clocks never showed it, or twice: :meth:`epoch_ms` has then to be asked, stamp
-        by stamp.
+        None where clocks never showed it, or twice, or a stamp of it may be of the future:
+        :meth:`epoch_ms` has then to be asked, stamp by stamp.
 
         >>> LineClock(dt.UTC).plain_minute_ms(202611210326)
         1795231560000
@@ -96,7 +111,8 @@ class LineClock:
             moments_ms = self._epochs_ms(shown, None)
         except (ValueError, OverflowError):
             return None
-        return moments_ms[0] if len(moments_ms) == 1 else None
+        is_plain = len(moments_ms) == 1 and 0 <= moments_ms[0] < self._until_ms - _MINUTE_MS
+        return moments_ms[0] if is_plain else None
 
     def _new_minute_ms(self, stamp: bytes) -> int | None:
         """Read a stamp of a minute not seen before, of a repeated hour, or of a rarer layout."""
@@ -110,8 +126,10 @@ class LineClock:
         except (ValueError, OverflowError):
             return None
         within_ms = int(parts[5]) * 1000 + int(millisecond)
-        if not minutes_ms or within_ms >= _MINUTE_MS:
+        if not minutes_ms or minutes_ms[0] < 0 or within_ms >= _MINUTE_MS:
             return None
+        if minutes_ms[0] + within_ms >= self._until_ms:
+            return minutes_ms[0] + within_ms
         if len(minutes_ms) == 1 and offset is None and stamp[16:17] == b":":
             self._hold(stamp[:16], minutes_ms[0])
         self._last_ms = self._pass(minutes_ms, within_ms)

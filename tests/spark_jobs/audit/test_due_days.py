@@ -51,7 +51,7 @@ class Reads:
 
     def __call__(self, logs: Sequence[LogFile]) -> Sequence[Digests]:
         self.names += [log.source_file for log in logs]
-        return [days_of_log(log, "UTC", None) for log in logs]
+        return [days_of_log(log, UTC) for log in logs]
 
 
 def due(archive: Path, warehouse: Path, reads: Reads | None = None) -> dict[dt.date, str]:

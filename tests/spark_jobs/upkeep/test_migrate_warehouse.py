@@ -22,6 +22,7 @@ from spark_jobs.ingest.archive import LogFile, find_archive
 from spark_jobs.ingest.archive_days import days_of_log
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
+from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.publish.read_facts import gather
 from spark_jobs.replay.day_edges import handed_on
@@ -130,7 +131,7 @@ def test_every_reader_reads_a_migrated_day(day: RunScope) -> None:
 
 
 def read_here(logs: list[LogFile]) -> list[dict[dt.date, str]]:
-    return [days_of_log(log, "UTC", None) for log in logs]
+    return [days_of_log(log, LogOptions("UTC", None, {})) for log in logs]
 
 
 def test_a_day_is_due_while_its_tables_are_older_or_what_it_read_is_not_known(

@@ -1,0 +1,103 @@
+"""Until when lines of an archive can be: a later one was written by a clock that is wrong.
+
+Whose clock that is, an archive tells itself. Where most of its lines are later than this machine's
+clock, that one is behind; where few are, a broker's was ahead.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import zoneinfo
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from spark_jobs.errors import BadInputError
+from spark_jobs.ingest.archive import Archive, LogFile
+from spark_jobs.ingest.archived_file import open_packed, open_regular
+from spark_jobs.ingest.file_report import QUARANTINE_TABLE, REQUESTS_TABLE, FileReport
+from spark_jobs.ingest.lines.chunk import first_times_ms
+from spark_jobs.ingest.lines.line_reader import Reason
+from spark_jobs.ingest.log_stream import read_block
+from spark_jobs.settings import IngestSettings
+from spark_jobs.warehouse.days import day_number, day_of, latest_moment, since_epoch_ms, stray_days
+from spark_jobs.wording.visible_text import visible
+
+FILES_MAX = 16
+_BEGIN_BYTES = 64 << 10
+_NAMED = 3
+
+
+def lines_until_ms(
+    archive: Archive, timezone: str, prefix: str | None, now: dt.datetime | None = None
+) -> int | None:
+    """Return the time (epoch ms) from which on lines are of the future, seen from ``now``.
+
+    None where most lines at the begins of FILES_MAX files are: then this machine's clock is
+    behind, and says nothing of the lines.
+    """
+    until_ms = since_epoch_ms(latest_moment(IngestSettings().future_days_max, now))
+    zone = zoneinfo.ZoneInfo(timezone)
+    times_ms = [ms for log in _some(archive.request_logs) for ms in _times_ms(log, zone, prefix)]
+    later = sum(ms >= until_ms for ms in times_ms)
+    return None if later * 2 > len(times_ms) else until_ms
+
+
+def clock_sentences(
+    reports: Sequence[FileReport], until_ms: int | None, now: dt.datetime | None = None
+) -> Iterator[str]:
+    """Yield sentences for people about a clock that is wrong: this machine's, or a broker's."""
+    clock = f"this machine's clock ({now or dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC)"
+    if until_ms is None:
+        yield (
+            f"most lines of the archive are later than {clock}, which is taken to be behind: no "
+            "line is set aside because of its time. Set the clock"
+        )
+    of_file = {
+        report.source_file: sum(
+            count.rows
+            for count in report.counts
+            if (count.table, count.reason) == (QUARANTINE_TABLE, Reason.FUTURE)
+        )
+        for report in reports
+    }
+    files = sorted(visible(name) for name, lines in of_file.items() if lines)
+    if files:
+        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+        yield (
+            f"{sum(of_file.values()):,} requests are later than {clock} and were set aside "
+            f"(quarantine, reason {Reason.FUTURE}), in {', '.join(files[:_NAMED])}{more}. Look at "
+            "the broker's clock and --timezone; QUOTA_AUDIT_INGEST_FUTURE_DAYS_MAX allows more"
+        )
+
+
+def stray_sentences(reports: Sequence[FileReport], days: Sequence[dt.date]) -> Iterator[str]:
+    """Yield a sentence for each of the audited ``days`` that a wrong clock may have made."""
+    rows_of: Counter[dt.date] = Counter()
+    for report in reports:
+        for count in report.counts:
+            if count.table == REQUESTS_TABLE and count.day is not None:
+                rows_of[day_of(count.day)] += count.rows
+    for day in stray_days(rows_of):
+        if day in days:
+            number = day_number(day)
+            files = sorted(visible(r.source_file) for r in reports if number in r.day_digests)
+            more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+            yield (
+                f"{day} has few requests ({rows_of[day]:,}) and is far from the archive's other "
+                f"days: a wrong clock may have written them, in {', '.join(files[:_NAMED])}{more}"
+            )
+
+
+def _some(logs: Sequence[LogFile]) -> Sequence[LogFile]:
+    """Return up to FILES_MAX of ``logs``, spread over all of them."""
+    count = min(len(logs), FILES_MAX)
+    return [logs[index * len(logs) // count] for index in range(count)]
+
+
+def _times_ms(log: LogFile, timezone: dt.tzinfo, prefix: str | None) -> list[int]:
+    try:
+        with open_regular(log.path) as raw:
+            block, _, _ = read_block(open_packed(raw, log.path.suffix), _BEGIN_BYTES)
+    except (BadInputError, OSError):  # an ingest says why
+        return []
+    return first_times_ms(block, timezone, prefix)
