@@ -54,8 +54,7 @@ class SparkSettings(Settings, env_prefix="QUOTA_AUDIT_SPARK_"):
 class IngestSettings(Settings, env_prefix="QUOTA_AUDIT_INGEST_"):
     """What an ingest refuses to read; read from ``QUOTA_AUDIT_INGEST_*``."""
 
-    # Requests more than so many days after this machine's clock go to quarantine, reason future; no
-    # later day is taken for the newest.
+    # Requests more than so many days after the clock go to quarantine; no later day is the newest.
     future_days_max: int = Field(default=1, ge=0, le=36_500)
     # A .gz or .zst that unpacks to more than 256 MB and to so many times its size is refused; a
     # line that is not empty counts as 128 bytes or more.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from spark_jobs.publish.facts.news import changes_in_words
 from spark_jobs.publish.read_facts import news_of
 from spark_jobs.quota.codes import BANDWIDTH_TYPES, WRONG_VERDICTS
 from spark_jobs.settings import FollowSettings
+from spark_jobs.warehouse.days import later_day
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS
@@ -166,8 +166,8 @@ def finding_page(place: Place, scope: RunScope, finding_id: str) -> str | None:
         decisions_total=total,
         course=changes_in_words(news).get(finding_id),
         errors=news.errors,
-        known_until=scope.day + dt.timedelta(days=min(KNOWN_DAYS, known_days_max)),
-        known_until_max=scope.day + dt.timedelta(days=known_days_max),
+        known_until=later_day(scope.day, min(KNOWN_DAYS, known_days_max)),
+        known_until_max=later_day(scope.day, known_days_max),
         to_do=WHAT_TO_DO.get(finding.kind, _LOOK_AT_ONE),
         verdicts=VERDICTS,
         shortened=shortened,

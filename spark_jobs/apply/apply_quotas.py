@@ -40,7 +40,8 @@ from spark_jobs.apply.changes.quota_admin import ClusterFacts, QuotaAdmin
 from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, proposed_alterations
 from spark_jobs.apply.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.errors import AuditFailedError, BadInputError
-from spark_jobs.settings import KafkaAdminSettings
+from spark_jobs.settings import IngestSettings, KafkaAdminSettings
+from spark_jobs.warehouse.days import latest_day
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, recommended_day
 
@@ -107,13 +108,15 @@ def apply_quotas(
     allow_delete: bool,
     show: Callable[[ChangeReport], None],
 ) -> None:
-    """Apply what was proposed for a day (None: the last one with recommendations).
+    """Apply what was proposed for a day (None: the newest with recommendations).
 
     ``only`` names entities, or changes, as :func:`parse_selection` takes them; empty = all.
     Raises BadInputError where nothing is proposed, and what :func:`change_quotas` raises.
     """
     selections = [parse_selection(text) for text in only]
-    scope = recommended_day(target.warehouse, target.cluster, day)
+    scope = recommended_day(
+        target.warehouse, target.cluster, day, latest_day(IngestSettings().future_days_max)
+    )
     rows = read_table(scope, "recommendations").to_pylist()
     alterations = chosen_changes(proposed_alterations(rows), selections)
     if not alterations:

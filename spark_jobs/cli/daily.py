@@ -193,11 +193,12 @@ def acknowledge(
     Messages leave it out while it does not get worse.
     """
     from spark_jobs.publish.acknowledge import acknowledge_finding
+    from spark_jobs.warehouse.days import later_day
 
     if (until is None) == (days is None):
         raise BadInputError("Say until when: either --until YYYY-MM-DD or --days N.")
     scope = audited_day(warehouse.absolute(), cluster, day and day.date())
-    last = until.date() if until else scope.day + dt.timedelta(days=days or 0)
+    last = until.date() if until else later_day(scope.day, days or 0)
     typer.echo(acknowledge_finding(scope, finding, owner=owner, reason=reason, until=last))
 
 

@@ -12,7 +12,15 @@ from spark_jobs.ingest.quota_sources.events import SINCE_UNKNOWN_MS
 from spark_jobs.quota.codes import QUOTA_TYPES
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.resolve.timeline.resolution import QuotaInForce, which_quota
-from spark_jobs.warehouse.days import DAY_MS, day_of, moment_of, since_epoch_ms
+from spark_jobs.settings import IngestSettings
+from spark_jobs.warehouse.days import (
+    DAY_MS,
+    day_of,
+    latest_day,
+    moment_of,
+    newest_day,
+    since_epoch_ms,
+)
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.wording.numbers import moment
@@ -39,7 +47,7 @@ def print_which_quota(
             f"{warehouse} holds no audited day of the cluster {cluster!r}. Run "
             "'quota-audit run' on an archive first, or name another --cluster."
         )
-    at_ms = _at_ms(at, days[-1])
+    at_ms = _at_ms(at, newest_day(days, latest_day(IngestSettings().future_days_max)))
     scope = RunScope(warehouse, cluster, _nearest_day(days, at_ms)).held()
     broker_id = _broker(scope, broker_id)
     timeline = read_timeline(scope)
@@ -85,8 +93,7 @@ def _broker(scope: RunScope, broker_id: int | None) -> int:
 
 def _at_ms(at: str, last_day: dt.date) -> int:
     if not at:
-        end = dt.datetime.combine(last_day, dt.time(), dt.UTC) + dt.timedelta(days=1)
-        return since_epoch_ms(end) - 1
+        return since_epoch_ms(dt.datetime.combine(last_day, dt.time.max, dt.UTC))
     return since_epoch_ms(moment_of(at))
 
 

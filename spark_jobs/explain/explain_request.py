@@ -18,7 +18,8 @@ from spark_jobs.errors import BadInputError
 from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.recommend.weigh.configured_values import configured_entity
-from spark_jobs.warehouse.days import moment_of, since_epoch_ms
+from spark_jobs.settings import IngestSettings
+from spark_jobs.warehouse.days import latest_day, moment_of, newest_day, since_epoch_ms
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.wording.numbers import moment
@@ -82,7 +83,9 @@ def _scope(warehouse: Path, cluster: str, day: dt.date | None, asked: Asked) -> 
             f"{cluster!r}; the days there are: {there}. Run 'quota-audit run' on an archive first, "
             "or give another --day."
         )
-    return RunScope(warehouse, cluster, wanted or days[-1]).pinned()
+    return RunScope(
+        warehouse, cluster, wanted or newest_day(days, latest_day(IngestSettings().future_days_max))
+    ).pinned()
 
 
 def _by_line(scope: RunScope, line: str) -> list[Row]:

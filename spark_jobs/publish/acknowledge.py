@@ -17,6 +17,7 @@ from spark_jobs.publish.read_facts import (
     followed_days,
 )
 from spark_jobs.settings import FollowSettings
+from spark_jobs.warehouse.days import later_day
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket, write_whole
 
@@ -43,7 +44,7 @@ def acknowledge_finding(
             raise BadInputError(f"{name} is empty: say who knows of it, and why it may stay.")
     if until < scope.day:
         raise BadInputError(f"--until {until} is before {scope.day}, the day of the finding.")
-    last = scope.day + dt.timedelta(days=FollowSettings().acknowledged_days_max)
+    last = later_day(scope.day, FollowSettings().acknowledged_days_max)
     if until > last:
         raise BadInputError(
             f"--until {until} is too late: a finding of {scope.day} can be acknowledged up to "

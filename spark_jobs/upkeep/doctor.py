@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.upkeep.ailment import Ailment
-from spark_jobs.upkeep.examined_days import broken_chain, gaps, is_sound
+from spark_jobs.upkeep.examined_days import broken_chain, gaps, is_sound, wrong_clocks
 from spark_jobs.upkeep.prune_warehouse import bytes_below
 from spark_jobs.warehouse.links import link_target
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
@@ -37,7 +37,6 @@ from spark_jobs.warehouse.storage import is_in_bucket
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES, partition_columns
 from spark_jobs.warehouse.write import UPKEEP_OWNERS, VERSIONED, owner_named
 from spark_jobs.wording.numbers import size
-
 
 _NO_AUDIT = "while no audit runs"
 
@@ -67,12 +66,15 @@ class Examination:
         return text
 
 
-def examine(warehouse: Path, *, is_quick: bool = False) -> Examination:
+def examine(
+    warehouse: Path, *, is_quick: bool = False, now: dt.datetime | None = None
+) -> Examination:
     """Return the ailments of ``warehouse``, day by day, then in all of it.
 
-    ``is_quick`` leaves out to read every byte of the files. Raises BadInputError where there is
-    no warehouse.
+    ``is_quick`` leaves out to read every byte of the files. Days are of the future seen from
+    ``now`` (None: the clock). Raises BadInputError where there is no warehouse.
     """
+    now = now or dt.datetime.now(dt.UTC)
     clusters = clusters_of_warehouse(warehouse)
     if not clusters:
         raise BadInputError(f"{warehouse} holds no tables: expected a warehouse of this program.")
@@ -84,7 +86,10 @@ def examine(warehouse: Path, *, is_quick: bool = False) -> Examination:
             found += _of_day(RunScope(warehouse, cluster, day), reads_all=not is_quick)
         readable = [day for day in known if is_sound(RunScope(warehouse, cluster, day))]
         total += len(readable)
-        found += gaps(warehouse, cluster, known)
+        clocks = list(wrong_clocks(warehouse, cluster, known, now))
+        found += clocks
+        odd = {one.where for one in clocks}
+        found += gaps(warehouse, cluster, [day for day in known if f"{cluster} {day}" not in odd])
         for day in readable:
             found += broken_chain(RunScope(warehouse, cluster, day))
             largest = max(largest, _bytes_of_day(RunScope(warehouse, cluster, day)))

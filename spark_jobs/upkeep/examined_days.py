@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.settings import IngestSettings
 from spark_jobs.upkeep.ailment import Ailment
+from spark_jobs.warehouse.days import latest_day, stray_days
+from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
+from spark_jobs.warehouse.storage import is_in_bucket
 
 
 def is_sound(scope: RunScope) -> bool:
@@ -20,7 +26,63 @@ def is_sound(scope: RunScope) -> bool:
         return False
 
 
-def gaps(warehouse: Path, cluster: str, days: list[dt.date]) -> Iterator[Ailment]:
+def wrong_clocks(
+    warehouse: Path, cluster: str, days: Sequence[dt.date], now: dt.datetime
+) -> Iterator[Ailment]:
+    """Yield what ``days`` say of the clocks of brokers, and of this machine's, which is ``now``."""
+    later = future_days(days, now)
+    clock = f"this machine's clock ({now:%Y-%m-%d %H:%M} UTC)"
+    if len(later) * 2 > len(days):
+        yield Ailment(
+            "clock_behind", cluster, f"{len(later)} of {len(days)} audited days are after {clock}",
+            "Later days are not taken for the newest, and prune counts from none of them",
+            "set this machine's clock",
+        )  # fmt: skip
+        return
+    for day in later:
+        yield Ailment(
+            "future_day", f"{cluster} {day}", f"It is after {clock}",
+            "A wrong clock wrote its lines. No command takes it for the newest day",
+            _put_away(RunScope(warehouse, cluster, day)),
+        )  # fmt: skip
+    rows_of = _requests_of(warehouse, cluster, [day for day in days if day not in later])
+    for day in stray_days(rows_of):
+        yield Ailment(
+            "stray_day", f"{cluster} {day}",
+            f"It has few requests ({rows_of[day]:,}) and is far from the other days",
+            "A wrong clock may have written its lines",
+            f"where it did: {_put_away(RunScope(warehouse, cluster, day))}",
+        )  # fmt: skip
+
+
+def future_days(days: Sequence[dt.date], now: dt.datetime) -> list[dt.date]:
+    """Return the days that are later than a log can be of, seen from ``now``."""
+    latest = latest_day(IngestSettings().future_days_max, now)
+    return [day for day in days if day > latest]
+
+
+def _requests_of(warehouse: Path, cluster: str, days: Sequence[dt.date]) -> dict[dt.date, int]:
+    """Return the number of requests of each day whose manifest can be read."""
+    found = {}
+    for day in days:
+        with suppress(BadInputError):
+            scope = RunScope(warehouse, cluster, day)
+            rows = read_table(scope, "files", ["requests"], of_any_version=True)
+            found[day] = sum(rows["requests"].to_pylist())
+    return found
+
+
+def _put_away(scope: RunScope) -> str:
+    """Return the command that moves all of a day beside the warehouse, from where it comes back."""
+    if is_in_bucket(scope.warehouse):
+        return f"move what is below {scope.runs}, and its reports, out of the warehouse"
+    folder, name = quote(str(scope.warehouse)), f"{scope.cluster}-{scope.day}.tar"
+    day = f"*/cluster={scope.cluster}/date={scope.day}"
+    return f"while no audit runs: (cd {folder} && tar --remove-files -cf ../{name} {day})"
+
+
+def gaps(warehouse: Path, cluster: str, days: Sequence[dt.date]) -> Iterator[Ailment]:
+    """Yield the stretches between ``days`` of which none was audited."""
     for before, day in pairwise(days):
         if (day - before).days > 1:
             first, last = before + dt.timedelta(days=1), day - dt.timedelta(days=1)
@@ -33,6 +95,7 @@ def gaps(warehouse: Path, cluster: str, days: list[dt.date]) -> Iterator[Ailment
 
 
 def broken_chain(scope: RunScope) -> Iterator[Ailment]:
+    """Yield that a day began with other states than the day before ended with."""
     before = scope.day_before
     if not is_sound(before):
         return

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.settings import IngestSettings
+from spark_jobs.warehouse.days import latest_day
 from spark_jobs.warehouse.runs import RunOwner, write_run
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.write import drafted_for, forget_previous, publish_draft, take_version
@@ -34,11 +36,16 @@ class OldDay:
     bytes_of: Mapping[str, int]
 
 
-def old_tables(warehouse: Path, kept: Mapping[str, int]) -> list[OldDay]:
-    """Return the days, of all clusters, with tables older than ``kept`` (days by table) says."""
-    found = []
+def old_tables(
+    warehouse: Path, kept: Mapping[str, int], now: dt.datetime | None = None
+) -> list[OldDay]:
+    """Return the days, of all clusters, with tables older than ``kept`` (days by table) says.
+
+    Days of the future, seen from ``now`` (None: the clock), make none old.
+    """
+    latest, found = latest_day(IngestSettings().future_days_max, now), []
     for cluster in clusters_of_warehouse(warehouse):
-        for day, tables in old_days(days_of(warehouse, cluster), kept):
+        for day, tables in old_days(days_of(warehouse, cluster), kept, latest):
             scope = RunScope(warehouse, cluster, day)
             folders = {table: scope.partition_dir(table) for table in tables}
             bytes_of = {t: bytes_below(f) for t, f in folders.items() if f.is_dir()}
@@ -71,16 +78,18 @@ def prune_days(
 
 
 def old_days(
-    audited: Collection[dt.date], kept: Mapping[str, int]
+    audited: Collection[dt.date], kept: Mapping[str, int], latest: dt.date
 ) -> list[tuple[dt.date, tuple[str, ...]]]:
     """Return the days of which tables are too old, oldest first.
 
-    Counted from the newest audited day, not from today: a warehouse that rests loses nothing. The
-    requests of a day stay until the day after it is audited, whose replay reads its last minutes.
+    Counted from the newest audited day, not from today: a warehouse that rests loses nothing. A
+    day after ``latest`` is of a wrong clock, and nothing is counted from it. The requests of a day
+    stay until the day after it is audited, whose replay reads its last minutes.
     """
-    newest = max(audited, default=dt.date.min)
+    known = sorted(day for day in audited if day <= latest)
+    newest = max(known, default=dt.date.min)
     found = []
-    for day in sorted(audited):
+    for day in known:
         tables = [table for table, days in kept.items() if (newest - day).days >= days]
         if day + dt.timedelta(days=1) not in audited and "requests" in tables:
             tables.remove("requests")

@@ -38,6 +38,11 @@ def latest_moment(days_ahead: int, now: dt.datetime | None = None) -> dt.datetim
     return (now or dt.datetime.now(dt.UTC)) + dt.timedelta(days=days_ahead)
 
 
+def latest_day(days_ahead: int, now: dt.datetime | None = None) -> dt.date:
+    """Return the UTC day of :func:`latest_moment`."""
+    return latest_moment(days_ahead, now).astimezone(dt.UTC).date()
+
+
 def newest_day(days: Collection[dt.date], latest: dt.date) -> dt.date:
     """Return the last of ``days`` up to ``latest``, the latest that a right clock can have made.
 

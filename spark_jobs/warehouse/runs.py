@@ -40,6 +40,7 @@ RUNS = "runs"
 PUBLISHED, DRAFT = "published.json", "draft.json"
 CURRENT = "current"
 _CLOCK_SET_S = 60.0
+_FIRST_DAY = dt.date(1970, 1, 1)
 
 Record = Mapping[str, Any]
 """A run's ``tables`` (folders below the warehouse, also of files for people), and where known:
@@ -90,12 +91,15 @@ def days_with_runs(warehouse: Path, cluster: str) -> list[dt.date]:
 
 
 def days_below(folder: Path) -> list[dt.date]:
-    """Return the days of the folders ``date=<day>``, in order; another name is not of an audit."""
+    """Return the days of the folders ``date=<day>``, in order; another name is not of an audit.
+
+    Neither is a day before 1970, which is no time of a log.
+    """
     found = []
     for path in folder.glob("date=*"):
         with suppress(ValueError):
             day = dt.date.fromisoformat(path.name.removeprefix("date="))
-            found += [day] if path.name == f"date={day}" else []
+            found += [day] if path.name == f"date={day}" and day >= _FIRST_DAY else []
     return sorted(found)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spark_jobs.errors import BadInputError
+from spark_jobs.warehouse.days import later_day, newest_day
 from spark_jobs.warehouse.parquet import MadeBy
 from spark_jobs.warehouse.recorded_files import RecordedFile
 from spark_jobs.warehouse.runs import (
@@ -55,7 +56,7 @@ class RunScope:
     @property
     def day_after(self) -> RunScope:
         """Return the same cluster a day later, whose begin tells of the day's last throttles."""
-        return self.on(self.day + dt.timedelta(days=1))
+        return self.on(later_day(self.day, 1))
 
     def on(self, day: dt.date) -> RunScope:
         """Return another day as this run has it; as published where the run did not write it."""
@@ -193,8 +194,10 @@ def scopes_of_days(scope: RunScope) -> list[RunScope]:
     return [one for one in scopes if one.partition_dir("files").is_dir()]
 
 
-def recommended_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunScope:
-    """Return the scope of ``day``, or (None) of the last day with recommendations.
+def recommended_day(
+    warehouse: Path, cluster: str, day: dt.date | None, latest: dt.date
+) -> RunScope:
+    """Return the scope of ``day``, or (None) of the newest, up to ``latest``, that has some.
 
     Raises BadInputError where the warehouse has no recommendations of that day.
     """
@@ -206,4 +209,4 @@ def recommended_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunSc
             f"{warehouse} holds no recommendations of the cluster {cluster!r}{when}; the days "
             f"there are: {there}. Run 'quota-audit run' on an archive first, or give another --day."
         )
-    return RunScope(warehouse, cluster, day or days[-1]).held()
+    return RunScope(warehouse, cluster, day or newest_day(days, latest)).held()

@@ -19,6 +19,7 @@ from ruamel.yaml.error import YAMLError
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.follow.problem import Level
 from spark_jobs.quota.codes import SEVERITIES
+from spark_jobs.warehouse.days import later_day
 
 Entry = TypeVar("Entry")
 
@@ -94,7 +95,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
     def within(self, days_max: int) -> Acknowledgement:
         """Return the acknowledgement, ended so many days after its first where it ends later."""
-        last = self.since + dt.timedelta(days=days_max)
+        last = later_day(self.since, days_max)
         return self if self.until <= last else msgspec.structs.replace(self, until=last)
 
     def is_in_force(self, day: dt.date) -> bool:

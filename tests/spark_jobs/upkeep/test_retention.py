@@ -54,7 +54,7 @@ def test_the_newest_day_stays_and_requests_until_the_next_day_is_audited(
     audited_days: set[dt.date], kept: dict[str, int]
 ) -> None:
     newest = max(audited_days)
-    for day, tables in old_days(audited_days, kept):
+    for day, tables in old_days(audited_days, kept, newest):
         assert day < newest
         assert all((newest - day).days >= kept[table] for table in tables)
         assert "requests" not in tables or day + dt.timedelta(1) in audited_days
