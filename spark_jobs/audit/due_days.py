@@ -18,8 +18,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.archive import Archive, LogFile
-from spark_jobs.ingest.archive_days import day_options, days_of_log
+from spark_jobs.ingest.archive_days import days_of_log
+from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.spark.on_workers import on_workers
+from spark_jobs.warehouse.days import CALENDAR_END_MS, DAY_MS, day_number
 from spark_jobs.warehouse.read import older_tables, read_table
 from spark_jobs.warehouse.scope import APPENDED, RunScope, days_of
 from spark_jobs.wording.visible_text import visible
@@ -51,10 +53,13 @@ class _Changes:
     unknown: list[str] = field(default_factory=list)  # an older version did not note what it read
 
 
-def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[DueDay]:
+def due_days(
+    archive: Archive, warehouse: Path, read_logs: ReadLogs, until_ms: int = CALENDAR_END_MS
+) -> list[DueDay]:
     """Return the days of ``archive`` that are due, in order.
 
-    ``read_logs`` tells of files that no audit has read as they are now.
+    ``read_logs`` tells of files that no audit has read as they are now. A day from ``until_ms`` on
+    is of the future: an earlier version audited it, and no lines make it now.
     """
     audited = _manifest(warehouse, archive.cluster)
     changes: defaultdict[dt.date, _Changes] = defaultdict(_Changes)
@@ -79,21 +84,16 @@ def due_days(archive: Archive, warehouse: Path, read_logs: ReadLogs) -> list[Due
         # Also those without any request at all.
         day: tuple(log for log, days in known_days.items() if not days or day in days)
         for day in reasons
+        if day_number(day) * DAY_MS < until_ms
     }
-    return [DueDay(day, reasons[day], logs_of[day]) for day in sorted(reasons)]
+    return [DueDay(day, reasons[day], logs_of[day]) for day in sorted(logs_of)]
 
 
-def read_with(
-    spark: SparkSession,
-    archive: Archive,
-    timezone: str,
-    prefix: str | None,
-    now: dt.datetime | None = None,
-) -> ReadLogs:
+def read_with(spark: SparkSession, archive: Archive, options: LogOptions) -> ReadLogs:
     """Return the reading of log files on Spark's workers, one task a file."""
 
     def read(logs: Sequence[LogFile]) -> Sequence[Digests]:
-        read_one = partial(days_of_log, options=day_options(archive, timezone, prefix, now))
+        read_one = partial(days_of_log, options=options)
         absolute = [replace(log, path=log.path.absolute()) for log in logs]
         return on_workers(spark, absolute, read_one, read=archive.root.absolute())
 

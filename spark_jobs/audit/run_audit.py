@@ -13,8 +13,10 @@ from rich.console import Console
 from spark_jobs.audit.due_days import due_days, read_with
 from spark_jobs.audit.validate_tables import validate_stage
 from spark_jobs.ingest.archive import Archive, choose_cluster, clusters_of, find_archive
+from spark_jobs.ingest.archive_days import day_options
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
+from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.publish.publish_report import publish_run
 from spark_jobs.publish.summary import print_summary
@@ -55,13 +57,16 @@ def run_audit(
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     with StepProgress(console) as progress, spark_session("run") as spark:
         for found in archives:
+            # The logs of one day alone might tell otherwise whose clock is wrong.
+            reading = day_options(found, options.timezone, options.prefix)
             parts: Iterable[tuple[Archive, dt.date | None]] = [(found, day)]
             if only_due:
-                parts = _due_one_by_one(spark, found, warehouse, day, options, progress)
+                parts = _due_one_by_one(spark, found, warehouse, day, reading, progress)
             for part, one_day in parts:
                 with telling(progress.tell, _INGEST.task_id, str(one_day or "")) as say:
                     run = new_run(RunOwner.this_process("quota-audit run"), take_over=take_over)
-                    report = ingest_requests(spark, part, warehouse, one_day, options, run)
+                    known = replace(options, until_ms=reading.until_ms)
+                    report = ingest_requests(spark, part, warehouse, one_day, known, run)
                     say(report.sentence())
                 for scope in report.scopes:
                     console.print(f"[bold]auditing {scope.day} of {scope.cluster}[/bold]")
@@ -82,19 +87,19 @@ def _due_one_by_one(
     archive: Archive,
     warehouse: Path,
     day: dt.date | None,
-    options: IngestOptions,
+    reading: LogOptions,
     progress: StepProgress,
 ) -> Iterator[tuple[Archive, dt.date | None]]:
     """Yield each day that is due, and the archive with the logs of that day only.
 
     A day that was audited may leave other states to the next one, which is due then.
     """
-    read_logs = read_with(spark, archive, options.timezone, options.prefix)
+    read_logs = read_with(spark, archive, reading)
     done: set[dt.date] = set()
     while True:
         due = [
             one
-            for one in due_days(archive, warehouse, read_logs)
+            for one in due_days(archive, warehouse, read_logs, reading.until_ms)
             if one.day not in done and day in (None, one.day)
         ]
         if not due:

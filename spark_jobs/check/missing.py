@@ -49,7 +49,7 @@ REASONS = {
         "take the file out; if a shipper put something before each line, pass --prefix",
     ),
     Reason.BAD_TIME: (
-        "a time that clocks of this zone never showed",
+        "a time before 1970, or that clocks of this zone never showed",
         "pass the brokers' zone with --timezone",
     ),
     Reason.FUTURE: (

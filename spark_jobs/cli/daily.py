@@ -89,17 +89,19 @@ def list_due(
     """Print the days to be audited, or audited again, and why."""
     from spark_jobs.audit.due_days import due_days, read_with
     from spark_jobs.ingest.archive import choose_cluster, find_archive
+    from spark_jobs.ingest.archive_days import day_options
     from spark_jobs.spark.spark_session import spark_session
 
     found = find_archive(archive, choose_cluster(archive, cluster))
+    reading = day_options(found, timezone, prefix)
     with ExitStack() as stack:
 
         def read_logs(logs: Sequence[LogFile]) -> Sequence[Digests]:
             # Spark starts only where there are files that no audit has read.
             spark = stack.enter_context(spark_session("due"))
-            return read_with(spark, found, timezone, prefix)(logs)
+            return read_with(spark, found, reading)(logs)
 
-        for due in due_days(found, warehouse.absolute(), read_logs):
+        for due in due_days(found, warehouse.absolute(), read_logs, reading.until_ms):
             typer.echo(f"{due.day} {due.reason}")
 
 

@@ -19,7 +19,14 @@ from spark_jobs.ingest.lines.chunk import first_times_ms
 from spark_jobs.ingest.lines.line_reader import Reason
 from spark_jobs.ingest.log_stream import read_block
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse.days import day_number, day_of, latest_moment, since_epoch_ms, stray_days
+from spark_jobs.warehouse.days import (
+    CALENDAR_END_MS,
+    day_number,
+    day_of,
+    latest_moment,
+    since_epoch_ms,
+    stray_days,
+)
 from spark_jobs.wording.visible_text import visible
 
 FILES_MAX = 16
@@ -29,25 +36,25 @@ _NAMED = 3
 
 def lines_until_ms(
     archive: Archive, timezone: str, prefix: str | None, now: dt.datetime | None = None
-) -> int | None:
+) -> int:
     """Return the time (epoch ms) from which on lines are of the future, seen from ``now``.
 
-    None where most lines at the begins of FILES_MAX files are: then this machine's clock is
-    behind, and says nothing of the lines.
+    CALENDAR_END_MS where most lines at the begins of FILES_MAX files are: then this machine's
+    clock is behind, and says nothing of the lines.
     """
     until_ms = since_epoch_ms(latest_moment(IngestSettings().future_days_max, now))
     zone = zoneinfo.ZoneInfo(timezone)
     times_ms = [ms for log in _some(archive.request_logs) for ms in _times_ms(log, zone, prefix)]
     later = sum(ms >= until_ms for ms in times_ms)
-    return None if later * 2 > len(times_ms) else until_ms
+    return CALENDAR_END_MS if later * 2 > len(times_ms) else until_ms
 
 
 def clock_sentences(
-    reports: Sequence[FileReport], until_ms: int | None, now: dt.datetime | None = None
+    reports: Sequence[FileReport], until_ms: int, now: dt.datetime | None = None
 ) -> Iterator[str]:
     """Yield sentences for people about a clock that is wrong: this machine's, or a broker's."""
     clock = f"this machine's clock ({now or dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC)"
-    if until_ms is None:
+    if until_ms == CALENDAR_END_MS:
         yield (
             f"most lines of the archive are later than {clock}, which is taken to be behind: no "
             "line is set aside because of its time. Set the clock"

@@ -26,6 +26,7 @@ class IngestOptions:
     snapshots: tuple[Path, ...]
     use_server_logs: bool
     use_server_properties: bool
+    until_ms: int | None = None  # lines from then on are of the future; None: as the logs say
 
     @classmethod
     def of(

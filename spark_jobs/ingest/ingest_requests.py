@@ -160,7 +160,9 @@ def read_archive(
     """
     folder = warehouse / f".staged-{uuid.uuid4().hex}"
     folder.mkdir(parents=True)
-    until_ms = lines_until_ms(archive, options.timezone, options.prefix, now)
+    until_ms = options.until_ms
+    if until_ms is None:
+        until_ms = lines_until_ms(archive, options.timezone, options.prefix, now)
     try:
         reports = _read(spark, archive, options, folder, day, until_ms)
         check_none_refused(reports)
@@ -194,7 +196,7 @@ def _read(
     options: IngestOptions,
     folder: Path,
     day: dt.date | None,
-    until_ms: int | None,
+    until_ms: int,
 ) -> list[FileReport]:
     """Return every file's report; one task a file, the largest first."""
     log_options = LogOptions(

@@ -16,6 +16,8 @@ state that is handed on. A day hands on how its sensors were so long before its 
 AHEAD_MS = 900_000
 """The last tries of a day are told by what follows: within ten minutes, and a few windows more."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+CALENDAR_END_MS = 253_402_214_400_000
+"""9999-12-31, which has no day after it, begins: no time of a log."""
 
 
 def day_of(number: int) -> dt.date:

@@ -39,7 +39,7 @@ REASONS = {
 
 QUARANTINE_REASONS = {
     "foreign": "no line of a Kafka log",
-    "bad_time": "its time does not exist in the time zone",
+    "bad_time": "its time does not exist in the time zone, or is before 1970",
     "future": "its time is later than the clock of the machine that read it",
     "cut": "the line ends early",
     "interleaved": "two requests in one line",

@@ -24,6 +24,7 @@ from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.ingest.lines.record_time import ReplicaWaits, recorded_interval
 from spark_jobs.ingest.lines.request_line import RequestLine
 from spark_jobs.ingest.lines.text_request import BrokerVersion, LoggedRequest
+from spark_jobs.warehouse.days import CALENDAR_END_MS
 from spark_jobs.warehouse.tables import QUARANTINE, REQUESTS
 
 LINE_BYTES_MAX = JOINED_BYTES_MAX - 1
@@ -36,13 +37,13 @@ QUARANTINED_TEXT_MAX = 500
 class LogOptions:
     """How an archive's lines are to be read; the prefix is a regular expression.
 
-    Requests from ``until_ms`` on (None: never) are of the future, and go to quarantine.
+    Requests from ``until_ms`` on are of the future, and go to quarantine.
     """
 
     timezone: str
     prefix: str | None
     listener_brokers: Mapping[str, int]
-    until_ms: int | None = None
+    until_ms: int = CALENDAR_END_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 
+from spark_jobs.warehouse.days import CALENDAR_END_MS
+
 STAMP = re.compile(
     rb"\[?(\d{4}-?\d\d-?\d\d[ T]?\d\d:?\d\d:?\d\d[,.]?\d{3}(?:\d{3}|\d{6})?"
     rb"(?:Z|[+-]\d\d(?::?\d\d)?)?)(?![\w,.:])"
@@ -32,7 +34,6 @@ _LAYOUTS = tuple(
         (rb"(\d{4})(\d\d)(\d\d)", rb"(\d\d)(\d\d)(\d\d)[,.]?"),
     )
 )
-_END_MS = 1 << 63
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -45,8 +46,8 @@ class LineClock:
     of the change). A file that begins within the second pass cannot know it, unless ``after_ms``,
     a moment before its first line such as the last of the file before, is given.
 
-    From ``until_ms`` on (None: never) a stamp is of the future, which a wrong clock wrote; it says
-    nothing of the order of the lines.
+    From ``until_ms`` on a stamp is of the future, which a wrong clock wrote; it says nothing of the
+    order of the lines.
     """
 
     __slots__ = (
@@ -54,10 +55,10 @@ class LineClock:
     )  # fmt: skip
 
     def __init__(
-        self, timezone: dt.tzinfo, after_ms: int | None = None, until_ms: int | None = None
+        self, timezone: dt.tzinfo, after_ms: int | None = None, until_ms: int = CALENDAR_END_MS
     ) -> None:
         self._timezone = timezone
-        self._until_ms = _END_MS if until_ms is None else until_ms
+        self._until_ms = until_ms
         self._minutes: dict[bytes, int] = {}
         self._plain_minutes: dict[int, int | None] = {}
         self._last_ms = after_ms

@@ -20,6 +20,7 @@ from spark_jobs.ingest.ingested_files import audited_days, file_rows
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file, with_changes
 from spark_jobs.replay.replay_quotas import state_digest
+from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FILES
 from spark_jobs.warehouse.write import put_carried, write_table
@@ -256,3 +257,28 @@ def test_the_states_have_one_digest_in_whatever_order_they_were_written(tmp_path
     assert state_digest(scope) == first
     write_rows(scope, "quota_state", [one])
     assert state_digest(scope) != first
+
+
+@pytest.mark.parametrize("day", [dt.date(2030, 1, 1), dt.date(9999, 12, 31)], ids=str)
+def test_a_day_of_the_future_is_never_due(tmp_path: Path, day: dt.date) -> None:
+    log = put(tmp_path / "a", LOG, lines(MONDAY, 3))
+    archive = find_archive(tmp_path / "a", "default")
+    (of_file,) = archive.request_logs
+    rows = [
+        {
+            **row("files"), "source_file": of_file.source_file, "broker_id": of_file.broker_id,
+            "bytes_read": log.stat().st_size, "modified_ns": log.stat().st_mtime_ns,
+            "days": [str(MONDAY), str(day)], "day_digest": name,
+        }
+        for name in ("monday", "future")
+    ]  # fmt: skip
+    until_ms = day_number(TUESDAY) * DAY_MS
+    write_rows(RunScope(tmp_path / "w", "default", MONDAY), "files", rows[:1])
+    # Put away, as doctor says: the manifest of Monday still names the day.
+    assert due_days(archive, tmp_path / "w", Reads(), until_ms) == []
+    # Still there, and the file has grown: it no longer has lines of that day.
+    write_rows(RunScope(tmp_path / "w", "default", day), "files", rows[1:])
+    put(tmp_path / "a", LOG, lines(MONDAY, 4))
+    archive = find_archive(tmp_path / "a", "default")
+    found = due_days(archive, tmp_path / "w", Reads(), until_ms)
+    assert [one.day for one in found] == [MONDAY]

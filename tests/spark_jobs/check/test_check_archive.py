@@ -20,9 +20,9 @@ from spark_jobs.check import check_archive as checking
 from spark_jobs.cli.app import app
 from spark_jobs.cli.keep import NOTHING_TO_AUDIT
 from spark_jobs.ingest.archive import find_archive
+from spark_jobs.ingest.archive_days import day_options
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
-from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
@@ -224,10 +224,10 @@ def test_a_log_of_other_loggers_asks_for_the_request_logger(tmp_path: Path) -> N
 def test_bent_lines_are_counted_as_an_ingest_counts_them(tmp_path: Path, seed: int) -> None:
     bent = [one.line for one in bent_lines(random.Random(seed), 400, real_lines())]
     put(tmp_path, "archive/broker=1/kafka-request.log", b"\n".join(bent))
-    log = find_archive(tmp_path / "archive", "default").request_logs[0]
+    archive = find_archive(tmp_path / "archive", "default")
     (tmp_path / "parts").mkdir()
-    options = LogOptions(timezone="UTC", prefix=None, listener_brokers={})
-    report = read_log_file(log, ReadTask(options, tmp_path / "parts", None))
+    task = ReadTask(day_options(archive, "UTC", None), tmp_path / "parts", None)
+    report = read_log_file(archive.request_logs[0], task)
     check, _ = checked(tmp_path / "archive")
     assert check["looked_at"]["lines"] == report.lines_read
     assert check["looked_at"]["other"] == report.other
@@ -242,7 +242,7 @@ def test_bent_lines_are_counted_as_an_ingest_counts_them(tmp_path: Path, seed: i
 
 def test_a_damaged_stamp_makes_no_map_of_centuries(tmp_path: Path) -> None:
     put(tmp_path, "quota-snapshot.txt", SNAPSHOT.encode())
-    stamps = ["2026-11-21 02:40:47,903", "0026-11-21 02:40:47,903", "2026-11-21 04:40:47,903"]
+    stamps = ["2026-11-21 02:40:47,903", "1982-11-21 02:40:47,903", "2026-11-21 04:40:47,903"]
     lines = b"\n".join(log_line(message(), stamp) for stamp in stamps)
     put(tmp_path, "broker=1/kafka-request.log", lines)
     check, code = checked(tmp_path)

@@ -16,7 +16,7 @@ from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
-from spark_jobs.warehouse.days import since_epoch_ms, stray_days
+from spark_jobs.warehouse.days import CALENDAR_END_MS, since_epoch_ms, stray_days
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.log_lines import log_line, message
@@ -116,9 +116,9 @@ def test_where_most_lines_are_later_this_machines_clock_is_behind(
     files = [b"".join([written + line()] * 3)] * (FILES_MAX + 4)
     archive = archive_of(tmp_path, *files)
     then = NOW - dt.timedelta(days=300)
-    assert lines_until_ms(archive, "UTC", prefix, then) is None
+    assert lines_until_ms(archive, "UTC", prefix, then) == CALENDAR_END_MS
     assert archive_days(archive, "UTC", prefix, then) == [DAY]
-    (said,) = clock_sentences([FileReport("a", 1, 1)], None, then)
+    (said,) = clock_sentences([FileReport("a", 1, 1)], CALENDAR_END_MS, then)
     assert "this machine's clock (2026-01-25 13:00 UTC), which is taken to be behind" in said
 
 
