@@ -85,7 +85,10 @@ def around_day(
 
 def groups_ahead(scope: RunScope) -> dict[int, list[RowGroup]]:
     """Return, by broker, the row groups of the requests after a day that tell of it."""
-    after = whole_folder(scope.day_after, "requests")
+    day_after = scope.day_after
+    if day_after is None:
+        return {}
+    after = whole_folder(day_after, "requests")
     if not after.is_dir():
         after = scope.partition_dir("requests") / AHEAD
     if not after.is_dir():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +24,8 @@ class Ailment:
     def text(self) -> str:
         """Return the ailment in three lines."""
         return f"{self.kind}: {self.where}\n  {self.found}. {self.means}.\n  → {self.remedy}"
+
+
+def quoted(path: Path) -> str:
+    """Return a path as one word of a shell's command, whatever it holds."""
+    return quote(str(path))

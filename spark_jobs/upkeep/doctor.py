@@ -16,9 +16,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.errors import BadInputError
-from spark_jobs.upkeep.ailment import Ailment
+from spark_jobs.settings import IngestSettings
+from spark_jobs.upkeep.ailment import Ailment, quoted
 from spark_jobs.upkeep.examined_days import broken_chain, gaps, is_sound, wrong_clocks
 from spark_jobs.upkeep.prune_warehouse import bytes_below
+from spark_jobs.warehouse.days import latest_day, newest_day
 from spark_jobs.warehouse.links import link_target
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
 from spark_jobs.warehouse.recorded_files import HOW_DIFFERENT, differences
@@ -90,6 +92,7 @@ def examine(
         found += clocks
         odd = {one.where for one in clocks}
         found += gaps(warehouse, cluster, [day for day in known if f"{cluster} {day}" not in odd])
+        found += _of_undated_links(warehouse, cluster, known, now)
         for day in readable:
             found += broken_chain(RunScope(warehouse, cluster, day))
             largest = max(largest, _bytes_of_day(RunScope(warehouse, cluster, day)))
@@ -147,7 +150,7 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
             "missing_pointer", _below(scope, current),
             f"No run is published, and {shown.name} holds what was",
             "Commands find no audit of the day, although nothing of it is lost",
-            f"ln -sfn {shown.name} {current}",
+            f"ln -sfn {shown.name} {quoted(current)}",
         )  # fmt: skip
         return
     linked = _linked_run(scope) if run is None else None
@@ -157,7 +160,7 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
             "missing_pointer", _below(scope, pointer),
             f"No run is published, and links show the tables of the run {linked}",
             "Commands find no audit of the day, although nothing of it is lost",
-            f"""printf '{{"run": "{linked}", "previous": null}}' > {pointer}""",
+            f"""printf '{{"run": "{linked}", "previous": null}}' > {quoted(pointer)}""",
         )  # fmt: skip
         return
     for table, place in (tables or {}).items():
@@ -166,7 +169,7 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
                 "missing_version", place, f"{table} is published from here, and nothing is there",
                 "The table cannot be read, or reads as empty", _audit_again(scope),
             )  # fmt: skip
-        elif not is_in_bucket(scope.warehouse):
+        elif "date" in partition_columns(table) and not is_in_bucket(scope.warehouse):
             yield from _of_link(scope, table, place)
     draft = draft_of(scope.runs)
     if draft is None:
@@ -177,7 +180,7 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
         "unfinished", _below(scope, scope.runs),
         f"A run by {owner_named(owner)} has begun and is not published",
         "It is going on, or it ended before it was done; readers see the run before",
-        f"if it does not run: {owner.name} {scope.warehouse} --apply"
+        f"if it does not run: {owner.name} {quoted(scope.warehouse)} --apply"
         if owner.name in UPKEEP_OWNERS
         else f"if it does not run: {_audit_again(scope)}",
     )  # fmt: skip
@@ -185,15 +188,29 @@ def _of_pointers(scope: RunScope) -> Iterator[Ailment]:
 
 def _of_link(scope: RunScope, table: str, place: str) -> Iterator[Ailment]:
     plain = scope.plain_dir(table)
-    if "date" not in partition_columns(table) or plain == scope.warehouse / place:
+    if plain == scope.warehouse / place:
         return
     if not _is_link_to(plain, scope.warehouse / place):
         yield Ailment(
             "wrong_link", _below(scope, plain),
             "It is no link to what is published" if plain.is_symlink() else "The link is missing",
             "Other tools, as DuckDB or pandas, see something else than this program",
-            f"ln -sfn {link_target(scope, table)} {plain}",
+            f"ln -sfn {link_target(scope, table)} {quoted(plain)}",
         )  # fmt: skip
+
+
+def _of_undated_links(
+    warehouse: Path, cluster: str, days: Sequence[dt.date], now: dt.datetime
+) -> Iterator[Ailment]:
+    """Yield what is wrong with links of tables of all days: the newest day's is what they show."""
+    if is_in_bucket(warehouse) or not days:
+        return
+    latest = latest_day(IngestSettings().future_days_max, now)
+    newest = RunScope(warehouse, cluster, newest_day(days, latest))
+    if is_sound(newest):
+        for table, place in (newest.tables() or {}).items():
+            if "date" not in partition_columns(table):
+                yield from _of_link(newest, table, place)
 
 
 def _runs_of(scope: RunScope) -> list[str]:
@@ -232,7 +249,7 @@ def _orphans(scope: RunScope) -> Iterator[Ailment]:
                 yield Ailment(
                     "orphan", place, f"No run names it: {size(bytes_there)}",
                     "A run that ended wrote it. The next audit of the day removes it",
-                    f"{_NO_AUDIT}: rm -r {version}", bytes_there,
+                    f"{_NO_AUDIT}: rm -r {quoted(version)}", bytes_there,
                 )  # fmt: skip
 
 
@@ -286,7 +303,9 @@ def _other_version(scope: RunScope, table: str, version: int) -> Ailment:
         f"{table} of {scope.cluster} {scope.day}",
         f"It has version {version} of its schema; this program reads {expected}",
         "It is not read before it is migrated" if is_older else "This program cannot read it",
-        f"quota-audit migrate {scope.warehouse} --apply" if is_older else "upgrade this program",
+        f"quota-audit migrate {quoted(scope.warehouse)} --apply"
+        if is_older
+        else "upgrade this program",
     )
 
 
@@ -300,7 +319,7 @@ def _left_over(warehouse: Path) -> Iterator[Ailment]:
             "left_over", path.relative_to(warehouse).as_posix(),
             f"A step began it and did not end{f': {size(there)}' if there else ''}",
             "No reader sees it, and nobody will go on with it",
-            f"{_NO_AUDIT}: rm -r {path}", there,
+            f"{_NO_AUDIT}: rm -r {quoted(path)}", there,
         )  # fmt: skip
 
 
@@ -317,7 +336,7 @@ def _room(warehouse: Path, largest_day: int) -> Iterator[Ailment]:
         yield Ailment(
             "little_space", ".", f"{size(free)} are free, the largest day has {size(largest_day)}",
             "A day is written beside the one before, and with as much of intermediate results",
-            f"quota-audit prune {warehouse}",
+            f"quota-audit prune {quoted(warehouse)}",
         )  # fmt: skip
     for folder in (warehouse, *sorted(warehouse.glob("*/")), *sorted(warehouse.glob("runs/*/*/"))):
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
@@ -325,7 +344,7 @@ def _room(warehouse: Path, largest_day: int) -> Iterator[Ailment]:
                 "not_permitted", folder.relative_to(warehouse).as_posix(),
                 "This user may not read, write and enter it",
                 "An audit by this user fails here",
-                f"as its owner, or as root: chown -R $(id -u) {folder}",
+                f"as its owner, or as root: chown -R $(id -u) {quoted(folder)}",
             )  # fmt: skip
 
 
@@ -336,8 +355,8 @@ def _bytes_of_day(scope: RunScope) -> int:
 
 def _audit_again(scope: RunScope) -> str:
     return (
-        f"quota-audit run ARCHIVE --warehouse {scope.warehouse} --cluster {scope.cluster} "
-        f"--day {scope.day}"
+        f"quota-audit run ARCHIVE --warehouse {quoted(scope.warehouse)} "
+        f"--cluster {scope.cluster} --day {scope.day}"
     )
 
 

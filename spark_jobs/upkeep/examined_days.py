@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from shlex import quote
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import IngestSettings
-from spark_jobs.upkeep.ailment import Ailment
+from spark_jobs.upkeep.ailment import Ailment, quoted
 from spark_jobs.warehouse.days import latest_day, stray_days
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
@@ -76,9 +75,12 @@ def _put_away(scope: RunScope) -> str:
     """Return the command that moves all of a day beside the warehouse, from where it comes back."""
     if is_in_bucket(scope.warehouse):
         return f"move what is below {scope.runs}, and its reports, out of the warehouse"
-    folder, name = quote(str(scope.warehouse)), f"{scope.cluster}-{scope.day}.tar"
-    day = f"*/cluster={scope.cluster}/date={scope.day}"
-    return f"while no audit runs: (cd {folder} && tar --remove-files -cf ../{name} {day})"
+    name = quoted(Path("..", f"{scope.warehouse.name}-{scope.cluster}-{scope.day}.tar"))
+    return (
+        # What was applied to the cluster stays, for rollback.
+        f"while no audit runs: (cd {quoted(scope.warehouse)} && tar --exclude=applied_changes "
+        f"--remove-files -cf {name} */cluster={scope.cluster}/date={scope.day})"
+    )
 
 
 def gaps(warehouse: Path, cluster: str, days: Sequence[dt.date]) -> Iterator[Ailment]:
@@ -90,7 +92,7 @@ def gaps(warehouse: Path, cluster: str, days: Sequence[dt.date]) -> Iterator[Ail
                 "missing_days", f"{cluster} {first}" + ("" if first == last else f" to {last}"),
                 f"{before} and {day} are there, and nothing in between",
                 f"Sensors begin {day} in a state nobody knows (state_unknown)",
-                f"where there are logs: quota-audit run ARCHIVE --warehouse {warehouse} --due",
+                f"where there are logs: {_run_due(warehouse)}",
             )  # fmt: skip
 
 
@@ -105,5 +107,9 @@ def broken_chain(scope: RunScope) -> Iterator[Ailment]:
             "broken_chain", f"{scope.cluster} {scope.day}",
             f"Its replay began with other states than {before.day}, as published, ended with",
             f"{before.day} was audited after it: its first decisions may be otherwise",
-            f"quota-audit run ARCHIVE --warehouse {scope.warehouse} --due",
+            _run_due(scope.warehouse),
         )  # fmt: skip
+
+
+def _run_due(warehouse: Path) -> str:
+    return f"quota-audit run ARCHIVE --warehouse {quoted(warehouse)} --due"

@@ -54,9 +54,13 @@ class RunScope:
         return self.on(self.day - dt.timedelta(days=1))
 
     @property
-    def day_after(self) -> RunScope:
-        """Return the same cluster a day later, whose begin tells of the day's last throttles."""
-        return self.on(later_day(self.day, 1))
+    def day_after(self) -> RunScope | None:
+        """Return the same cluster a day later, whose begin tells of the day's last throttles.
+
+        None after the calendar's last day.
+        """
+        after = later_day(self.day, 1)
+        return None if after == self.day else self.on(after)
 
     def on(self, day: dt.date) -> RunScope:
         """Return another day as this run has it; as published where the run did not write it."""
