@@ -30,6 +30,7 @@ from spark_jobs.apply.changes.history import (
     Application,
     Predictions,
     application_to_take_back,
+    check_not_taken_back,
     cut_off_applications,
     intended_rows,
     predictions_of,
@@ -53,6 +54,7 @@ class ClusterTarget:
     """The cluster to change, and how: ``execute`` False shows what would be done.
 
     ``applied_by`` None is the user of the operating system, ``asked_by`` None nobody else.
+    ``plan`` is the digest of what was approved; None: nobody was asked.
     """
 
     warehouse: Path
@@ -63,6 +65,7 @@ class ClusterTarget:
     applied_by: str | None = None
     note: str | None = None
     asked_by: str | None = None
+    plan: str | None = None
     settings: KafkaAdminSettings = field(default_factory=KafkaAdminSettings)
 
 
@@ -111,7 +114,8 @@ def apply_quotas(
     """Apply what was proposed for a day (None: the newest with recommendations).
 
     ``only`` names entities, or changes, as :func:`parse_selection` takes them; empty = all.
-    Raises BadInputError where nothing is proposed, and what :func:`change_quotas` raises.
+    Raises BadInputError where nothing is proposed, or what was applied of the target's plan was
+    taken back since, and what :func:`change_quotas` raises.
     """
     selections = [parse_selection(text) for text in only]
     scope = recommended_day(
@@ -125,13 +129,16 @@ def apply_quotas(
             f"{target.warehouse}, so there is nothing to apply. Run 'quota-audit recommend', or "
             "give another --day."
         )
+    history = read_applications(target.warehouse, target.cluster)
+    if target.plan:
+        check_not_taken_back(history, target.plan)
     wanted = WantedChanges(
         action=APPLY,
         alterations=alterations,
         evidence_day=str(scope.day),
         allow_delete=allow_delete,
         predictions=predictions_of(rows),
-        cut_off=cut_off_applications(read_applications(target.warehouse, target.cluster)),
+        cut_off=cut_off_applications(history),
     )
     change_quotas(target, wanted, show)
 
@@ -228,6 +235,7 @@ def _application(target: ClusterTarget, report: ChangeReport) -> Application:
         started_ms=started_ms,
         applied_by=target.applied_by or _user(),
         asked_by=target.asked_by or None,
+        plan=target.plan or None,
         note=target.note or None,
         bootstrap_servers=target.bootstrap_servers,
         kafka_cluster_id=report.facts.cluster_id,

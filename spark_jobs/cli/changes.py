@@ -14,6 +14,7 @@ from spark_jobs.cli.options import (
     Execute,
     Note,
     Only,
+    Plan,
     ProposalDay,
     RenderTarget,
     Rollback,
@@ -65,6 +66,7 @@ def apply_changes(
     allow_delete: AllowDelete = False,
     by: By = None,
     asked_by: AskedBy = None,
+    plan: Plan = None,
     note: Note = None,
     as_json: AsJson = False,
 ) -> None:
@@ -76,7 +78,8 @@ def apply_changes(
     from spark_jobs.cli.print_changes import changes_printer
 
     target = ClusterTarget(
-        warehouse.absolute(), cluster, bootstrap_server, command_config, execute, by, note, asked_by
+        *(warehouse.absolute(), cluster, bootstrap_server, command_config, execute),
+        *(by, note, asked_by, plan),
     )
     show = changes_printer(target, as_json=as_json)
     apply_quotas(target, day and day.date(), only or [], allow_delete=allow_delete, show=show)

@@ -211,6 +211,13 @@ AskedBy = Annotated[
     str | None,
     option("--asked-by NAME", "Who asked for it, where that is somebody else: recorded."),
 ]
+Plan = Annotated[
+    str | None,
+    option(
+        "--plan DIGEST",
+        "What was shown to who approved it: recorded. Once that was taken back it is refused.",
+    ),
+]
 Note = Annotated[str | None, option("--note TEXT", "Recorded beside each change.")]
 Change = Annotated[
     str | None,

@@ -116,7 +116,7 @@ Migration = Callable[[pa.Table], pa.Table]
 
 
 def _applied_changes_2(rows: pa.Table) -> pa.Table:
-    """``asked_by``: null, nobody wrote it down."""
+    """``asked_by``, ``plan``: null, nobody wrote them down."""
     return with_columns_of(rows, APPLIED_CHANGES)
 
 

@@ -528,6 +528,7 @@ APPLIED_CHANGES = _table(
     pa.field("ended_ms", I64),  # null: the run was cut off
     _required("applied_by", STR),  # who decided it
     pa.field("asked_by", STR),  # who asked for that decision; null: nobody else, or not known
+    pa.field("plan", STR),  # digest of what was shown to who approved it; null: nobody was asked
     pa.field("note", STR),
     _required("bootstrap_servers", STR),
     pa.field("kafka_cluster_id", STR),

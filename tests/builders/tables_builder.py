@@ -375,6 +375,7 @@ _DEFAULTS: dict[str, Row] = {
         "ended_ms": NOON_MS + 400,
         "applied_by": "operator",
         "asked_by": None,
+        "plan": None,
         "note": None,
         "bootstrap_servers": "broker-1:9092",
         "kafka_cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",

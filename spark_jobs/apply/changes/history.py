@@ -38,6 +38,7 @@ class Application:
     started_ms: int
     applied_by: str
     asked_by: str | None
+    plan: str | None
     note: str | None
     bootstrap_servers: str
     kafka_cluster_id: str | None
@@ -172,6 +173,19 @@ def application_to_take_back(
             "changes that still stand. --change names an application all the same."
         )
     return standing[-1]
+
+
+def check_not_taken_back(history: Sequence[RecordedApplication], plan: str) -> None:
+    """Raise BadInputError where what was applied of a plan was taken back, be it in part."""
+    by_plan = {a.application_id for a in history if a.common("plan") == plan}
+    for application in history:
+        undone = application.common("takes_back")
+        if undone in by_plan and application.changed:
+            raise BadInputError(
+                f"{undone} applied what was approved of the plan {plan}, and "
+                f"{application.application_id} has taken it back since: an approval is good once. "
+                "Nothing was changed. Have it approved again: start a new run of quota_recommend."
+            )
 
 
 def taken_back(application: RecordedApplication) -> list[QuotaAlteration]:

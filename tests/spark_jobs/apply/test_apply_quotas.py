@@ -112,7 +112,8 @@ def test_executed_the_values_are_set_and_recorded(
     command: Command, cluster: ModelCluster, warehouse: Path
 ) -> None:
     code, out, _ = command(
-        *("apply", "--execute", "--by", "carol", "--asked-by", "dave", "--note", "ticket 7")
+        *("apply", "--execute", "--by", "carol", "--asked-by", "dave", "--note", "ticket 7"),
+        *("--plan", "0123"),
     )
     assert code == 0
     assert cluster.held == AFTER
@@ -128,6 +129,7 @@ def test_executed_the_values_are_set_and_recorded(
         "value_read_back": 4000.0,
         "applied_by": "carol",
         "asked_by": "dave",
+        "plan": "0123",
         "note": "ticket 7",
         "bootstrap_servers": HOST,
         "kafka_cluster_id": "the-cluster",
@@ -302,6 +304,26 @@ def test_a_rollback_restores_what_was_and_deletes_what_was_created(
     assert command("rollback", "--execute")[0] == 2
     code, out, _ = command("rollback", "--execute", "--change", applied.application_id)
     assert (code, out.splitlines()[-1]) == (0, "3 already so")
+
+
+@pytest.mark.parametrize("only", [(), ("--only", "users/alice")], ids=["all", "a part"])
+def test_what_was_taken_back_is_not_applied_again_by_the_same_approval(
+    command: Command, cluster: ModelCluster, warehouse: Path, only: tuple[str, ...]
+) -> None:
+    """The task that applies was cleared after a rollback."""
+    plan = ("--execute", "--plan", "0123")
+    assert command("apply", *plan, *only)[0] == 0
+    # Until then it may go on where it was ended.
+    assert command("apply", *plan)[0] == 0
+    (first, *_) = read_applications(warehouse, "default")
+    assert command("rollback", "--execute", "--change", first.application_id)[0] == 0
+    held = dict(cluster.held)
+    code, _, err = command("apply", *plan)
+    assert (code, cluster.held) == (2, held)
+    assert f"{first.application_id} applied what was approved of the plan 0123, and " in err
+    assert "start a new run of quota_recommend" in err
+    # Another approval, and a person at the command line, may.
+    assert command("apply", "--execute", "--plan", "4567")[0] == 0
 
 
 def test_a_rollback_of_a_value_that_was_changed_since_is_refused(

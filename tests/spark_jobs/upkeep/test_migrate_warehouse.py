@@ -30,6 +30,7 @@ from spark_jobs.replay.mutations_of_day import handed_on_inventory, read_invento
 from spark_jobs.replay.replay_quotas import replay_quotas
 from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.upkeep.migrate_warehouse import OWNER, migrate_days, older_days
+from spark_jobs.warehouse.parquet import write_parquet
 from spark_jobs.warehouse.read import older_tables, read_table
 from spark_jobs.warehouse.scope import APPENDED, RunScope
 from spark_jobs.warehouse.tables import SCHEMA_VERSIONS, TABLES
@@ -190,9 +191,15 @@ def test_what_an_older_version_applied_is_read_and_migrated_a_file_at_a_time(
     folder.mkdir(parents=True)
     for name in "ab":
         applied = table_of("applied_changes", [row("applied_changes", application_id=name)])
-        pq.write_table(applied.drop(["asked_by"]), folder / f"application-{name}.parquet")
+        older = applied.drop(["asked_by", "plan"])
+        pq.write_table(older, folder / f"application-{name}.parquet")
+    # Applied on that very day, after the upgrade.
+    newer = row("applied_changes", application_id="c", asked_by="ada", plan="0123")
+    table = table_of("applied_changes", [newer])
+    write_parquet(table, "applied_changes", folder / "application-c.parquet")
     rows = applied_rows(scope.warehouse, scope.cluster)
-    assert [(one["application_id"], one["asked_by"]) for one in rows] == [("a", None), ("b", None)]
+    known = [(one["application_id"], one["asked_by"], one["plan"]) for one in rows]
+    assert known == [("a", None, None), ("b", None, None), ("c", "ada", "0123")]
     with pytest.raises(BadInputError, match=r"table applied_changes .* has version 1"):
         read_table(scope, "applied_changes")
     (found,) = older_days(scope.warehouse)
