@@ -14,7 +14,7 @@ be used; neither is retried. The log ends with what to do; clearing and running 
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import Asset, Param, dag, task
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -45,7 +45,7 @@ def read_proposals(params=None, triggering_asset_events=None, dag_run=None) -> d
 @task(execution_timeout=timedelta(hours=1))
 def apply_changes(asked, answer) -> str:
     """Apply what was approved."""
-    return apply_answer(asked, answer, Bounds(SETTINGS, APPROVAL), TERMS)
+    return apply_answer(asked, answer, datetime.now(UTC), Bounds(SETTINGS, APPROVAL), TERMS)
 
 
 # One run at a time: two would ask about the same values.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import shlex
@@ -23,6 +24,7 @@ from quota_dags.forms import (
 )
 from quota_dags.process import TaskTerms
 from spark_jobs.settings import ApprovalSettings, DailyAuditSettings, KafkaTarget
+from spark_jobs.wording.visible_text import visible
 
 READ, APPROVE, APPLY = "read_proposals", "approve", "apply_changes"
 """The tasks' ids."""
@@ -78,8 +80,11 @@ class RecommendRun:
         day = ["--day", self.day] if self.day else []
         return ["proposals", *self._scope(), *day, "--json"]
 
-    def apply_arguments(self, decision: Decision) -> list[str]:
-        """Return the arguments of ``quota-audit`` that apply what was approved, or refuse to."""
+    def apply_arguments(self, decision: Decision, plan: str) -> list[str]:
+        """Return the arguments of ``quota-audit`` that apply what was approved, or refuse to.
+
+        ``plan`` is the digest of what was shown.
+        """
         assert self.day, "what was asked about was of a day"
         assert decision.changes, "without --only all changes would be applied"
         return [
@@ -88,6 +93,7 @@ class RecommendRun:
             # A name or note may begin with a dash.
             f"--by={decision.approved_by}",
             *([f"--asked-by={self.asked_by}"] if self.asked_by else []),
+            *("--plan", plan),
             *([f"--note={decision.note}"] if decision.note else []),
             *([] if self.dry_run else ["--execute"]),
             *(["--allow-delete"] if self.allow_delete else []),
@@ -234,25 +240,31 @@ def plan_digest(asked: Mapping[str, Any]) -> str:
 
 
 def apply_answer(
-    asked: Mapping[str, Any], answer: Mapping[str, Any], bounds: Bounds, terms: TaskTerms
+    asked: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    now: dt.datetime,
+    bounds: Bounds,
+    terms: TaskTerms,
 ) -> str:
     """Apply what was approved of what was ``asked``, and return the command's last line.
 
     Raises ``terms.skipped`` where nothing was approved, ``terms.final_error`` where the answer is
-    unclear, to another plan, or by somebody who may not give it, where the settings have become
-    stricter, or where something else is proposed by now (the command says so).
+    unclear, old, to another plan, or by somebody who may not give it, where the settings have
+    become stricter, or where something else is proposed by now (the command says so).
     """
     run = RecommendRun(**asked["run"])
     try:
         decision = decision_of(answer, asked["proposals"])
     except UnclearAnswerError as error:
         raise terms.final_error(str(error)) from error
-    note = f", with the note: {decision.note}" if decision.note else ""
+    # A line's end in a note must not begin a line of the log.
+    note = f", with the note: {visible(decision.note)}" if decision.note else ""
     if not decision.changes:
         raise terms.skipped(f"{decision.approved_by} approved nothing{note}")
     count = f"{len(decision.changes)} of {len(asked['proposals'])}"
     try:
         _check_shown(asked, answer)
+        _check_recent(answer["responded_at"], now, bounds.approval)
         if bounds.approval.two_persons:
             _check_two_persons(run.asked_by, decision)
     except UnclearAnswerError as error:
@@ -260,7 +272,7 @@ def apply_answer(
     with refused_for_good(terms.final_error):
         _check_still_allowed(run, bounds)
     terms.log(f"{decision.approved_by} approved {count}{note}")
-    return terms.run(APPLY, str(run.day), run.apply_arguments(decision))
+    return terms.run(APPLY, str(run.day), run.apply_arguments(decision, plan_digest(asked)))
 
 
 def _check_shown(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
@@ -271,9 +283,19 @@ def _check_shown(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
     if brought != plan_digest(asked):
         raise UnclearAnswerError(
             f"Nothing is applied: the answer is to the plan {shown(brought)}, and what would be "
-            f"applied is the plan {plan_digest(asked)}, which nobody was shown. The task {READ!r} "
-            "has run again since, and Airflow goes on showing what a run asked first. Start a new "
-            "run to be asked about what is proposed now."
+            f"applied is the plan {plan_digest(asked)}. The task {READ!r} has run again since the "
+            "question was shown, and Airflow goes on showing what a run asked first; or the answer "
+            "is to another question. Start a new run to be asked about what is proposed now."
+        )
+
+
+def _check_recent(answered: dt.datetime, now: dt.datetime, approval: ApprovalSettings) -> None:
+    """Raise UnclearAnswerError where the answer is older than a question may become."""
+    if now - answered > dt.timedelta(days=approval.answer_within_days):
+        raise UnclearAnswerError(
+            f"Nothing is applied: the answer is of {answered:%Y-%m-%d %H:%M} UTC, and holds for "
+            f"{approval.answer_within_days:g} days (QUOTA_AUDIT_KAFKA_ANSWER_WITHIN_DAYS). Start a "
+            "new run to be asked about what is proposed now."
         )
 
 
@@ -325,11 +347,16 @@ def decision_of(answer: Mapping[str, Any], offered: Sequence[Mapping[str, str]])
             "The answer names nobody who gave it, so nothing is applied. Clear the task 'approve' "
             "to be asked again."
         )
-    note = str((answer.get("params_input") or {}).get("note") or "").replace("\0", "").strip()
+    note = _argument(str((answer.get("params_input") or {}).get("note") or "")).strip()
     changes = _changes(set(answer["chosen_options"]), offered)
     # Who asked is known by the name alone.
     names = frozenset(_alike(str(user.get(k) or "")) for k in ("name", "id") if user.get("name"))
-    return Decision(changes, str(name), note or None, names)
+    return Decision(changes, _argument(str(name)), note or None, names)
+
+
+def _argument(text: str) -> str:
+    """Return ``text`` without what no process can be given: a NUL, half a character."""
+    return text.replace("\0", "").encode(errors="replace").decode()
 
 
 def _changes(chosen: set[str], offered: Sequence[Mapping[str, str]]) -> tuple[str, ...]:

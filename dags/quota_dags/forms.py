@@ -166,10 +166,10 @@ def place_pattern(places: Sequence[str]) -> str:
     r"""Return a pattern of ``places`` and of what is below them.
 
     >>> place_pattern(["/wh"])
-    '^(/wh)(/(?!\\.\\.?(/|$))[^/]+)*/?$'
+    '^(/wh)(/(?!\\.\\.?(/|$))[^/\\x00-\\x1f]+)*/?$'
     """
     known = "|".join(re.escape(place.rstrip("/")) for place in places)
-    return rf"^({known})(/(?!\.\.?(/|$))[^/]+)*/?$"
+    return rf"^({known})(/(?!\.\.?(/|$))[^/\x00-\x1f]+)*/?$"
 
 
 def check_places(params: Mapping[str, Any], settings: DailyAuditSettings) -> None:

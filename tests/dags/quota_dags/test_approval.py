@@ -51,6 +51,7 @@ BOUNDS = Bounds(
 LOOSE = replace(
     BOUNDS, approval=BOUNDS.approval.model_copy(update={"dry_run": False, "allow_delete": True})
 )
+ANSWERED = dt.datetime(2026, 11, 21, 9, tzinfo=dt.UTC)
 RUN_ID = "manual__2026-11-21"
 DAG_RUN = SimpleNamespace(run_id=RUN_ID, triggering_user_name="bob")
 RUN = RecommendRun(
@@ -59,6 +60,7 @@ RUN = RecommendRun(
     allow_delete=False,
 )
 SCOPE = ["--warehouse", "/wh", "--cluster", "east"]
+TOLD = ["--by=ada", "--asked-by=bob", "--plan", "0123"]
 DECISION = Decision(("users/a:producer_byte_rate:1000:2000",), "ada", None)
 A, B, GONE = (
     "users/a:producer_byte_rate",
@@ -128,6 +130,7 @@ def answer(asked: Any, *chosen: str, note: str | None = None, by: str = "ada") -
     return {
         "chosen_options": list(chosen),
         "params_input": {"note": note, "plan": plan_digest(asked)},
+        "responded_at": ANSWERED,
         "responded_by_user": {"id": "1", "name": by},
     }
 
@@ -287,31 +290,31 @@ def test_where_nothing_can_be_chosen_nobody_is_asked(
 @pytest.mark.parametrize(
     ("run", "decision", "arguments"),
     [
-        (RUN, DECISION, ["--only", A12, "--by=ada", "--asked-by=bob"]),
+        (RUN, DECISION, ["--only", A12, *TOLD]),
         (
             RUN,
             replace(DECISION, changes=(A12, B)),
-            ["--only", A12, "--only", B, "--by=ada", "--asked-by=bob"],
+            ["--only", A12, "--only", B, *TOLD],
         ),
         (
             replace(RUN, dry_run=False),
             DECISION,
-            ["--only", A12, "--by=ada", "--asked-by=bob", "--execute"],
+            ["--only", A12, *TOLD, "--execute"],
         ),
         (
             replace(RUN, allow_delete=True),
             DECISION,
-            ["--only", A12, "--by=ada", "--asked-by=bob", "--allow-delete"],
+            ["--only", A12, *TOLD, "--allow-delete"],
         ),
         (
             replace(RUN, command_config="/c"),
             DECISION,
-            ["--command-config", "/c", "--only", A12, "--by=ada", "--asked-by=bob"],
+            ["--command-config", "/c", "--only", A12, *TOLD],
         ),
         (
             RUN,
             replace(DECISION, approved_by="--execute", note="-x\ny"),
-            ["--only", A12, "--by=--execute", "--asked-by=bob", "--note=-x\ny"],
+            ["--only", A12, "--by=--execute", "--asked-by=bob", "--plan", "0123", "--note=-x\ny"],
         ),
     ],
     ids=["one", "two", "for real", "with removals", "with TLS", "by one with a strange name"],
@@ -320,12 +323,12 @@ def test_the_command_says_what_was_approved(
     run: RecommendRun, decision: Decision, arguments: list[str]
 ) -> None:
     scope = ["apply", *SCOPE, "--day", DAY, "--bootstrap-server", "b:9092"]
-    assert run.apply_arguments(decision) == [*scope, *arguments]
+    assert run.apply_arguments(decision, "0123") == [*scope, *arguments]
 
 
 def test_without_a_change_there_is_no_command_as_it_would_apply_all() -> None:
     with pytest.raises(AssertionError, match="all changes would be applied"):
-        RUN.apply_arguments(replace(DECISION, changes=()))
+        RUN.apply_arguments(replace(DECISION, changes=()), "0123")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +337,7 @@ def test_without_a_change_there_is_no_command_as_it_would_apply_all() -> None:
         RUN.proposals_arguments(),
         replace(RUN, day=None).proposals_arguments(),
         replace(RUN, dry_run=False, command_config="/c", allow_delete=True).apply_arguments(
-            Decision((A, B), "--by", "--execute\n-h")
+            Decision((A, B), "--by", "--execute\n-h"), "0123"
         ),
         replace(RUN, command_config="/c").rollback_arguments(),
     ],
@@ -373,22 +376,34 @@ def test_only_what_was_approved_is_applied_by_name(
     steps.propose(proposal(A), proposal(B))
     asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
     assert (
-        apply_answer(asked, answer(asked, *chosen, note="Friday"), BOUNDS, steps.terms)
+        apply_answer(asked, answer(asked, *chosen, note="Friday"), ANSWERED, BOUNDS, steps.terms)
         == "1 applied"
     )
     *_, call = steps.calls()
     assert [change for word, change in pairwise(call) if word == "--only"] == [
         f"users/{name}:producer_byte_rate:1000:2000" for name in applied
     ]
-    assert call[-3:] == ["--by=ada", "--asked-by=bob", "--note=Friday"]
+    assert call[-5:] == [
+        *("--by=ada", "--asked-by=bob", "--plan", plan_digest(asked), "--note=Friday")
+    ]
     assert f"ada approved {len(applied)} of 2, with the note: Friday" in steps.log
+
+
+@pytest.mark.parametrize("note", ["x\ned approved 2 of 2", "half \ud800 and \0 none"])
+def test_no_note_begins_a_line_of_the_log_or_cannot_be_handed_on(steps: Steps, note: str) -> None:
+    steps.propose(proposal(A))
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
+    given = answer(asked, A, note=note)
+    assert apply_answer(asked, given, ANSWERED, BOUNDS, steps.terms) == "1 applied"
+    (said,) = [line for line in steps.log if "with the note" in line]
+    assert said.isprintable()
 
 
 def test_none_applies_nothing_and_says_who_decided_so(steps: Steps) -> None:
     steps.propose(proposal(A))
     asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
     with pytest.raises(Skipped, match=r"^ada approved nothing, with the note: too soon$"):
-        apply_answer(asked, answer(asked, "none", note="too soon"), BOUNDS, steps.terms)
+        apply_answer(asked, answer(asked, "none", note="too soon"), ANSWERED, BOUNDS, steps.terms)
     assert len(steps.calls()) == 1
 
 
@@ -396,7 +411,7 @@ def test_an_unclear_answer_applies_nothing_for_good(steps: Steps) -> None:
     steps.propose(proposal(A))
     asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
     with pytest.raises(FinalError, match="unclear"):
-        apply_answer(asked, answer(asked, "none", A), BOUNDS, steps.terms)
+        apply_answer(asked, answer(asked, "none", A), ANSWERED, BOUNDS, steps.terms)
     assert len(steps.calls()) == 1
 
 
@@ -419,7 +434,7 @@ def test_a_value_that_nobody_was_shown_is_not_applied(
     write_rows(scope, "recommendations", [row("recommendations", **{**shown, **since}), others])
     chosen = answer(asked, "users/alice:producer_byte_rate")
     with pytest.raises(FinalError, match=r"proposed is users/alice|Nothing is proposed for users"):
-        apply_answer(asked, chosen, bounds, terms)
+        apply_answer(asked, chosen, ANSWERED, bounds, terms)
 
 
 def test_a_plan_that_was_never_shown_is_not_applied(steps: Steps) -> None:
@@ -432,8 +447,18 @@ def test_a_plan_that_was_never_shown_is_not_applied(steps: Steps) -> None:
     with pytest.raises(
         FinalError, match=rf"answer is to the plan '{shown['plan']}', .* Start a new"
     ):
-        apply_answer(never["asked"], answer(shown["asked"], "all"), BOUNDS, steps.terms)
+        apply_answer(never["asked"], answer(shown["asked"], "all"), ANSWERED, BOUNDS, steps.terms)
     assert [call[0] for call in steps.calls()] == ["proposals", "proposals"]
+
+
+def test_an_answer_is_good_for_as_long_as_a_question(steps: Steps) -> None:
+    """The task that applies was cleared, be it by somebody who may not approve."""
+    steps.propose(proposal(A))
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=True)["asked"]
+    last = ANSWERED + dt.timedelta(days=7)
+    assert apply_answer(asked, answer(asked, A), last, BOUNDS, steps.terms) == "1 applied"
+    with pytest.raises(FinalError, match=r"answer is of 2026-11-21 09:00 UTC, and holds for 7 day"):
+        apply_answer(asked, answer(asked, A), last + dt.timedelta(1), BOUNDS, steps.terms)
 
 
 @pytest.mark.parametrize("brought", [None, {}, {"note": "x"}, {"plan": ""}, {"plan": None}])
@@ -441,7 +466,9 @@ def test_an_answer_that_brings_no_plan_applies_nothing(steps: Steps, brought: An
     steps.propose(proposal(A))
     asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=True)["asked"]
     with pytest.raises(FinalError, match=r"^The answer brings no plan back, so nothing is applied"):
-        apply_answer(asked, answer(asked, A) | {"params_input": brought}, BOUNDS, steps.terms)
+        apply_answer(
+            asked, answer(asked, A) | {"params_input": brought}, ANSWERED, BOUNDS, steps.terms
+        )
 
 
 @pytest.mark.parametrize(
@@ -484,7 +511,7 @@ def test_what_the_settings_do_not_allow_any_more_is_not_applied(
 ) -> None:
     asked = {"run": asdict(run), "proposals": [{"change": A, "exactly": A12}]}
     with pytest.raises(FinalError, match=said):
-        apply_answer(asked, answer(asked, A), BOUNDS, steps.terms)
+        apply_answer(asked, answer(asked, A), ANSWERED, BOUNDS, steps.terms)
 
 
 TWO_PERSONS = replace(BOUNDS, approval=BOUNDS.approval.model_copy(update={"two_persons": True}))
@@ -508,17 +535,20 @@ def test_where_two_persons_are_demanded_one_does_not_do(
     asked = {"run": asdict(run), "proposals": [{"change": A, "exactly": A12}]}
     given = answer(asked, A) | {"responded_by_user": user}
     with pytest.raises(FinalError, match=said):
-        apply_answer(asked, given, TWO_PERSONS, steps.terms)
+        apply_answer(asked, given, ANSWERED, TWO_PERSONS, steps.terms)
 
 
 def test_two_persons_do_and_one_may_always_say_no(steps: Steps) -> None:
     steps.propose(proposal(A))
     asked = ask(RUN, TWO_PERSONS.approval, steps.terms, by_hand=True)["asked"]
-    assert apply_answer(asked, answer(asked, A), TWO_PERSONS, steps.terms) == "1 applied"
+    assert apply_answer(asked, answer(asked, A), ANSWERED, TWO_PERSONS, steps.terms) == "1 applied"
     with pytest.raises(Skipped, match="bob approved nothing"):
-        apply_answer(asked, answer(asked, "none", by="bob"), TWO_PERSONS, steps.terms)
+        apply_answer(asked, answer(asked, "none", by="bob"), ANSWERED, TWO_PERSONS, steps.terms)
     # One does where the setting does not say otherwise.
-    assert apply_answer(asked, answer(asked, A, by="bob"), BOUNDS, steps.terms) == "1 applied"
+    assert (
+        apply_answer(asked, answer(asked, A, by="bob"), ANSWERED, BOUNDS, steps.terms)
+        == "1 applied"
+    )
 
 
 @pytest.mark.parametrize(("by_hand", "error"), [(True, FinalError), (False, Skipped)])
@@ -540,4 +570,4 @@ def test_a_refusal_is_final_and_a_crash_is_not(
     *start, program, journal, said = steps.terms.launcher
     terms = replace(steps.terms, launcher=[*start, code + program, journal, said])
     with pytest.raises(error, match="drift"):
-        apply_answer(asked, answer(asked, A), BOUNDS, terms)
+        apply_answer(asked, answer(asked, A), ANSWERED, BOUNDS, terms)

@@ -102,6 +102,7 @@ def test_a_place_is_one_of_the_settings_or_below(place: str) -> None:
     [
         *("/", "/w", "/wh2", "/wh/../etc", "/wh/a/../../etc", "/wh/.", "wh", "//wh", "/wh//a"),
         *("s3://b", "s3://b/k2", "s3://b/k/../x", "s3://b/k//x", "s3://c/k", "gs://b/k", "/wh\0"),
+        *("/wh/a\nb", "s3://b/k/a\n"),
     ],
 )
 @pytest.mark.parametrize("field", ["archive", "warehouse"])
@@ -116,7 +117,7 @@ def test_any_other_place_is_refused(field: str, place: str) -> None:
 def test_a_link_out_of_the_warehouse_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "wh").mkdir()
     (tmp_path / "wh" / "out").symlink_to(tmp_path)
-    settings = DailyAuditSettings(warehouse=tmp_path / "wh")
+    settings = DailyAuditSettings(warehouse=tmp_path / "wh", warehouses=())
     with pytest.raises(FormError):
         check_places({"warehouse": str(tmp_path / "wh" / "out" / "x")}, settings)
 
