@@ -53,7 +53,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker check audit-deps fuzz faults format bench gallery reference lock package release clean
+.PHONY: test test-broker check audit-deps renew-images fuzz faults format bench gallery reference lock package release clean
 WORKERS ?= 2
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest --numprocesses $(WORKERS)
@@ -73,6 +73,9 @@ check: setup-dev ## format, lint, types, coverage of the pure core, locks
 audit-deps: $(UV) ## look up every locked package in PyPI's advisories (needs the network)
 	$(PYTHON) -m tools.audit_deps requirements.txt requirements-build.txt requirements-dev.txt \
 		--pip-audit "$(UV) tool run --quiet pip-audit==$(PIP_AUDIT_VERSION)"
+
+renew-images: ## write which images the tags of the base images now stand for (needs Docker and the network)
+	$(PYTHON) -m tools.renew_images docker/Dockerfile docker/compose.yaml
 
 FUZZ_LINES ?= 1000000
 fuzz: setup-dev ## read FUZZ_LINES bent log lines: nothing may raise, get lost or grow
