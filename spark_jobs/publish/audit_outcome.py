@@ -17,6 +17,7 @@ from spark_jobs.publish.facts.quality import WORST_LAST, worst_quality
 from spark_jobs.publish.follow.changes import Status
 from spark_jobs.quota.codes import SEVERITIES, VERDICTS
 from spark_jobs.warehouse.read import program_of
+from spark_jobs.warehouse.storage import is_irregular
 from spark_jobs.wording.names import entity_name
 from spark_jobs.wording.visible_text import shortened, visible
 
@@ -93,9 +94,11 @@ def outcome_text(outcome: AuditOutcome) -> str:
 
 def read_outcome(path: Path) -> AuditOutcome | None:
     """Return the outcome that :func:`outcome_text` wrote; None where missing or not readable."""
+    if is_irregular(path):
+        return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=AuditOutcome)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

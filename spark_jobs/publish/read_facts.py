@@ -52,6 +52,7 @@ from spark_jobs.settings import FollowSettings
 from spark_jobs.warehouse.pipeline import AUDIT_STAGES
 from spark_jobs.warehouse.read import read_batches, read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope, days_of
+from spark_jobs.warehouse.storage import is_irregular
 from spark_jobs.warehouse.tables import ROLLUP_SPANS_MS, TABLES
 from spark_jobs.wording.visible_text import visible
 
@@ -178,7 +179,7 @@ def stage_of(scope: RunScope, stage: str) -> StageQuality:
         return StageQuality(stage)
     try:
         return msgspec.json.decode(path.read_bytes(), type=StageQuality)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # The report still helps; whoever reads it must know that this part is missing.
         return StageQuality(stage, outcome=f"not readable: {path.name}")
 
@@ -292,6 +293,8 @@ def owners_of(warehouse: Path) -> Owners | None:
 
 
 def _text(path: Path) -> str | None:
+    if is_irregular(path):
+        raise BadInputError(f"{path} is no regular file. It should be YAML in UTF-8.")
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:

@@ -276,7 +276,7 @@ def _read(path: Path, *keys: str) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInputError(f"{damaged}, found {error}. {remedy}") from error
     is_object = isinstance(found, dict) and found.keys() >= {*keys}
     if not is_object or not isinstance(found.get("tables", {}), dict):

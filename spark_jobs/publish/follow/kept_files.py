@@ -22,6 +22,9 @@ from spark_jobs.quota.codes import SEVERITIES
 from spark_jobs.warehouse.days import later_day
 
 Entry = TypeVar("Entry")
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+# What YAML itself has: a sign, or the name of a token.
+_OF_YAML = re.compile(r"'(.|<[a-z ]+>)'")
 
 
 def document_of(text: str, name: str, list_name: str, how: str) -> Any:
@@ -31,8 +34,8 @@ def document_of(text: str, name: str, list_name: str, how: str) -> Any:
     """
     try:
         document = _yaml().load(text)
-    except YAMLError as error:
-        raise BadInputError(f"{name} is no YAML: {' '.join(str(error).split())}. {how}") from error
+    except (YAMLError, ValueError, RecursionError) as error:  # a 30th of February; [[[[…
+        raise BadInputError(f"{name} is no YAML: {_said_of(error)}. {how}") from error
     is_ours = isinstance(document, Mapping) and set(document) == {list_name}
     if not is_ours or not isinstance(document[list_name], (list, type(None))):
         raise BadInputError(f"{name} is not a list named '{list_name}' and nothing else. {how}")
@@ -60,6 +63,15 @@ def text_of(document: Any) -> str:
     out = io.StringIO()
     _yaml().dump(document, out)
     return out.getvalue()
+
+
+def _said_of(error: Exception) -> str:
+    """Return what is wrong, and where; no text of the file, which may be another one's secret."""
+    said = getattr(error, "problem", None) or str(error)
+    mark = getattr(error, "problem_mark", None)
+    where = "" if mark is None else f", line {mark.line + 1}"
+    shown = _QUOTED.sub(lambda m: m[0] if _OF_YAML.fullmatch(m[0]) else "…", said)
+    return f"{' '.join(shown.split())}{where}"
 
 
 def _yaml() -> YAML:

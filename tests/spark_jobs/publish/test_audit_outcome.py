@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,12 @@ def test_a_file_that_is_missing_or_not_ours_is_no_outcome(
 def test_the_worst_stage_speaks_for_the_day(outcomes: list[str], worst: str) -> None:
     stages = tuple(StageQuality(f"stage-{i}", outcome) for i, outcome in enumerate(outcomes))
     assert worst_quality(stages) == worst
+
+
+def test_a_pipe_and_endless_brackets_in_place_of_an_outcome_are_none(tmp_path: Path) -> None:
+    path = tmp_path / OUTCOME_NAME
+    path.write_text("[" * 100_000)
+    assert read_outcome(path) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert read_outcome(path) is None

@@ -67,6 +67,8 @@ def test_none_is_longer_than_is_allowed() -> None:
     assert ONE.within(21) == ONE
     assert ONE.within(20).until == dt.date(2026, 11, 30)
     endless = msgspec.structs.replace(ONE, until=dt.date.max)
+    last = msgspec.structs.replace(endless, since=dt.date.max)
+    assert last.within(3650) == last
     assert endless.within(3650).until < dt.date(2037, 1, 1)
 
 
@@ -77,6 +79,11 @@ VALID = with_acknowledgement("", "known.yaml", ONE)
     ("text", "said"),
     [
         ("acknowledged: [", "known.yaml is no YAML"),
+        ("[" * 500, "known.yaml is no YAML"),
+        (VALID.replace("2026-12-01", "2026-02-30"), "known.yaml is no YAML: day is out of range"),
+        ("{hunter2", "known.yaml is no YAML: expected ',' or '}', but got '<stream end>', line 1"),
+        ("acknowledged:\n- *hunter2", "known.yaml is no YAML: found undefined alias …, line 2"),
+        ("- hunter2: 1\n  hunter2: 2", "known.yaml is no YAML: found duplicate key …"),
         ("owners: []", "is not a list named 'acknowledged'"),
         ("acknowledged: {a: 1}", "is not a list named 'acknowledged'"),
         ("- a", "is not a list named 'acknowledged'"),
@@ -93,6 +100,7 @@ def test_what_cannot_be_read_is_named_with_its_line(text: str, said: str) -> Non
     with pytest.raises(BadInputError) as caught:
         read_acknowledgements(text, "known.yaml")
     assert said in str(caught.value)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_nothing_is_added_to_a_file_that_cannot_be_read() -> None:
