@@ -115,8 +115,11 @@ def read_settings(path: Path | None) -> RecommendSettings:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         known = ", ".join(RecommendSettings.model_fields)
+        # The value of a key of another file may be a secret.
+        is_known = first["loc"][0] in RecommendSettings.model_fields
+        found = f" = {first['input']!r}" if is_known else ""
         raise BadInputError(
-            f"{path}: {key} = {first['input']!r}: {first['msg']}. The keys are {known}."
+            f"{path}: {key}{found}: {first['msg']}. The keys are {known}."
         ) from error
 
 
