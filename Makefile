@@ -53,7 +53,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker check audit-deps renew-images fuzz faults format bench gallery reference lock package release clean
+.PHONY: test test-broker check audit-deps renew-images fuzz faults ended format bench gallery reference lock package release clean
 WORKERS ?= 2
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest --numprocesses $(WORKERS)
@@ -84,6 +84,9 @@ fuzz: setup-dev ## read FUZZ_LINES bent log lines: nothing may raise, get lost o
 TRIES ?= 10
 faults: setup-dev ## meet each fault (killed processes, full disk, cut files, …) TRIES times in an audit
 	.venv/bin/python -m tests.endurance.fault_runs $(TRIES)
+
+ended: setup-dev ## kill each command that changes a warehouse at TRIES random moments, and run it again
+	.venv/bin/python -m tests.endurance.ended_commands $(TRIES)
 
 format: setup-dev ## format and fix what can be fixed
 	.venv/bin/ruff format .

@@ -35,6 +35,32 @@ def audited_rows(warehouse: Path) -> Rows:
     return found
 
 
+def grown_archive(folder: Path, part: float) -> None:
+    """Copy the capture, of each request log the first lines only."""
+    shutil.copytree(CAPTURE, folder)
+    for log in logs_of(folder):
+        lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+        log.write_bytes(gzip.compress(b"".join(lines[: int(len(lines) * part)])))
+
+
+def split_archive(folder: Path, files: int) -> None:
+    """Copy the capture, each request log cut into so many files."""
+    shutil.copytree(CAPTURE, folder)
+    for log in logs_of(folder):
+        lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
+        log.unlink()
+        for n in range(files):
+            own = lines[len(lines) * n // files : len(lines) * (n + 1) // files]
+            log.with_name(f"kafka-request.log.{files - n}.gz").write_bytes(
+                gzip.compress(b"".join(own))
+            )
+
+
+def logs_of(archive: Path) -> list[Path]:
+    """Return the request logs of an archive."""
+    return sorted(archive.glob("broker=*/kafka-request.log*"))
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """A log that grew since its audit was published, and what an audit finds before and after."""
@@ -59,10 +85,7 @@ class World:
         """Audit four fifths of a capture into the warehouse, and the whole one beside it."""
         world = cls(folder, {}, {})
         shutil.copytree(CAPTURE, folder / "whole")
-        shutil.copytree(CAPTURE, world.archive)
-        for log in world.logs():
-            lines = gzip.decompress(log.read_bytes()).splitlines(keepends=True)
-            log.write_bytes(gzip.compress(b"".join(lines[: len(lines) * 4 // 5])))
+        grown_archive(world.archive, part=0.8)
         _checked(world.audit())
         before = audited_rows(world.warehouse)
         shutil.copytree(world.warehouse, folder / "kept", symlinks=True)
@@ -88,7 +111,7 @@ class World:
 
     def logs(self) -> list[Path]:
         """Return the request logs."""
-        return sorted(self.archive.glob("broker=*/kafka-request.log*"))
+        return logs_of(self.archive)
 
     def start(
         self,
