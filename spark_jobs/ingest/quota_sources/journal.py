@@ -50,8 +50,9 @@ def _events(line: str, number: int, source_file: str) -> Iterator[QuotaEvent]:
     found = _LINE.fullmatch(line)
     if found is None:
         raise BadInputError(
-            f"{where}: found {line[:80]!r}, expected the time in epoch milliseconds and the "
-            f"arguments of kafka-configs.sh, such as '{_EXAMPLE}'. Correct or remove the line."
+            f"{where}: found a text of {len(line)} characters, expected the time in epoch "
+            f"milliseconds and the arguments of kafka-configs.sh, such as "
+            f"'{_EXAMPLE}'. Correct or remove the line."
         )
     noted_ms = int(found[1])
     arguments = _Arguments(where).parse(found[2])
@@ -116,8 +117,11 @@ class _Arguments(argparse.ArgumentParser):
         return found
 
     def error(self, message: str) -> NoReturn:
+        # What is no option's name may be a password, as of a SCRAM credential: it is not quoted.
+        what, colon, words = re.sub("'[^']*'", "…", message).partition("arguments: ")
+        names = " ".join(re.findall(r"(?<!\S)--[a-z-]+(?=[\s=]|$)", words))
         raise BadInputError(
-            f"{self._where}: {message}. Expected arguments of kafka-configs.sh, such as "
+            f"{self._where}: {what}{colon}{names}. Expected arguments of kafka-configs.sh, such as "
             f"'{_EXAMPLE}'. Correct or remove the line."
         )
 
@@ -162,5 +166,6 @@ def _changes(arguments: argparse.Namespace, where: str) -> Iterator[tuple[str, f
             yield key.strip(), read_bound(value.strip(), key.strip(), where)
         elif pair.strip() and not separator:
             raise BadInputError(
-                f"{where}: found {pair!r} in --add-config, expected <key>=<value>. Correct it."
+                f"{where}: found a text of {len(pair)} characters in --add-config, expected "
+                "<key>=<value>. Correct it."
             )

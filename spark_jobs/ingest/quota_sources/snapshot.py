@@ -50,6 +50,8 @@ _FOREIGN = re.compile(
     r"(?:Quota configs|Configs) for (?:(?:the )?default (?:ip|broker|topic)|(?:ip|broker|topic) '|"
     r"(?:broker|topic)s? )"
 )
+# Any other text may be the secret of a file that was named by mistake: it is not quoted.
+_OF_TOOL = re.compile(r"\b(kafka|error|exception)\b", re.IGNORECASE)
 _SPEAKS_OF_QUOTAS = re.compile(r"^(?:Quota|Config)|onfigs for |" + "|".join(QUOTA_TYPES))
 
 _Quota = tuple[str, QuotaEntity, float, int | None]
@@ -105,8 +107,10 @@ def _text_quotas(text: str, source_file: str) -> Iterator[_Quota]:
 
 
 def _unreadable(where: str, line: str) -> BadInputError:
+    is_of_tool = _SPEAKS_OF_QUOTAS.search(line) or (_OF_TOOL.search(line) and "=" not in line)
+    found = repr(line[:80]) if is_of_tool else f"a text of {len(line)} characters"
     return BadInputError(
-        f"{where}: found {line[:80]!r}, expected a line of kafka-configs.sh --describe such as "
+        f"{where}: found {found}, expected a line of kafka-configs.sh --describe such as "
         "\"Quota configs for user-principal 'alice' are producer_byte_rate=1048576.0\", or JSON. "
         "Take the snapshot again, or remove the line."
     )
@@ -150,6 +154,8 @@ class _Entry(msgspec.Struct):
 def _json_quotas(text: str, source_file: str) -> Iterator[_Quota]:
     try:
         found: Any = json.loads(text.removeprefix("\ufeff"))
+    except RecursionError as error:
+        raise BadInputError(f"{source_file}: this JSON nests without end.") from error
     except json.JSONDecodeError as error:
         raise BadInputError(
             f"{source_file}, line {error.lineno}, column {error.colno}: this is not JSON "
@@ -159,7 +165,7 @@ def _json_quotas(text: str, source_file: str) -> Iterator[_Quota]:
         found = found["entries"]
     try:
         entries = msgspec.convert(found, list[_Entry])
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise BadInputError(
             f"{source_file}: {error}, counting entries from 0 ($ is the list of entries). Expected "
             'entries such as {"entity": {"user": "alice"}, "values": {"producer_byte_rate": 1024}}.'

@@ -74,8 +74,15 @@ def test_lines_about_other_things_change_no_quota() -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("yesterday --user alice --add-config producer_byte_rate=1", "'yesterday --user"),
-        (f"{NOTED_MS}", f"'{NOTED_MS}'"),
+        (
+            "yesterday --user alice --add-config producer_byte_rate=1",
+            "found a text of 56 characters",
+        ),
+        (f"{NOTED_MS}", "found a text of 13 characters"),
+        ("hunter2", "found a text of 7 characters"),
+        (f"{NOTED_MS} --user alice --add-config hunter2", "a text of 7 characters in --add-config"),
+        (f"{NOTED_MS} --user alice --alter=hunter2", "ignored explicit argument …"),
+        (f"{NOTED_MS} --user alice hunter2 --paswd=hunter2", "unrecognized arguments: --paswd."),
         (f"{NOTED_MS} --user alice", "neither --add-config nor --delete-config"),
         (f"{NOTED_MS} --add-config producer_byte_rate=1", "found no entity"),
         (f"{NOTED_MS} --entity-type users --add-config producer_byte_rate=1", "the name None"),
@@ -93,3 +100,4 @@ def test_a_line_that_cannot_be_read_is_named(line: str, found: str) -> None:
     assert message.startswith("quota_changes.txt, line 2: ")
     assert found in message
     assert "xpected" in message
+    assert "hunter2" not in message

@@ -119,6 +119,12 @@ def test_a_line_that_cannot_be_read_is_named(line: str, found: str) -> None:
 def test_a_text_of_something_else_is_refused() -> None:
     with pytest.raises(BadInputError, match=r"line 2: found 'bash: kafka-configs\.sh"):
         read("\nbash: kafka-configs.sh: command not found\n")
+    for other in ("hunter2", "password=hunter2", "org.apache.kafka.X required password=hunter2;"):
+        with pytest.raises(
+            BadInputError, match=r"line 1: found a text of \d+ characters"
+        ) as raised:
+            read(f"{other}\n")
+        assert "hunter2" not in str(raised.value)
 
 
 AS_KAFKA_ANSWERS = {
@@ -160,6 +166,7 @@ def test_json_as_kafka_answers_and_shorter(found: object) -> None:
     ("text", "found"),
     [
         ('[\n{"entity": {"user": "alice"}, "values": ]', "line 2, column"),
+        ("[" * 100_000, "nests without end"),
         ('{"quotas": 1}', "Expected `array`"),
         ('[{"entity": {"user": "alice"}, "values": {"producer_byte_rate": "x"}}]', "$[0].values"),
         ('[{"entity": {"group": "g"}, "values": {}}]', "$[0].entity"),
