@@ -5,9 +5,11 @@ What does not know the difference takes either as a ``Path``; what has to is her
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -152,7 +154,12 @@ def replace_link(link: Path, target: Path) -> None:
 
 def is_irregular(path: Path) -> bool:
     """Return True for what is there and no regular file, as a pipe, which would be waited for."""
-    return not is_in_bucket(path) and path.exists() and not path.is_file()
+    if is_in_bucket(path):
+        return False
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        return error.errno == errno.ELOOP
 
 
 def sync(path: Path) -> None:

@@ -59,7 +59,7 @@ def test_no_other_site_shows_a_published_file_in_a_frame(tmp_path: Path) -> None
     assert "frame-ancestors 'self'" in policy.split("; ")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"run": "x"'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"run": "x"', "[" * 100_000])
 def test_a_damaged_pointer_is_told_on_the_page(tmp_path: Path, text: str) -> None:
     scope = scope_in(tmp_path)
     write_day(scope)

@@ -76,6 +76,11 @@ def pipe_for_a_pointer(day: RunScope) -> None:
     os.mkfifo(day.runs / PUBLISHED)
 
 
+def loop_for_a_pointer(day: RunScope) -> None:
+    (day.runs / PUBLISHED).unlink()
+    (day.runs / PUBLISHED).symlink_to(PUBLISHED)
+
+
 def pipe_for_a_file(day: RunScope) -> None:
     path = only_file(day, "decisions")
     path.unlink()
@@ -103,6 +108,9 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "a pointer that is gone": ("missing_pointer", lambda day: (day.runs / PUBLISHED).unlink()),
     "an empty pointer": ("broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("")),
     "a pipe in place of a pointer": ("broken_pointer", pipe_for_a_pointer),
+    "endless brackets in place of a pointer": (
+        "broken_pointer", lambda day: (day.runs / PUBLISHED).write_text("[" * 100_000)),
+    "a link to itself in place of a pointer": ("broken_pointer", loop_for_a_pointer),
     "a pipe in place of a table's file": ("unreadable", pipe_for_a_file),
     "a run's file without tables": (
         "broken_pointer", lambda day: run_file(day).write_text('{"tables": 5}')),
