@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Form, HTTPException, Query, Request
 from fastapi import Path as PathParameter
+from fastapi.exceptions import RequestValidationError
 from fastapi.params import Depends as DependsOn
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
@@ -142,7 +143,10 @@ def _add_audit_pages(router: APIRouter, answers: Callable[[Request], Answers]) -
 
 
 def _telling_of_damage(answers: Callable[[Request], Answers]) -> type[APIRoute]:
-    """Return the class of routes that answer with a page where a file of the day is damaged."""
+    """Return the class of routes that answer with a page where a file of the day is damaged.
+
+    An address that names what cannot be, as a day that is none, is of no page.
+    """
 
     class Route(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -153,6 +157,10 @@ def _telling_of_damage(answers: Callable[[Request], Answers]) -> type[APIRoute]:
                     return await handle(request)
                 except BadInputError as error:
                     return answers(request).missing(str(error), status=500)
+                except RequestValidationError:
+                    if request.method != "GET":
+                        raise
+                    return answers(request).missing("There is no page of this address.")
 
             return answer
 

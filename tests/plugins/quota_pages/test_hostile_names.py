@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
 BYTES_MAX = 1_000_000
+FINDING = "/clusters/{cluster}/{day}/finding"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -132,6 +133,30 @@ def test_any_number_of_a_page_is_an_answer(client: TestClient, scope: RunScope, 
 def test_any_broker_to_explain_is_an_answer_or_a_sentence(client: TestClient, broker: str) -> None:
     answer = client.get("/explain", params={"user": NAMES[0], "broker": broker})
     assert answer.status_code in (200, 400)
+
+
+@pytest.mark.parametrize(
+    "part", ["x" * 5000, "x/" * 2500, "é" * 3000, "\u202e", "2026-11-10" + "0" * 5000, "a" * 300]
+)
+def test_an_address_of_what_cannot_be_is_of_no_page(
+    client: TestClient, scope: RunScope, part: str
+) -> None:
+    addresses = every_address(pages_app(scope.warehouse), scope)
+    tried = 0
+    for route, address in addresses.items():
+        path, *query = address.split("?")
+        parts = path.split("/")
+        for place, template in enumerate(route.split("/")):
+            if "{" not in template:
+                continue
+            end = ".csv" if template.endswith(".csv") else ""
+            other = "/".join([*parts[:place], quote(part) + end, *parts[place + 1 :]])
+            answer = client.get("?".join([other, *query]))
+            assert answer.status_code == 404, (route, place)
+            assert part not in answer.text
+            tried += 1
+    assert tried > 20
+    assert client.get(addresses[FINDING].split("?")[0], params={"id": part}).status_code == 404
 
 
 def test_no_cell_of_a_csv_is_a_formula(client: TestClient, scope: RunScope) -> None:
