@@ -39,7 +39,8 @@ PLAN = "plan"
 
 NO_PLAN = (
     "The answer brings no plan back, so nothing is applied: send params_input.plan as the question "
-    "has it. Clear the task 'approve' to be asked again."
+    "has it. Clear the task 'approve' to be asked again; where the question has no plan, an "
+    "earlier version has asked it: start a new run."
 )
 _TWO_PERSONS = "Nothing is applied: QUOTA_AUDIT_KAFKA_TWO_PERSONS demands two persons, and "
 
@@ -241,18 +242,21 @@ def plan_digest(asked: Mapping[str, Any]) -> str:
 
 def apply_answer(
     asked: Mapping[str, Any],
-    answer: Mapping[str, Any],
+    answer: Mapping[str, Any] | None,
     now: dt.datetime,
     bounds: Bounds,
     terms: TaskTerms,
 ) -> str:
     """Apply what was approved of what was ``asked``, and return the command's last line.
 
+    ``answer`` is the return value of Airflow's ``HITLOperator``; None where a person has set that
+    task to success.
+
     Raises ``terms.skipped`` where nothing was approved, ``terms.final_error`` where the answer is
     unclear, old, to another plan, or by somebody who may not give it, where the settings have
     become stricter, or where something else is proposed by now (the command says so).
     """
-    run = RecommendRun(**asked["run"])
+    run, answer = RecommendRun(**asked["run"]), answer or {}
     try:
         decision = decision_of(answer, asked["proposals"])
     except UnclearAnswerError as error:

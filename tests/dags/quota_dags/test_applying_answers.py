@@ -75,6 +75,13 @@ def test_none_applies_nothing_and_says_who_decided_so(steps: Steps) -> None:
     assert len(steps.calls()) == 1
 
 
+def test_a_question_that_was_set_to_success_by_hand_approves_nothing(steps: Steps) -> None:
+    steps.propose(proposal(A))
+    asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
+    with pytest.raises(FinalError, match="The answer names nobody who gave it, so nothing is appl"):
+        apply_answer(asked, None, ANSWERED, BOUNDS, steps.terms)
+
+
 def test_an_unclear_answer_applies_nothing_for_good(steps: Steps) -> None:
     steps.propose(proposal(A))
     asked = ask(RUN, BOUNDS.approval, steps.terms, by_hand=False)["asked"]
