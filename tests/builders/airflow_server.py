@@ -61,6 +61,17 @@ class AirflowServer:
 
         self.until(is_reached, f"{task} that is {wanted}")
 
+    def clear(self, run_url: str, task: str) -> None:
+        """Let a task of a run, and none behind it, run again, once the run has ended.
+
+        A scheduler that is just about to end the run would never start the task.
+        """
+        ended = ("success", "failed")
+        self.until(lambda: self.call("GET", run_url)["state"] in ended, "end of the run")
+        dag_url, _, run = run_url.partition("/dagRuns/")
+        chosen = {"dag_run_id": run, "task_ids": [task], "only_failed": False}
+        self.call("POST", f"{dag_url}/clearTaskInstances", {**chosen, "dry_run": False})
+
     def question(self, run_url: str) -> Any:
         """Return what the run of ``quota_recommend`` asks, once an answer is not dropped."""
         run = run_url.rpartition("/")[2]

@@ -267,12 +267,35 @@ def test_only_what_a_person_approves_by_rest_is_applied_in_that_person_s_name(
     assert answered["responded_by"]["name"] == "admin"
     server.until_task(run_url, "apply_changes", "success")
     (applied,) = [call for call in steps.calls() if call[0] == "apply"]
+    plan = question["params"]["plan"]["value"]
     assert applied == [
         *["apply", "--warehouse", str(warehouse), "--cluster", "default", "--day", str(DAY)],
         *["--bootstrap-server", "broker-1:9092", "--only", f"{hostile}:50000:100000"],
         *["--only", f"{bob}:50000:100000"],
-        *["--by=admin", "--asked-by=admin", "--note=for Friday"],
+        *["--by=admin", "--asked-by=admin", "--plan", plan, "--note=for Friday"],
     ]
+
+
+@pytest.mark.airflow
+def test_what_is_read_again_after_the_answer_is_not_applied(
+    server: AirflowServer, steps: FakeSteps, warehouse: Path
+) -> None:
+    def propose(value: float) -> None:
+        proposed = [row("recommendations", quota_user=u, proposed=value) for u in ("carol", "dora")]
+        write_rows(scope_in(warehouse), "recommendations", proposed)
+
+    propose(100_000.0)
+    run_url = f"{RECOMMEND_URL}/dagRuns/{server.trigger(RECOMMEND_URL, day=str(DAY))}"
+    question = server.question(run_url)
+    server.answer(run_url, ["all"], "")
+    server.until_task(run_url, "apply_changes", "success")
+    applied = [call for call in steps.calls() if call[0] == "apply"]
+    assert applied[-1][-3:] == ["--asked-by=admin", "--plan", question["params"]["plan"]["value"]]
+    propose(900_000.0)
+    for task, ends in ("read_proposals", "success"), ("apply_changes", "failed"):
+        server.clear(run_url, task)
+        server.until_task(run_url, task, ends)
+    assert [call for call in steps.calls() if call[0] == "apply"] == applied
 
 
 @pytest.mark.airflow
