@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.builders.airflow_server import AUDIT_URL, AirflowServer, airflow_server
+from tests.builders.airflow_server import AUDIT_URL, RECOMMEND_URL, AirflowServer, airflow_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FrameLocator, Page
@@ -74,6 +74,7 @@ def server(
         "FAKE_STEPS_REAL": json.dumps(["publish"]),
         "QUOTA_AUDIT_WAREHOUSE": str(scope.warehouse),
         "QUOTA_AUDIT_CLUSTER": scope.cluster,
+        "QUOTA_AUDIT_KAFKA_BOOTSTRAP_SERVERS": "broker-1:9092",
     }
     with airflow_server(home, port, env) as server:
         server.until_dags_are_known()
@@ -241,3 +242,18 @@ def token_of(server: AirflowServer, role: str | None) -> str:
     claims = own | {"sub": "viv", "role": role, "jti": f"viv-{role}"}
     secret = config["api_auth"]["jwt_secret"]
     return jwt.encode(claims, secret, algorithm=header["alg"], headers=header)
+
+
+def test_the_page_of_a_question_brings_its_plan_back(
+    watched: Watched, server: AirflowServer, scope: RunScope
+) -> None:
+    page = watched.page
+    run_url = f"{RECOMMEND_URL}/dagRuns/{server.trigger(RECOMMEND_URL, day=str(scope.day))}"
+    server.question(run_url)
+    run = run_url.rpartition("/")[2]
+    page.goto(f"/dags/quota_recommend/runs/{run}/tasks/approve/required_actions")
+    chosen = page.get_by_role("combobox", name="Select one or multiple values")
+    chosen.fill("all")
+    chosen.press("Enter")
+    page.get_by_role("button", name="Respond").click()
+    server.until_task(run_url, "apply_changes", "success")
