@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from spark_jobs.errors import BadInputError
 from spark_jobs.publish.facts.news import News, news_subject, news_text, owner_text
 from spark_jobs.publish.follow.changes import Status
-from spark_jobs.publish.read_facts import news_of
+from spark_jobs.publish.read_facts import acknowledgements_of, news_of, owners_of
 from tests.builders.followed_days import (
     DAYS,
     KNOWN_FROM,
@@ -150,3 +152,14 @@ def test_a_file_that_cannot_be_read_is_said_and_the_news_are_told(tmp_path: Path
     assert "Passed over: " in text
     assert "is not a list named 'acknowledged'" in text
     assert "New (1)" in text
+
+
+def test_a_pipe_in_place_of_a_file_that_people_keep_is_refused_and_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "owners.yaml")
+    with pytest.raises(BadInputError, match=r"owners\.yaml is no regular file"):
+        owners_of(tmp_path)
+    os.mkfifo(tmp_path / "acknowledged.yaml")
+    with pytest.raises(BadInputError, match=r"acknowledged\.yaml is no regular file"):
+        acknowledgements_of(tmp_path)
