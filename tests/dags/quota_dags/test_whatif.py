@@ -219,7 +219,8 @@ def test_a_scenario_that_is_none_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("field", ["warehouse", "archive"])
 def test_a_place_that_the_settings_do_not_allow_is_refused(tmp_path: Path, field: str) -> None:
-    settings = DailyAuditSettings(warehouse=tmp_path / "wh", archive=tmp_path / "logs")
+    places = {"warehouse": tmp_path / "wh", "archive": tmp_path / "logs"}
+    settings = DailyAuditSettings(**places, archives=(), warehouses=())
     form = {**FORM, "warehouse": str(tmp_path / "wh"), field: str(tmp_path)}
     with pytest.raises(FinalError, match=rf"^The form's {field} is "):
         whatif_of_run(form, RUN_ID, settings, terms("raise AssertionError"))
