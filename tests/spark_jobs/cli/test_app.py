@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from spark_jobs.cli.app import GROUPS, ExampleCommand, app
+from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 
 ROOT = Path(__file__).parents[3]
 NAMES = [name for commands in GROUPS.values() for name, _, _ in commands]
@@ -105,3 +106,11 @@ def test_the_help_waits_for_neither_spark_nor_tables() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_the_example_of_whatif_names_policies_that_there_are() -> None:
+    (example,) = (e for of in GROUPS.values() for name, _, e in of if name == "whatif")
+    named = re.findall(r"--policy (\S+)", example)
+    assert len(named) == 2
+    for policy in named:
+        ScenarioPolicy(policy, policy).begin()
