@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[tuple[str, Callable[..., None], str], ...]] = {
     "Look closer": (
         ("explain", explain, "-w warehouse --user alice --broker 2 --at 07:43:17"),
         ("which-quota", which_quota, "-w warehouse --user alice --broker 1"),
-        ("whatif", what_if, "logs --policy kip13 --policy kip599_token_bucket --mode both"),
+        ("whatif", what_if, "logs --policy kip13 --policy kip599_rate --mode both"),
         ("diff", diff, "-w warehouse 2026-11-20 2026-11-21"),
         ("crosscheck", crosscheck, "quota-metrics.json -w warehouse"),
         ("score", score, "logs --controls"),
