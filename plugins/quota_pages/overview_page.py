@@ -9,6 +9,8 @@ from typing import Any
 from quota_pages.audits import PublishedAudit, published_audits
 from quota_pages.page import Place, render
 from spark_jobs.publish.audit_outcome import AuditOutcome
+from spark_jobs.settings import IngestSettings
+from spark_jobs.warehouse.days import latest_day, possible_days
 from spark_jobs.wording.numbers import count
 
 DAYS_MAX = 31
@@ -20,10 +22,16 @@ ByDay = list[PublishedAudit | None]
 
 
 def overview_page(place: Place, warehouse: Path, dag_id: str) -> str:
-    """Return the page over the last DAYS_MAX audited days of all clusters."""
+    """Return the page over the last DAYS_MAX audited days of all clusters.
+
+    Days of the future stand apart: a wrong clock made them.
+    """
     audits = published_audits(warehouse)
-    days = tuple(sorted({audit.day for audit in audits})[-DAYS_MAX:])
+    latest = latest_day(IngestSettings().future_days_max)
+    possible = possible_days({audit.day for audit in audits}, latest)
+    days = tuple(sorted(possible)[-DAYS_MAX:])
     shown = [audit for audit in audits if audit.day in days]
+    future = [audit for audit in audits if audit.day not in possible]
     rows = _rows(shown, days)
     return render(
         "overview.html.j2",
@@ -31,7 +39,8 @@ def overview_page(place: Place, warehouse: Path, dag_id: str) -> str:
         days=days,
         rows=rows,
         clusters={name: [a for a in reversed(by_day) if a] for name, by_day in rows.items()},
-        left_out=len(audits) - len(shown),
+        future=future,
+        left_out=len(audits) - len(shown) - len(future),
         chart=throttle_chart(rows, days) if any(audit.outcome for audit in shown) else None,
         warehouse=warehouse,
         dag_id=dag_id,

@@ -45,12 +45,17 @@ def latest_day(days_ahead: int, now: dt.datetime | None = None) -> dt.date:
     return latest_moment(days_ahead, now).astimezone(dt.UTC).date()
 
 
-def newest_day(days: Collection[dt.date], latest: dt.date) -> dt.date:
-    """Return the last of ``days`` up to ``latest``, the latest that a right clock can have made.
+def possible_days(days: Collection[dt.date], latest: dt.date) -> Collection[dt.date]:
+    """Return those of ``days`` up to ``latest``, the latest that a right clock can have made.
 
-    The last of all where each is later: then ``latest`` is what is wrong.
+    All where each is later: then ``latest`` is what is wrong.
     """
-    return max([day for day in days if day <= latest] or days)
+    return [day for day in days if day <= latest] or days
+
+
+def newest_day(days: Collection[dt.date], latest: dt.date) -> dt.date:
+    """Return the last of the :func:`possible_days`."""
+    return max(possible_days(days, latest))
 
 
 _STRAY_SHARE = 0.01

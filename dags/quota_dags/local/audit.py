@@ -30,6 +30,7 @@ from quota_dags.process import default_launcher, run_process
 from quota_dags.steps import DailyAudit
 from spark_jobs.errors import AuditFailedError, BadInputError, QuotaAuditError
 from spark_jobs.settings import DailyAuditSettings
+from spark_jobs.warehouse.days import later_day
 from spark_jobs.warehouse.storage import CLUSTER_PATTERN, storage_path
 from spark_jobs.wording.progress import EVENTS_FILE, EventFile, StepProgress
 
@@ -157,7 +158,7 @@ def dags_test_command(audit: DailyAudit) -> list[str]:
     param ``day`` says the same without arithmetic, and wins.
     """
     conf = asdict(audit) | {"day": audit.day.isoformat()}
-    logical_date = audit.day + dt.timedelta(days=1)
+    logical_date = later_day(audit.day, 1)
     return airflow_command("dags", "test", DAG_ID, str(logical_date), "-c", json.dumps(conf))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,13 @@ from quota_pages.audits import (
     published_audits,
     published_file,
 )
+from quota_pages.overview_page import DAYS_MAX
 from spark_jobs.errors import BadInputError
 from spark_jobs.publish.audit_outcome import OUTCOME_NAME
 from spark_jobs.publish.publish_report import publish_report
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.day_builder import quiet_day
+from tests.plugins.quota_pages.every_address import client_of, pages_app
 
 DAY = dt.date(2026, 11, 20)
 RUN = "manual__2026-11-21T00:00:00+00:00"
@@ -111,3 +114,34 @@ def test_folders_that_no_audit_writes_are_passed_over(warehouse: Path) -> None:
     (warehouse / "reports" / "cluster=east" / "date=2026-11-22").write_text("a file")
     found = [(audit.cluster, audit.day) for audit in published_audits(warehouse)]
     assert found == [("west", dt.date(2026, 11, 21)), ("east", DAY)]
+
+
+def test_days_of_the_future_stand_apart_on_the_first_page(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QUOTA_AUDIT_INGEST_FUTURE_DAYS_MAX")
+    for number in range(DAYS_MAX):
+        publish(warehouse, "west", dt.date(9999, 12, 31 - number), {"report.html": ""})
+    publish(warehouse, "west", dt.date(2001, 2, 3), {"report.html": ""})
+    page = shown(warehouse)
+    days = re.findall(r'<abbr title="(.*?)">', page)
+    assert days[0] == "2001-02-03"
+    assert max(days) < "9999-12-01"
+    assert "a wrong clock made days that are still to come" in page
+    assert f"quota-audit doctor {warehouse}" in page
+    assert page.count("west 9999-12-") == DAYS_MAX
+    assert "of earlier days are not listed" not in page
+
+
+def test_where_all_days_are_to_come_they_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("QUOTA_AUDIT_INGEST_FUTURE_DAYS_MAX")
+    publish(tmp_path, "west", dt.date(9999, 12, 31), {"report.html": ""})
+    page = shown(tmp_path)
+    assert '<abbr title="9999-12-31">' in page
+    assert "still to come" not in page
+
+
+def shown(warehouse: Path) -> str:
+    return client_of(pages_app(warehouse)).get("/").text

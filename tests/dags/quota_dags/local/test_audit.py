@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,10 @@ def test_a_run_ends_the_day_after_and_is_told_the_day_itself() -> None:
         "timezone": "Europe/Berlin",
         "broker_version": None,
     }
+
+
+def test_the_last_day_of_the_calendar_has_none_after_it() -> None:
+    assert "9999-12-31" in dags_test_command(replace(AUDIT, day=dt.date.max))
 
 
 def test_the_days_of_an_archive_are_those_the_command_line_prints() -> None:
