@@ -71,20 +71,24 @@ def validate_tables(
     settings, held = settings or ValidateSettings(), scope.held()
     stored = [_stored(held, table) for table in STAGES[stage]]
     outcome: ValidationReport | QuotaAuditError
-    with new_output("data_quality", scope) as results, new_output("data_docs", scope) as docs:
-        # A stage that cannot be validated has no results, also no former ones.
-        path, pages = results / f"{stage}.json", docs / stage
-        path.unlink(missing_ok=True)
-        remove_folder(pages)
-        with TemporaryDirectory(prefix="quota-audit-data-docs-") as drafts:
-            checks = _Checks(_context(Path(drafts)), held, stage, _parameters(held), spark)
+    with TemporaryDirectory(prefix="quota-audit-data-docs-") as drafts:
+        checks = _Checks(_context(Path(drafts)), held, stage, _parameters(held), spark)
+        # One after the other: outside of a run, taking one removes what is not taken yet.
+        with new_output("data_quality", scope) as results:
+            # A stage that cannot be validated has no results, also no former ones.
+            path = results / f"{stage}.json"
+            path.unlink(missing_ok=True)
             try:
                 tables = [checks.run(one, settings.in_memory_rows_max) for one in stored]
                 outcome = ValidationReport(scope.cluster, str(scope.day), stage, tuple(tables))
-                data_docs.write_pages(Path(drafts), pages, outcome)
                 outcome.write(path)
             except QuotaAuditError as error:
                 outcome = error
+        with new_output("data_docs", scope) as docs:
+            pages = docs / stage
+            remove_folder(pages)
+            if isinstance(outcome, ValidationReport):
+                data_docs.write_pages(Path(drafts), pages, outcome)
     if scope.run is None:
         path = scope.shown_dir("data_quality") / path.name
         pages = scope.shown_dir("data_docs") / stage

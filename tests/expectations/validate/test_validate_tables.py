@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from expectations.validate.runner import SUITES, validate_tables
 from spark_jobs.cli import app as cli
 from spark_jobs.errors import BadInputError, CheckBrokenError, DataQualityError
 from spark_jobs.settings import ValidateSettings
+from spark_jobs.upkeep.doctor import Examination, examine
 from spark_jobs.warehouse.pipeline import STAGES
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import TABLES
 from tests.builders.tables_builder import row, scope_in, table_of, write_rows
 from tests.expectations.broken_warehouse import drop_column, write_sound_day, written_report
+from tests.spark_jobs.upkeep.made_days import DAYS, audited
 
 pytestmark = pytest.mark.spark
 
@@ -143,6 +146,18 @@ def test_validating_twice_writes_the_same_bytes(scope: RunScope) -> None:
     assert set(first[0]) == {"cluster=default/date=2026-11-10/replayed.json"}
     pages = {f"cluster=default/date=2026-11-10/replayed/{t}.html" for t in STAGES["replayed"]}
     assert pages < set(first[1])
+
+
+def test_validating_a_published_day_keeps_what_it_has_of_all_stages(tmp_path: Path) -> None:
+    (day,) = audited(tmp_path, DAYS[:1])
+    for stage in ("replayed", "judged"):
+        with suppress(DataQualityError):
+            validate_tables(day, stage)
+    names = {path.name for path in day.output_dir("data_quality").iterdir()}
+    assert names == {"judged.json", "replayed.json"}
+    assert {"judged", "replayed"} <= {path.name for path in day.output_dir("data_docs").iterdir()}
+    # Of files for people the run records nothing: the day is as it was written all the same.
+    assert examine(tmp_path) == Examination(1, ())
 
 
 def test_nothing_is_sent_anywhere(scope: RunScope, monkeypatch: pytest.MonkeyPatch) -> None:
