@@ -31,11 +31,15 @@ def wrong_clocks(
     """Yield what ``days`` say of the clocks of brokers, and of this machine's, which is ``now``."""
     later = future_days(days, now)
     clock = f"this machine's clock ({now:%Y-%m-%d %H:%M} UTC)"
-    if len(later) * 2 > len(days):
+    rows_of = _requests_of(warehouse, cluster, days)
+    if 2 * sum(rows_of.get(day, 0) for day in later) > sum(rows_of.values()):
+        others = " and so the others" if len(later) > 1 else ""
         yield Ailment(
-            "clock_behind", cluster, f"{len(later)} of {len(days)} audited days are after {clock}",
+            "clock_behind", cluster,
+            f"{len(later)} of {len(days)} days, with most of the requests, are after {clock}",
             "Later days are not taken for the newest, and prune counts from none of them",
-            "set this machine's clock",
+            "set this machine's clock; if it is right, a broker's was wrong. Then put away "
+            f"{later[0]}{others}, {_put_away(RunScope(warehouse, cluster, later[0]))}",
         )  # fmt: skip
         return
     for day in later:
@@ -44,8 +48,7 @@ def wrong_clocks(
             "A wrong clock wrote its lines. No command takes it for the newest day",
             _put_away(RunScope(warehouse, cluster, day)),
         )  # fmt: skip
-    rows_of = _requests_of(warehouse, cluster, [day for day in days if day not in later])
-    for day in stray_days(rows_of):
+    for day in stray_days({day: rows_of[day] for day in rows_of if day not in later}):
         yield Ailment(
             "stray_day", f"{cluster} {day}",
             f"It has few requests ({rows_of[day]:,}) and is far from the other days",

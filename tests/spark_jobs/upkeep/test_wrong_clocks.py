@@ -123,7 +123,18 @@ def test_a_stray_day_of_the_past_is_told(tmp_path: Path) -> None:
 def test_where_most_days_are_later_the_clock_is_what_is_told(tmp_path: Path) -> None:
     made(tmp_path)
     (found,) = examine(tmp_path, now=dt.datetime(2020, 1, 1, tzinfo=dt.UTC)).ailments
-    assert (found.kind, found.remedy) == ("clock_behind", "set this machine's clock")
+    assert found.kind == "clock_behind"
+    assert found.found.startswith("3 of 3 days, with most of the requests, are after this machine")
+    assert found.remedy.startswith("set this machine's clock; if it is right, a broker's was wrong")
+
+
+def test_many_days_of_few_requests_do_not_say_that_the_clock_is_wrong(tmp_path: Path) -> None:
+    more = [FUTURE[0] + dt.timedelta(days=10 * n) for n in range(5)]
+    made(tmp_path, *more)
+    found = examine(tmp_path, now=NOW).ailments
+    assert [one.where for one in found if one.kind == "future_day"] == [
+        f"default {day}" for day in more
+    ]
 
 
 def test_a_folder_of_before_1970_is_passed_by(tmp_path: Path) -> None:
