@@ -58,7 +58,7 @@ def run_audit(
     with StepProgress(console) as progress, spark_session("run") as spark:
         for found in archives:
             # The logs of one day alone might tell otherwise whose clock is wrong.
-            reading = day_options(found, options.timezone, options.prefix)
+            reading = day_options(found, options.timezone, options.prefix, warehouse)
             parts: Iterable[tuple[Archive, dt.date | None]] = [(found, day)]
             if only_due:
                 parts = _due_one_by_one(spark, found, warehouse, day, reading, progress)

@@ -93,7 +93,7 @@ def list_due(
     from spark_jobs.spark.spark_session import spark_session
 
     found = find_archive(archive, choose_cluster(archive, cluster))
-    reading = day_options(found, timezone, prefix)
+    reading = day_options(found, timezone, prefix, warehouse.absolute())
     with ExitStack() as stack:
 
         def read_logs(logs: Sequence[LogFile]) -> Sequence[Digests]:

@@ -1,7 +1,7 @@
 """Until when lines of an archive can be: a later one was written by a clock that is wrong.
 
-Whose clock that is, an archive tells itself. Where most of its lines are later than this machine's
-clock, that one is behind; where few are, a broker's was ahead.
+Where all lines of an archive are later than this machine's clock, and no audited day is earlier,
+that clock is behind. Where there is anything before it, a broker's clock was ahead.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import datetime as dt
 import zoneinfo
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive, LogFile
@@ -27,6 +28,7 @@ from spark_jobs.warehouse.days import (
     since_epoch_ms,
     stray_days,
 )
+from spark_jobs.warehouse.scope import days_of
 from spark_jobs.wording.visible_text import visible
 
 FILES_MAX = 16
@@ -35,18 +37,26 @@ _NAMED = 3
 
 
 def lines_until_ms(
-    archive: Archive, timezone: str, prefix: str | None, now: dt.datetime | None = None
+    archive: Archive,
+    timezone: str,
+    prefix: str | None,
+    warehouse: Path | None = None,
+    now: dt.datetime | None = None,
 ) -> int:
     """Return the time (epoch ms) from which on lines are of the future, seen from ``now``.
 
-    CALENDAR_END_MS where most lines at the begins of FILES_MAX files are: then this machine's
-    clock is behind, and says nothing of the lines.
+    CALENDAR_END_MS where all lines at the begins of FILES_MAX files are, and so are all days that
+    ``warehouse`` (None: not known) has of the cluster: then this machine's clock is behind, and
+    says nothing of the lines.
     """
-    until_ms = since_epoch_ms(latest_moment(IngestSettings().future_days_max, now))
+    latest = latest_moment(IngestSettings().future_days_max, now)
+    until_ms = since_epoch_ms(latest)
+    if warehouse and any(day <= latest.date() for day in days_of(warehouse, archive.cluster)):
+        return until_ms
     zone = zoneinfo.ZoneInfo(timezone)
     times_ms = [ms for log in _some(archive.request_logs) for ms in _times_ms(log, zone, prefix)]
-    later = sum(ms >= until_ms for ms in times_ms)
-    return CALENDAR_END_MS if later * 2 > len(times_ms) else until_ms
+    is_behind = bool(times_ms) and min(times_ms) >= until_ms
+    return CALENDAR_END_MS if is_behind else until_ms
 
 
 def clock_sentences(
@@ -56,7 +66,7 @@ def clock_sentences(
     clock = f"this machine's clock ({now or dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC)"
     if until_ms == CALENDAR_END_MS:
         yield (
-            f"most lines of the archive are later than {clock}, which is taken to be behind: no "
+            f"all lines of the archive are later than {clock}, which is taken to be behind: no "
             "line is set aside because of its time. Set the clock"
         )
     of_file = {

@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ def archive_days(
     Requests of the future, seen from ``now`` (None: the clock), count as an ingest counts them.
     Raises BadInputError where no line of it is a request.
     """
-    options = day_options(archive, timezone, prefix, now)
+    options = day_options(archive, timezone, prefix, now=now)
     days = {day for log in archive.request_logs for day in days_of_log(log, options)}
     if not days:
         raise BadInputError(
@@ -43,10 +44,18 @@ def archive_days(
 
 
 def day_options(
-    archive: Archive, timezone: str, prefix: str | None, now: dt.datetime | None = None
+    archive: Archive,
+    timezone: str,
+    prefix: str | None,
+    warehouse: Path | None = None,
+    now: dt.datetime | None = None,
 ) -> LogOptions:
-    """Return how :func:`days_of_log` reads the files of ``archive``: an ingest has their days."""
-    return LogOptions(timezone, prefix, {}, lines_until_ms(archive, timezone, prefix, now))
+    """Return how :func:`days_of_log` reads ``archive``: an ingest into ``warehouse`` has its days.
+
+    Without a ``warehouse``: an ingest into an empty one.
+    """
+    until_ms = lines_until_ms(archive, timezone, prefix, warehouse, now)
+    return LogOptions(timezone, prefix, {}, until_ms)
 
 
 def days_of_log(log: LogFile, options: LogOptions) -> dict[dt.date, str]:

@@ -162,7 +162,7 @@ def read_archive(
     folder.mkdir(parents=True)
     until_ms = options.until_ms
     if until_ms is None:
-        until_ms = lines_until_ms(archive, options.timezone, options.prefix, now)
+        until_ms = lines_until_ms(archive, options.timezone, options.prefix, warehouse, now)
     try:
         reports = _read(spark, archive, options, folder, day, until_ms)
         check_none_refused(reports)

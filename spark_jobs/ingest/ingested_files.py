@@ -20,6 +20,12 @@ from spark_jobs.warehouse.write import put_files
 
 AHEAD = "_ahead"
 """Beside a day's requests, those of the first minutes after it. Engines pass such folders over."""
+_HINTS = {
+    Reason.BEFORE_2_0: " Brokers before 2.0 held throttled responses back, which cannot be "
+    "audited.",
+    Reason.FUTURE: " Requests are later than this machine's clock: set it, or look at the broker's "
+    "clock and --timezone. QUOTA_AUDIT_INGEST_FUTURE_DAYS_MAX allows more.",
+}
 _ACCOUNTED = ("requests", "quarantined", "other", "other_days", "duplicated")
 
 
@@ -36,11 +42,7 @@ def audited_days(
         for count in counts:
             reasons[str(count.reason)] += count.rows
         seen = ", ".join(f"{n} {reason}" for reason, n in reasons.items())
-        hint = (
-            " Brokers before 2.0 held throttled responses back, which cannot be audited."
-            if Reason.BEFORE_2_0 in reasons
-            else ""
-        )
+        hint = "".join(text for reason, text in _HINTS.items() if reason in reasons)
         raise BadInputError(
             f"No request was read from {len(archive.request_logs)} file(s) under {archive.root}: "
             f"found {seen or 'empty files'}. Expected lines of kafka.request.logger like "

@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive, find_archive
 from spark_jobs.ingest.archive_clock import FILES_MAX, clock_sentences, lines_until_ms
-from spark_jobs.ingest.archive_days import archive_days
+from spark_jobs.ingest.archive_days import archive_days, day_options
 from spark_jobs.ingest.file_report import FileReport
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
+from spark_jobs.ingest.ingested_files import audited_days
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.read_logs import ReadTask, read_log_file
 from spark_jobs.warehouse.days import CALENDAR_END_MS, since_epoch_ms, stray_days
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.log_lines import log_line, message
+from tests.builders.tables_builder import write_day
 from tests.spark_jobs.ingest.lines.both_readers import CAPTURES, assert_same, capture
 
 NOW = dt.datetime(2026, 11, 21, 13, tzinfo=dt.UTC)
@@ -98,7 +101,7 @@ def test_one_line_of_the_future_makes_no_day(tmp_path: Path) -> None:
 
 def test_a_line_of_the_future_is_told_on_the_day_around_it(tmp_path: Path) -> None:
     archive = archive_of(tmp_path, line() + line(WRONG[0]))
-    until_ms = lines_until_ms(archive, "UTC", None, NOW)
+    until_ms = lines_until_ms(archive, "UTC", None, now=NOW)
     options = LogOptions("UTC", None, {}, until_ms)
     report = read_log_file(archive.request_logs[0], ReadTask(options, tmp_path / "s", None))
     (aside,) = (count for count in report.counts if count.table == "quarantine")
@@ -109,17 +112,37 @@ def test_a_line_of_the_future_is_told_on_the_day_around_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("prefix", [None, r"<\d+> "])
-def test_where_most_lines_are_later_this_machines_clock_is_behind(
+def test_where_all_lines_are_later_this_machines_clock_is_behind(
     tmp_path: Path, prefix: str | None
 ) -> None:
     written = b"<1> " if prefix else b""
     files = [b"".join([written + line()] * 3)] * (FILES_MAX + 4)
     archive = archive_of(tmp_path, *files)
     then = NOW - dt.timedelta(days=300)
-    assert lines_until_ms(archive, "UTC", prefix, then) == CALENDAR_END_MS
+    assert lines_until_ms(archive, "UTC", prefix, now=then) == CALENDAR_END_MS
     assert archive_days(archive, "UTC", prefix, then) == [DAY]
     (said,) = clock_sentences([FileReport("a", 1, 1)], CALENDAR_END_MS, then)
     assert "this machine's clock (2026-01-25 13:00 UTC), which is taken to be behind" in said
+
+
+def test_a_line_before_the_clock_shows_that_it_is_a_brokers_that_is_ahead(tmp_path: Path) -> None:
+    archive = archive_of(tmp_path, line(WRONG[0]) * 50, line(WRONG[0]) * 50 + line())
+    assert lines_until_ms(archive, "UTC", None, now=NOW) == UNTIL_MS
+    assert archive_days(archive, "UTC", None, NOW) == [DAY]
+
+
+def test_an_audited_day_shows_it_too_and_where_all_is_set_aside_a_sentence_says_why(
+    tmp_path: Path,
+) -> None:
+    archive, warehouse = archive_of(tmp_path, line(WRONG[0])), tmp_path / "w"
+    write_day(RunScope(warehouse, "default", NOW.date() + dt.timedelta(days=2)))
+    assert lines_until_ms(archive, "UTC", None, warehouse, NOW) == CALENDAR_END_MS
+    write_day(RunScope(warehouse, "default", DAY))
+    assert lines_until_ms(archive, "UTC", None, warehouse, NOW) == UNTIL_MS
+    options = day_options(archive, "UTC", None, warehouse, NOW)
+    report = read_log_file(archive.request_logs[0], ReadTask(options, tmp_path / "s", None))
+    with pytest.raises(BadInputError, match=r"1 future.* later than this machine's clock: set it"):
+        audited_days([report], archive, None)
 
 
 def test_the_setting_moves_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +156,7 @@ def test_files_that_cannot_be_read_say_nothing_of_the_clock(tmp_path: Path) -> N
     archive = archive_of(tmp_path, line(), line())
     archive.request_logs[0].path.unlink()
     archive.request_logs[1].path.write_bytes(b"no line of a log")
-    assert lines_until_ms(archive, "UTC", None, NOW) == UNTIL_MS
+    assert lines_until_ms(archive, "UTC", None, now=NOW) == UNTIL_MS
 
 
 def test_a_day_of_few_lines_far_from_its_neighbours_is_stray() -> None:
