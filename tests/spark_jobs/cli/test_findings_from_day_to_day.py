@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_written_is_told(
 ) -> None:
     (warehouse / "a-file").write_text("")
     monkeypatch.setenv("QUOTA_AUDIT_FOLLOW_ACKNOWLEDGED", str(warehouse / file))
-    with pytest.raises(BadInputError, match="cannot be|is no regular file") as caught:
+    with pytest.raises(BadInputError, match=r"cannot be|is no regular file") as caught:
         acknowledged(warehouse, "same")
     assert str(warehouse / file) in str(caught.value)
 
