@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_pages_load_nothing_and_run_nothing(pages: Path) -> None:
-    written = list(pages.rglob("*.html"))
+    written = [pages / "index.html", *pages.glob("*/*/*/*.html")]
     assert len(written) == 1 + 3 + 12
     for page in written:
         text = page.read_text("utf-8")
@@ -61,7 +62,8 @@ def test_the_overview_links_stages_in_their_order(pages: Path) -> None:
 def test_links_within_a_stage_lead_to_pages(pages: Path) -> None:
     for page in pages.glob("*/*/*/*.html"):
         for link in re.findall(r'<a [^>]*href="([^"#][^"]*)"', page.read_text("utf-8")):
-            assert (page.parent / link).is_file(), f"{page}: {link}"
+            # As a browser takes it: an address has no links of files.
+            assert Path(os.path.normpath(page.parent / link)).is_file(), f"{page}: {link}"
 
 
 def test_only_permitted_tags_and_attributes_stay() -> None:

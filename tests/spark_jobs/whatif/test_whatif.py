@@ -256,7 +256,7 @@ def test_a_warehouse_is_read_and_printed_as_json(scope: RunScope) -> None:
     assert printed["mode"] == "as_logged"
     assert printed["days"] == {str(scope.day): read_table(scope, "whatif").to_pylist()}
     assert {row["label"] for row in printed["days"][str(scope.day)]} == {"kip13"}
-    page = scope.output_dir("reports") / "whatif.html"
+    page = scope.shown_dir("reports") / "whatif.html"
     assert "kip13" in page.read_text("utf-8")
     assert invoke(*arguments[:-1], "--day", scope.day).output.endswith(f"page: {page}\n")
     other_day = invoke(*arguments, "--day", "2020-01-01")
