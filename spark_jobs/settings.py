@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -59,6 +60,14 @@ class IngestSettings(Settings, env_prefix="QUOTA_AUDIT_INGEST_"):
     # A .gz or .zst that unpacks to more than 256 MB and to so many times its size is refused; a
     # line that is not empty counts as 128 bytes or more.
     unpacked_ratio_max: int = Field(default=200, ge=1)
+
+    def latest_moment(self, now: dt.datetime | None = None) -> dt.datetime:
+        """Return the latest moment of a right log, seen from ``now`` (None: the clock)."""
+        return (now or dt.datetime.now(dt.UTC)) + dt.timedelta(days=self.future_days_max)
+
+    def latest_day(self, now: dt.datetime | None = None) -> dt.date:
+        """Return the UTC day of :meth:`latest_moment`."""
+        return self.latest_moment(now).astimezone(dt.UTC).date()
 
 
 class AnonymizeSettings(Settings, env_prefix="QUOTA_AUDIT_ANONYMIZE_"):

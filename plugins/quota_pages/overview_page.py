@@ -10,7 +10,7 @@ from quota_pages.audits import PublishedAudit, published_audits
 from quota_pages.page import Place, render
 from spark_jobs.publish.audit_outcome import AuditOutcome
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse.days import latest_day, possible_days
+from spark_jobs.warehouse.days import possible_days
 from spark_jobs.wording.numbers import count
 
 DAYS_MAX = 31
@@ -27,7 +27,7 @@ def overview_page(place: Place, warehouse: Path, dag_id: str) -> str:
     Days of the future stand apart: a wrong clock made them.
     """
     audits = published_audits(warehouse)
-    latest = latest_day(IngestSettings().future_days_max)
+    latest = IngestSettings().latest_day()
     possible = possible_days({audit.day for audit in audits}, latest)
     days = tuple(sorted(possible)[-DAYS_MAX:])
     shown = [audit for audit in audits if audit.day in days]

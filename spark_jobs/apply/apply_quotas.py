@@ -42,7 +42,6 @@ from spark_jobs.apply.changes.quota_alteration import QuotaAlteration, proposed_
 from spark_jobs.apply.kafka_quota_admin import kafka_quota_admin
 from spark_jobs.errors import AuditFailedError, BadInputError
 from spark_jobs.settings import IngestSettings, KafkaAdminSettings
-from spark_jobs.warehouse.days import latest_day
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, recommended_day
 
@@ -118,9 +117,7 @@ def apply_quotas(
     taken back since, and what :func:`change_quotas` raises.
     """
     selections = [parse_selection(text) for text in only]
-    scope = recommended_day(
-        target.warehouse, target.cluster, day, latest_day(IngestSettings().future_days_max)
-    )
+    scope = recommended_day(target.warehouse, target.cluster, day, IngestSettings().latest_day())
     rows = read_table(scope, "recommendations").to_pylist()
     alterations = chosen_changes(proposed_alterations(rows), selections)
     if not alterations:

@@ -29,7 +29,7 @@ from spark_jobs.apply.render import render
 from spark_jobs.errors import BadInputError
 from spark_jobs.recommend.weigh.configured_values import end_of_day_ms, values_in_cluster
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse.days import DAY_MS, day_number, latest_day
+from spark_jobs.warehouse.days import DAY_MS, day_number
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, recommended_day
 from spark_jobs.wording.numbers import duration, exact_rate
@@ -60,7 +60,7 @@ def print_proposals(warehouse: Path, cluster: str, day: dt.date | None, *, as_js
 
     Raises BadInputError where the warehouse has no recommendations of that day.
     """
-    scope = recommended_day(warehouse, cluster, day, latest_day(IngestSettings().future_days_max))
+    scope = recommended_day(warehouse, cluster, day, IngestSettings().latest_day())
     rows = read_table(scope, "recommendations").to_pylist()
     proposals = proposal_objects(rows)
     counts = dict(sorted(Counter(row["status"] for row in rows).items()))
@@ -120,7 +120,7 @@ def print_render(
     Without ``day`` it is the newest with recommendations. Raises BadInputError for an unknown
     target, a day without recommendations, and where every proposal was refused.
     """
-    scope = recommended_day(warehouse, cluster, day, latest_day(IngestSettings().future_days_max))
+    scope = recommended_day(warehouse, cluster, day, IngestSettings().latest_day())
     rendered, proposals = render_day(target, scope)
     for refusal in rendered.refusals:
         typer.echo(refusal_line(refusal), err=True)

@@ -16,7 +16,6 @@ from spark_jobs.settings import IngestSettings
 from spark_jobs.warehouse.days import (
     DAY_MS,
     day_of,
-    latest_day,
     moment_of,
     newest_day,
     since_epoch_ms,
@@ -47,7 +46,7 @@ def print_which_quota(
             f"{warehouse} holds no audited day of the cluster {cluster!r}. Run "
             "'quota-audit run' on an archive first, or name another --cluster."
         )
-    at_ms = _at_ms(at, newest_day(days, latest_day(IngestSettings().future_days_max)))
+    at_ms = _at_ms(at, newest_day(days, IngestSettings().latest_day()))
     scope = RunScope(warehouse, cluster, _nearest_day(days, at_ms)).held()
     broker_id = _broker(scope, broker_id)
     timeline = read_timeline(scope)

@@ -48,7 +48,7 @@ def audited_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunScope:
     Raises BadInputError where there is none.
     """
     from spark_jobs.settings import IngestSettings
-    from spark_jobs.warehouse.days import latest_day, newest_day
+    from spark_jobs.warehouse.days import newest_day
     from spark_jobs.warehouse.scope import RunScope, days_of
 
     days = days_of(warehouse, cluster, "findings")
@@ -62,9 +62,7 @@ def audited_day(warehouse: Path, cluster: str, day: dt.date | None) -> RunScope:
             f"{day} of cluster {cluster!r} was not audited: {warehouse} has {len(days)} days from "
             f"{days[0]} to {days[-1]}."
         )
-    return RunScope(
-        warehouse, cluster, day or newest_day(days, latest_day(IngestSettings().future_days_max))
-    )
+    return RunScope(warehouse, cluster, day or newest_day(days, IngestSettings().latest_day()))
 
 
 def named_run(name: str, warehouse: Path | None, cluster: str) -> RunScope:

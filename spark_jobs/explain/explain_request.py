@@ -19,7 +19,7 @@ from spark_jobs.explain.explanation import DecisionHistory, Explanation, explana
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS
 from spark_jobs.recommend.weigh.configured_values import configured_entity
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse.days import latest_day, moment_of, newest_day, since_epoch_ms
+from spark_jobs.warehouse.days import moment_of, newest_day, since_epoch_ms
 from spark_jobs.warehouse.read import open_table, read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.wording.numbers import moment
@@ -84,7 +84,7 @@ def _scope(warehouse: Path, cluster: str, day: dt.date | None, asked: Asked) -> 
             "or give another --day."
         )
     return RunScope(
-        warehouse, cluster, wanted or newest_day(days, latest_day(IngestSettings().future_days_max))
+        warehouse, cluster, wanted or newest_day(days, IngestSettings().latest_day())
     ).pinned()
 
 

@@ -24,7 +24,6 @@ from spark_jobs.warehouse.days import (
     CALENDAR_END_MS,
     day_number,
     day_of,
-    latest_moment,
     since_epoch_ms,
     stray_days,
 )
@@ -49,9 +48,9 @@ def lines_until_ms(
     ``warehouse`` (None: not known) has of the cluster: then this machine's clock is behind, and
     says nothing of the lines.
     """
-    latest = latest_moment(IngestSettings().future_days_max, now)
-    until_ms = since_epoch_ms(latest)
-    if warehouse and any(day <= latest.date() for day in days_of(warehouse, archive.cluster)):
+    settings = IngestSettings()
+    until_ms, latest = since_epoch_ms(settings.latest_moment(now)), settings.latest_day(now)
+    if warehouse and any(day <= latest for day in days_of(warehouse, archive.cluster)):
         return until_ms
     zone = zoneinfo.ZoneInfo(timezone)
     times_ms = [ms for log in _some(archive.request_logs) for ms in _times_ms(log, zone, prefix)]

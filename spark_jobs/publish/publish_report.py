@@ -45,7 +45,7 @@ from spark_jobs.publish.read_facts import (
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.recommend.recommendations import write_files
 from spark_jobs.settings import IngestSettings, ReportSettings
-from spark_jobs.warehouse.days import latest_day, newest_day
+from spark_jobs.warehouse.days import newest_day
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, days_of
 from spark_jobs.warehouse.storage import write_whole
@@ -139,7 +139,7 @@ def metrics_path(warehouse: Path, cluster: str) -> Path:
 def _copy_metrics(scope: RunScope) -> None:
     """Copy the newest audited day's metrics to :func:`metrics_path`, where a collector looks."""
     days = [*days_of(scope.warehouse, scope.cluster, "findings"), scope.day]
-    if scope.day == newest_day(days, latest_day(IngestSettings().future_days_max)):
+    if scope.day == newest_day(days, IngestSettings().latest_day()):
         metrics = (scope.output_dir("reports") / METRICS_NAME).read_text("utf-8")
         write_whole(metrics_path(scope.warehouse, scope.cluster), metrics)
 

@@ -20,7 +20,7 @@ from spark_jobs.settings import IngestSettings
 from spark_jobs.upkeep.ailment import Ailment, quoted
 from spark_jobs.upkeep.examined_days import broken_chain, gaps, is_sound, wrong_clocks
 from spark_jobs.upkeep.prune_warehouse import bytes_below
-from spark_jobs.warehouse.days import latest_day, newest_day
+from spark_jobs.warehouse.days import newest_day
 from spark_jobs.warehouse.links import link_target
 from spark_jobs.warehouse.parquet import MadeBy, made_by_of_file, parquet_file
 from spark_jobs.warehouse.recorded_files import HOW_DIFFERENT, differences
@@ -206,7 +206,7 @@ def _of_undated_links(
     """Yield what is wrong with links of tables of all days: the newest day's is what they show."""
     if is_in_bucket(warehouse) or not days:
         return
-    latest = latest_day(IngestSettings().future_days_max, now)
+    latest = IngestSettings().latest_day(now)
     newest = RunScope(warehouse, cluster, newest_day(days, latest))
     if is_sound(newest):
         for table, place in (newest.tables() or {}).items():

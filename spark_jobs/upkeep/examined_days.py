@@ -11,7 +11,7 @@ from pathlib import Path
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import IngestSettings
 from spark_jobs.upkeep.ailment import Ailment, quoted
-from spark_jobs.warehouse.days import latest_day, stray_days
+from spark_jobs.warehouse.days import stray_days
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import is_in_bucket
@@ -29,7 +29,8 @@ def wrong_clocks(
     warehouse: Path, cluster: str, days: Sequence[dt.date], now: dt.datetime
 ) -> Iterator[Ailment]:
     """Yield what ``days`` say of the clocks of brokers, and of this machine's, which is ``now``."""
-    later = future_days(days, now)
+    latest = IngestSettings().latest_day(now)
+    later = [day for day in days if day > latest]
     clock = f"this machine's clock ({now:%Y-%m-%d %H:%M} UTC)"
     rows_of = _requests_of(warehouse, cluster, days)
     if 2 * sum(rows_of.get(day, 0) for day in later) > sum(rows_of.values()):
@@ -55,12 +56,6 @@ def wrong_clocks(
             "A wrong clock may have written its lines",
             f"where it did: {_put_away(RunScope(warehouse, cluster, day))}",
         )  # fmt: skip
-
-
-def future_days(days: Sequence[dt.date], now: dt.datetime) -> list[dt.date]:
-    """Return the days that are later than a log can be of, seen from ``now``."""
-    latest = latest_day(IngestSettings().future_days_max, now)
-    return [day for day in days if day > latest]
 
 
 def _requests_of(warehouse: Path, cluster: str, days: Sequence[dt.date]) -> dict[dt.date, int]:

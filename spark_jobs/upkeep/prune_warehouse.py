@@ -9,7 +9,6 @@ from pathlib import Path
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.settings import IngestSettings
-from spark_jobs.warehouse.days import latest_day
 from spark_jobs.warehouse.runs import RunOwner, write_run
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.write import drafted_for, forget_previous, publish_draft, take_version
@@ -43,7 +42,7 @@ def old_tables(
 
     Days of the future, seen from ``now`` (None: the clock), make none old.
     """
-    latest, found = latest_day(IngestSettings().future_days_max, now), []
+    latest, found = IngestSettings().latest_day(now), []
     for cluster in clusters_of_warehouse(warehouse):
         for day, tables in old_days(days_of(warehouse, cluster), kept, latest):
             scope = RunScope(warehouse, cluster, day)

@@ -35,16 +35,6 @@ def later_day(day: dt.date, days: int) -> dt.date:
     return dt.date.fromordinal(min(day.toordinal() + days, dt.date.max.toordinal()))
 
 
-def latest_moment(days_ahead: int, now: dt.datetime | None = None) -> dt.datetime:
-    """Return the moment so many days after ``now`` (None: the clock), the latest of a right log."""
-    return (now or dt.datetime.now(dt.UTC)) + dt.timedelta(days=days_ahead)
-
-
-def latest_day(days_ahead: int, now: dt.datetime | None = None) -> dt.date:
-    """Return the UTC day of :func:`latest_moment`."""
-    return latest_moment(days_ahead, now).astimezone(dt.UTC).date()
-
-
 def possible_days(days: Collection[dt.date], latest: dt.date) -> Collection[dt.date]:
     """Return those of ``days`` up to ``latest``, the latest that a right clock can have made.
 
