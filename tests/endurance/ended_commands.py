@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -180,10 +180,9 @@ def _one(
         outcome.wrong += pages.mixed(world)
         outcome.pages += 1
     outcome.ended_before_it_was_killed += process.poll() is not None
-    with ExitStack() as stack:
-        stack.callback(process.communicate)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
     seen = states_of(world)
     for day in sorted(before.keys() | after.keys()):
         if seen.get(day) not in (before.get(day), after.get(day)):

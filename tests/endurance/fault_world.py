@@ -30,9 +30,13 @@ def audited_rows(warehouse: Path) -> Rows:
     for day in days_of(warehouse, "default"):
         scope = RunScope(warehouse, "default", day).pinned()
         for table in TABLES:
-            rows = read_table(scope, table)
-            found[f"{day} {table}"] = table_digest(rows.drop_columns(_OF_THE_RUN.get(table, [])))
+            found[f"{day} {table}"] = rows_digest(scope, table)
     return found
+
+
+def rows_digest(scope: RunScope, table: str) -> str:
+    """Return a digest of the rows of a table, which equal runs over a log have in common."""
+    return table_digest(read_table(scope, table).drop_columns(_OF_THE_RUN.get(table, [])))
 
 
 def grown_archive(folder: Path, part: float) -> None:
