@@ -110,7 +110,7 @@ def _package(one: Locked, licenses: LicenseFactory) -> Component:
 
 
 def _license_of(package: str) -> str | None:
-    """Return what the installed package says; None where it says nothing, or a whole text."""
+    """Return the license that the installed package names; None: none, or a whole text."""
     try:
         said = metadata(package)
     except PackageNotFoundError:

@@ -236,7 +236,7 @@ def ask(
 
 
 def plan_digest(asked: Mapping[str, Any]) -> str:
-    """Return what stands for run, warehouse, target and proposals: others have another."""
+    """Return the digest (hex) of a question's run, warehouse, target and proposals."""
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 

@@ -56,10 +56,10 @@ FILE_POLICY = (
 )
 FILE_HEADERS = SAFE | {"Content-Security-Policy": FILE_POLICY}
 _A_YEAR = "private, max-age=31536000, immutable"
-# Findings get a column for each severity; a run's id may be any text that a person chose.
 _PAGE_OF_DAY = re.compile(
     rf"cluster=(?P<cluster>{CLUSTER_PATTERN.strip('^$')})/date=(?P<day>[0-9-]{{10}})/(?P<name>.+)"
 )
+# Findings get a column for each severity; a run's id may be any text that a person chose.
 _NOT_IN_CSV = ("findings", "dag_run_id")
 Form = Mapping[str, Sequence[str]]
 

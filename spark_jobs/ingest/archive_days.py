@@ -50,7 +50,7 @@ def day_options(
     warehouse: Path | None = None,
     now: dt.datetime | None = None,
 ) -> LogOptions:
-    """Return how :func:`days_of_log` reads ``archive``: an ingest into ``warehouse`` has its days.
+    """Return the options with which :func:`days_of_log` finds the days that an ingest would have.
 
     Without a ``warehouse``: an ingest into an empty one.
     """

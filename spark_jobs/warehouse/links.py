@@ -43,7 +43,7 @@ def link_published(scope: RunScope, tables: Iterable[str]) -> None:
 
 
 def link_target(scope: RunScope, table: str) -> Path:
-    """Return where the link of a table leads, as seen from its folder."""
+    """Return the target of a table's link, relative to its folder: ``../../runs/…/<table>``."""
     return Path(os.path.relpath(scope.runs / CURRENT / table, scope.plain_dir(table).parent))
 
 

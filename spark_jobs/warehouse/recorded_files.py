@@ -55,7 +55,7 @@ HOW_DIFFERENT = {
 
 
 def recorded_files(folder: Path) -> dict[str, RecordedFile]:
-    """Return what is to be recorded of a version's Parquet files, by name below ``folder``."""
+    """Return the record of each Parquet file of a version, by name below ``folder``."""
     sizes = _sizes(folder)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = pool.map(lambda name: _record(folder / name, sizes[name]), sizes)

@@ -114,7 +114,7 @@ class RunScope:
         return {table: MadeBy(int(one["schema"]), one["program"]) for table, one in said.items()}
 
     def recorded(self, table: str) -> dict[str, RecordedFile] | None:
-        """Return what the files of ``table`` were like when they were written; None: not known."""
+        """Return the records of the files of ``table``, by name; None where the run has none."""
         said = (self._record() or {}).get("files", {}).get(table)
         return None if said is None else {name: RecordedFile(**one) for name, one in said.items()}
 

@@ -279,6 +279,7 @@ def new_output(kind: str, scope: RunScope) -> Iterator[Path]:
 
     It takes their place when it is left; outside of a run it is published then.
     """
+    # A copy of the scope holds no record: an output of the same run may have been taken since.
     folder, before = new_version(kind, scope), replace(scope).output_dir(kind)
     try:
         copy_folder(before, folder)

@@ -66,7 +66,7 @@ def text_of(document: Any) -> str:
 
 
 def _said_of(error: Exception) -> str:
-    """Return what is wrong, and where; no text of the file, which may be another one's secret."""
+    """Return the fault and its line; no text of the file, which may be another one's secret."""
     said = getattr(error, "problem", None) or str(error)
     mark = getattr(error, "problem_mark", None)
     where = "" if mark is None else f", line {mark.line + 1}"
