@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from spark_jobs.quota.apis import APIS
+
 CREATE_TOPICS = "CREATE_TOPICS"
 CREATE_PARTITIONS = "CREATE_PARTITIONS"
 DELETE_TOPICS = "DELETE_TOPICS"
@@ -18,7 +20,7 @@ NO_ERROR = 0
 THROTTLING_QUOTA_EXCEEDED = 89
 DECIDED_ERRORS = frozenset({NO_ERROR, THROTTLING_QUOTA_EXCEEDED})
 """Any other error comes before the quota is asked: such a topic is never charged (KIP-599)."""
-STRICT_SINCE = {CREATE_TOPICS: 6, CREATE_PARTITIONS: 3, DELETE_TOPICS: 5}
+STRICT_SINCE = {api.name: api.strict_since for api in APIS.values() if api.strict_since is not None}
 
 
 def is_strict(api_name: str, api_version: int) -> bool:

@@ -141,6 +141,8 @@ def _fetch(line: RequestLine, request: Any, response: Any) -> ApiFields:
     name = "topicId" if is_share_fetch else "topic"
     size, codes, topics = None, None, None
     if response is not None:
+        if is_share_fetch:
+            _leave_fetched(request, response)
         sizer = body_sizer(header.requestApiKey, header.requestApiVersion, "Response")
         body = sizer(response) if sizer and not is_replica else None
         size = None if body is None else body + RESPONSE_HEADER_BYTES
@@ -162,6 +164,36 @@ def _fetch(line: RequestLine, request: Any, response: Any) -> ApiFields:
     )
 
 
+def _leave_fetched(request: Any, response: Any) -> None:
+    """Leave of a share fetch's answer what its quota counts, with the sizes that can be told.
+
+    Records are printed without their size; where none were acquired there are none. Partitions that
+    the request only acknowledges are added after the size was recorded; of a session that goes on
+    an answer has only partitions with records or an error. Kafka: ``KafkaApis``:
+    handleShareFetchRequest, ``ShareSessionContext.responseSize``.
+    """
+    if not isinstance(response.responses, list):
+        return
+    is_first = _set(request.shareSessionEpoch) == 0
+    topics = []
+    for topic in response.responses:
+        kept = []
+        for partition in _partitions(topic):
+            if not isinstance(partition.records, str):
+                kept.append(partition)
+                continue
+            partition.acknowledgeErrorMessage = None
+            has_records = bool(_list(partition.acquiredRecords))
+            if not has_records:
+                partition.recordsSizeInBytes = 0
+            if is_first or has_records or partition.errorCode:
+                kept.append(partition)
+        if kept or not _list(topic.partitions):
+            topics.append(topic)
+        topic.partitions = kept
+    response.responses = topics
+
+
 def _partitions(topic: Any) -> list[Any]:
     # 2.8 printed other names for the same fields.
     return _list(topic.partitions) or _list(getattr(topic, "partitionResponses", None))
@@ -174,7 +206,8 @@ def _records_bytes(partitions: list[Any]) -> int | None:
         size = _set(partition.recordsSizeInBytes)
         older = _set(getattr(partition, "recordSetSizeInBytes", None))
         sizes.append(size or older or 0)
-        if size is None and older is None and partition.records is UNSET:
+        # A text is what a share fetch has in place of its records.
+        if size is None and older is None and partition.records is not None:
             return None
     return sum(sizes)
 

@@ -23,11 +23,14 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from spark_jobs.quota.apis import API_KEYS
+from spark_jobs.quota.partition_inventory import MUTATION_APIS
+
 Int8s = npt.NDArray[np.int8]
 Int64s = npt.NDArray[np.int64]
 
 PRODUCE_API_KEY = 0
-MUTATION_API_KEYS = frozenset({19, 20, 37})
+MUTATION_API_KEYS = frozenset(API_KEYS[name] for name in MUTATION_APIS)
 """CreateTopics, DeleteTopics, CreatePartitions."""
 
 LINE_TIME_STEP_US = 999

@@ -48,7 +48,8 @@ from spark_jobs.ingest.lines.request_line import (
     RequestLine,
 )
 from spark_jobs.ingest.lines.text_message import TextMessageError, read_message
-from spark_jobs.ingest.messages.message_definition import API_KEYS, API_NAMES, message_struct
+from spark_jobs.ingest.messages.message_definition import API_NAMES, message_struct
+from spark_jobs.quota.apis import API_KEYS
 
 _PRODUCE, _FETCH, _API_VERSIONS = 0, 1, 18
 

@@ -39,6 +39,7 @@ from spark_jobs.ingest.messages.message_definition import (
     message_definitions,
     message_struct,
 )
+from spark_jobs.quota.apis import counted_by
 
 FIXED_BYTES = {
     "bool": 1,
@@ -200,7 +201,7 @@ Sizer = Callable[[Any], int | None]
 
 # FetchResponse.sizeOf and ShareFetchResponse.sizeOf build the message without these.
 NOT_IN_SIZE_OF = frozenset({"nodeEndpoints", "errorMessage"})
-FETCH_APIS = frozenset({1, 78})
+FETCH_APIS = frozenset(counted_by("fetch"))
 """Api keys whose response is weighed by the consumer quota: Fetch and ShareFetch."""
 _HELD_CLIENT_ID_MAX = 1000
 """Sizes of longer ones are not held: thousands of names of megabytes would fill the memory."""

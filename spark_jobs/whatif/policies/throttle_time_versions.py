@@ -1,46 +1,21 @@
-"""From which version on a response says how long its client is throttled.
-
-Read from Kafka's message definitions, ``ThrottleTimeMs`` in ``common/message/*Response.json`` of
-kafka-clients 3.9.1 and 4.2.0. The table is also the list of the requests that clients send.
-"""
+"""From which version on a response says how long its client is throttled."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
-_FIRST_VERSION = {
-    "PRODUCE": 1, "FETCH": 1, "LIST_OFFSETS": 2, "METADATA": 3, "OFFSET_COMMIT": 3,
-    "OFFSET_FETCH": 3, "FIND_COORDINATOR": 1, "JOIN_GROUP": 2, "HEARTBEAT": 1, "LEAVE_GROUP": 1,
-    "SYNC_GROUP": 1, "DESCRIBE_GROUPS": 1, "LIST_GROUPS": 1, "API_VERSIONS": 1,
-    "CREATE_TOPICS": 2, "DELETE_TOPICS": 1, "OFFSET_FOR_LEADER_EPOCH": 2,
-}  # fmt: skip
-_EVERY_VERSION = (
-    "DELETE_RECORDS", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "END_TXN",
-    "TXN_OFFSET_COMMIT", "DESCRIBE_ACLS", "CREATE_ACLS", "DELETE_ACLS", "DESCRIBE_CONFIGS",
-    "ALTER_CONFIGS", "ALTER_REPLICA_LOG_DIRS", "DESCRIBE_LOG_DIRS", "CREATE_PARTITIONS",
-    "CREATE_DELEGATION_TOKEN", "RENEW_DELEGATION_TOKEN", "EXPIRE_DELEGATION_TOKEN",
-    "DESCRIBE_DELEGATION_TOKEN", "DELETE_GROUPS", "ELECT_LEADERS", "ELECT_PREFERRED_LEADERS",
-    "INCREMENTAL_ALTER_CONFIGS", "ALTER_PARTITION_REASSIGNMENTS", "LIST_PARTITION_REASSIGNMENTS",
-    "OFFSET_DELETE", "DESCRIBE_CLIENT_QUOTAS", "ALTER_CLIENT_QUOTAS",
-    "DESCRIBE_USER_SCRAM_CREDENTIALS", "ALTER_USER_SCRAM_CREDENTIALS", "UPDATE_FEATURES",
-    "DESCRIBE_CLUSTER", "DESCRIBE_PRODUCERS", "DESCRIBE_TRANSACTIONS", "LIST_TRANSACTIONS",
-    "CONSUMER_GROUP_HEARTBEAT", "CONSUMER_GROUP_DESCRIBE", "GET_TELEMETRY_SUBSCRIPTIONS",
-    "PUSH_TELEMETRY", "ASSIGN_REPLICAS_TO_DIRS", "LIST_CLIENT_METRICS_RESOURCES",
-    "LIST_CONFIG_RESOURCES", "DESCRIBE_TOPIC_PARTITIONS", "SHARE_GROUP_HEARTBEAT",
-    "SHARE_GROUP_DESCRIBE", "SHARE_FETCH", "SHARE_ACKNOWLEDGE", "ADD_RAFT_VOTER",
-    "REMOVE_RAFT_VOTER", "STREAMS_GROUP_HEARTBEAT", "STREAMS_GROUP_DESCRIBE",
-    "DESCRIBE_SHARE_GROUP_OFFSETS", "ALTER_SHARE_GROUP_OFFSETS", "DELETE_SHARE_GROUP_OFFSETS",
-)  # fmt: skip
-_NO_VERSION = (
-    "SASL_HANDSHAKE", "SASL_AUTHENTICATE", "DESCRIBE_QUORUM", "INITIALIZE_SHARE_GROUP_STATE",
-    "READ_SHARE_GROUP_STATE", "WRITE_SHARE_GROUP_STATE", "DELETE_SHARE_GROUP_STATE",
-    "READ_SHARE_GROUP_STATE_SUMMARY",
-)  # fmt: skip
+from spark_jobs.quota.apis import APIS
 
 THROTTLE_TIME_SINCE = MappingProxyType(
-    {**dict.fromkeys(_EVERY_VERSION, 0), **_FIRST_VERSION, **dict.fromkeys(_NO_VERSION)}
+    {
+        name: api.throttle_time_since
+        for api in APIS.values()
+        if api.broker and not api.is_exempt
+        for name in api.names
+    }
 )
-"""First version of the response with ``throttle_time_ms``, None: it never has it."""
+"""First version of the response with ``throttle_time_ms``, None: it never has it; of every request
+that the request quota counts."""
 
 
 def tells_throttle_time(api_name: str, api_version: int) -> bool:

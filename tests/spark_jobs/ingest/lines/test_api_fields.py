@@ -212,3 +212,49 @@ def test_of_any_other_request_only_the_throttle_is_read() -> None:
 def test_a_field_of_the_wrong_type_is_an_error() -> None:
     with pytest.raises(msgspec.ValidationError, match="acks"):
         fields_of(request=PRODUCE | {"acks": "all"})
+
+
+def share_fetch(*partitions: dict[str, Any], epoch: int = 3) -> ApiFields:
+    request = {
+        "groupId": "sharers", "memberId": "m", "shareSessionEpoch": epoch, "maxWaitMs": 500,
+        "minBytes": 1, "maxBytes": 4096, "maxRecords": 500, "batchSize": 500,
+        "shareAcquireMode": 0, "isRenewAck": False, "topics": [], "forgottenTopicsData": [],
+    }  # fmt: skip
+    responses = [{"topicId": "38skaGShRMCBaxxXB0OXcw", "partitions": list(partitions)}]
+    response = {
+        "throttleTimeMs": 0, "errorCode": 0, "errorMessage": None,
+        "acquisitionLockTimeoutMs": 30000, "responses": responses if partitions else [],
+        "nodeEndpoints": [],
+    }  # fmt: skip
+    return fields_of("SHARE_FETCH", 2, request=request, response=response)
+
+
+def shared(index: int = 0, *, acquired: bool = False, error: int = 0) -> dict[str, Any]:
+    return {
+        "partitionIndex": index, "errorCode": error, "errorMessage": None,
+        "acknowledgeErrorCode": 0, "acknowledgeErrorMessage": None,
+        "currentLeader": {"leaderId": 0, "leaderEpoch": 0}, "records": "",
+        "acquiredRecords": [{"firstOffset": 5, "lastOffset": 9, "deliveryCount": 1}] * acquired,
+    }  # fmt: skip
+
+
+def test_the_size_of_a_share_fetchs_records_is_in_no_line() -> None:
+    found = share_fetch(shared(acquired=True))
+    assert found.response_bytes is None
+    assert found.topics == [{"topic": "38skaGShRMCBaxxXB0OXcw", "records_bytes": None}]
+    assert (found.throttle_time_ms, found.error_codes) == (0, [0])
+
+
+def test_partitions_that_were_only_acknowledged_are_not_of_a_share_fetchs_size() -> None:
+    nothing = share_fetch()
+    assert nothing.response_bytes is not None
+    assert share_fetch(shared(), shared(1)).response_bytes == nothing.response_bytes
+    with_error = share_fetch(shared(), shared(1, error=6))
+    assert (with_error.response_bytes or 0) > nothing.response_bytes
+    assert with_error.error_codes == [0, 6]
+
+
+def test_the_first_answer_of_a_share_session_has_all_its_partitions() -> None:
+    one, two = share_fetch(shared(), epoch=0), share_fetch(shared(), shared(1), epoch=0)
+    assert (two.response_bytes or 0) > (one.response_bytes or 0) > 0
+    assert one.topics == [{"topic": "38skaGShRMCBaxxXB0OXcw", "records_bytes": 0}]
