@@ -76,6 +76,7 @@ def _lines(rows: pa.Table) -> ClientLines:
         java=java[software[0]],
         correlation_id=_numbers(rows["correlation_id"]),
         api_key=_numbers(rows["api_key"]),
+        is_answered=_numbers(pc.fill_null(rows["acks"], 1)) != 0,
         received_ms=at_ms - _numbers(rows["total_time_us"]) // 1000,
         recorded_earliest_ms=_numbers(rows["recorded_earliest_ms"]),
         recorded_latest_ms=_numbers(rows["recorded_latest_ms"]),

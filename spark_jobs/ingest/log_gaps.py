@@ -134,6 +134,7 @@ def _client_lines(requests: DataFrame) -> DataFrame:
         .alias("java"),
         "correlation_id",
         "api_key",
+        F.coalesce(F.col("acks") != 0, F.lit(True)).alias("is_answered"),
         (F.col("log_time_ms") - F.floor(F.col("total_time_us") / 1000)).alias("received_ms"),
         "recorded_earliest_ms",
         "recorded_latest_ms",

@@ -25,7 +25,10 @@ NEAR_MS = (1_000, 10_000, 1 << 40)
 """How far apart in time they may be: the nearest hints are followed first."""
 
 DISORDER_MAX_MS = 60_000
-"""So much later may a request be received than one sent after it, to another broker."""
+"""So much later may a request be received than one sent after it, to another broker.
+
+Nothing of it is the wait on a muted connection (``Connections.sent_from_ms``).
+"""
 
 WRAP_MARGIN = 1 << 28
 """Ids this near the ends of int32 tell of a counter that went over the end."""
@@ -40,6 +43,8 @@ class Connections:
     software: np.ndarray  # code of the client's library and version, 0: not known
     correlation_id: np.ndarray  # int64, see unwrapped()
     received_ms: np.ndarray  # int64
+    sent_from_ms: np.ndarray  # int64: when it was sent at the earliest, behind a muted connection
+    free_at_ms: np.ndarray  # int64: when its connection took its next request
 
 
 def unwrapped(correlation_id: np.ndarray) -> np.ndarray:
@@ -102,7 +107,8 @@ def _hints(
     mutual = found[tail_of_head[head_of_tail[found]] == found]
     tail, head = tails[mutual], heads[head_of_tail[mutual]]
     later_ms = lines.received_ms[head] - lines.received_ms[tail]
-    fits = (later_ms >= -min(DISORDER_MAX_MS, near_ms)) & (later_ms <= near_ms)
+    before_sent_ms = lines.sent_from_ms[tail] - lines.received_ms[head]
+    fits = (np.abs(later_ms) <= near_ms) & (before_sent_ms <= DISORDER_MAX_MS)
     pair = np.column_stack((known.counter[tail[fits]], known.counter[head[fits]]))
     if not len(pair):
         return []
@@ -153,10 +159,15 @@ class _Joined:
         order = np.lexsort((lines.correlation_id, lines.connection))
         starts = np.flatnonzero(np.diff(lines.connection[order], prepend=-1))
         ends = np.append(starts[1:], len(order))
-        ids, received_ms = lines.correlation_id[order], lines.received_ms[order]
+
+        def split(column: np.ndarray) -> list[np.ndarray]:
+            return [column[order[a:b]] for a, b in zip(starts, ends, strict=True)]
+
         self._parent = np.arange(len(starts))
-        self._ids = [ids[a:b] for a, b in zip(starts, ends, strict=True)]
-        self._received_ms = [received_ms[a:b] for a, b in zip(starts, ends, strict=True)]
+        self._ids = split(lines.correlation_id)
+        self._received_ms = split(lines.received_ms)
+        self._sent_from_ms = split(lines.sent_from_ms)
+        self._free_at_ms = split(lines.free_at_ms)
         software = np.zeros(len(starts), np.int64)
         known = lines.software != 0
         software[lines.connection[known]] = lines.software[known]
@@ -177,11 +188,10 @@ class _Joined:
             large, small = small, large
         if not self._fits(large, small):
             return False
-        ids = np.concatenate((self._ids[large], self._ids[small]))
-        order = np.argsort(ids, kind="stable")
-        received_ms = np.concatenate((self._received_ms[large], self._received_ms[small]))
-        self._ids[large], self._received_ms[large] = ids[order], received_ms[order]
-        self._ids[small] = self._received_ms[small] = ids[:0]
+        order = np.argsort(np.concatenate((self._ids[large], self._ids[small])), kind="stable")
+        for column in (self._ids, self._received_ms, self._sent_from_ms, self._free_at_ms):
+            column[large] = np.concatenate((column[large], column[small]))[order]
+            column[small] = column[small][:0]
         self._software[large] = max(self._software[large], self._software[small], key=abs)
         self._parent[small] = large
         return True
@@ -196,8 +206,7 @@ class _Joined:
         return len(known) < 2
 
     def _fits(self, large: int, small: int) -> bool:
-        ids, received_ms = self._ids[small], self._received_ms[small]
-        around, around_ms = self._ids[large], self._received_ms[large]
+        ids, around = self._ids[small], self._ids[large]
         apart = max(ids[0], around[0]) - min(ids[-1], around[-1])
         if apart > 0 and not self._goes_on(large, small, apart):
             return False
@@ -205,15 +214,21 @@ class _Joined:
         if (around[np.minimum(index, len(around) - 1)] == ids).any():
             return False
         below, above = index > 0, index < len(around)
-        too_early = received_ms[below] < around_ms[index[below] - 1] - DISORDER_MAX_MS
-        too_late = received_ms[above] > around_ms[index[above]] + DISORDER_MAX_MS
+        sent_below_ms = self._sent_from_ms[large][index[below] - 1]
+        received_above_ms = self._received_ms[large][index[above]]
+        too_early = self._received_ms[small][below] < sent_below_ms - DISORDER_MAX_MS
+        too_late = self._sent_from_ms[small][above] > received_above_ms + DISORDER_MAX_MS
         return not (too_early.any() or too_late.any())
 
     def _goes_on(self, one: int, other: int, apart: int) -> bool:
-        """Return True if the later counter can go on from the earlier one, with no id between.
+        """Return True if the later counter can go on from the earlier one.
 
-        Only these two ids tell, so their times must fit too.
+        Only these two ids tell, so their times must fit too. Ids between them were never read where
+        the client went on elsewhere while brokers still read what it had sent.
         """
         early, late = sorted((one, other), key=lambda counter: int(self._ids[counter][0]))
-        later_ms = self._received_ms[late][0] - self._received_ms[early][-1]
-        return apart == 1 and bool(later_ms >= -NEAR_MS[0])
+        goes_on_ms = self._received_ms[late][0] + NEAR_MS[0]
+        if goes_on_ms < self._sent_from_ms[early][-1]:
+            return False
+        was_behind = bool(goes_on_ms < self._free_at_ms[early][-1])
+        return apart == 1 or (was_behind and apart <= STEPS[-1])

@@ -26,6 +26,7 @@ class ClientLines:
     java: np.ndarray  # OTHER_SOFTWARE, JAVA, JAVA_WITH_TELEMETRY
     correlation_id: np.ndarray
     api_key: np.ndarray
+    is_answered: np.ndarray  # bool: False of a produce with acks=0
     received_ms: np.ndarray
     recorded_earliest_ms: np.ndarray
     recorded_latest_ms: np.ndarray
@@ -46,7 +47,10 @@ STILL_OPEN_MS = 600_000
 """A connection silent for so long is closed (``connections.max.idle.ms``)."""
 
 IN_FLIGHT = 5
-"""So many requests are unanswered on a connection (``max.in.flight.requests.per.connection``)."""
+"""So many requests are unanswered on a connection (``max.in.flight.requests.per.connection``).
+
+Not of a producer that awaits no answers: it sends as long as buffers take what a broker leaves.
+"""
 
 BUSY_WITHIN_MS = 50
 """A request received so soon after its connection was free may have waited for that."""
@@ -89,6 +93,8 @@ class GapSpans:
         self._sent_from_ms = np.maximum.accumulate(sent_from_ms) - ON_THE_WAY_MAX_MS
         answered_ms = _answered_ms(lines, connection, order)
         self._likely_from_ms = np.maximum(self._sent_from_ms, answered_ms - ON_THE_WAY_MAX_MS)
+        self._muted_for_ms = np.empty_like(lines.received_ms)
+        self._muted_for_ms[order] = muted_for_ms(lines.take(order), connection[order])
 
     def of(self, before: np.ndarray) -> list[tuple[tuple[Span, ...], int | None]]:
         """Return each gap's brokers, and its connection's code where it can only be one.
@@ -119,19 +125,41 @@ class GapSpans:
         """Return True for each gap that can be of requests that no broker read.
 
         A throttled connection is muted. What a client has sent on it by then is lost, and was
-        never recorded, where the client goes away before the broker reads on.
+        never recorded, where the client goes away before the broker reads on. The broker may still
+        read what its own buffer holds. A client that has connected anew sends no more on the
+        connection before.
         """
         never = np.zeros(len(before), bool)
-        until_ms = self._sent_until_ms[before + 1]
+        unmuted_ms = self._lines.received_ms - self._muted_for_ms - ON_THE_WAY_MAX_MS
+        from_ms = np.maximum(self._sent_from_ms, np.maximum.accumulate(unmuted_ms))[before]
         begin = np.searchsorted(before, self._last)
-        free_ms = self._lines.free_at_ms[self._last]
-        end = np.searchsorted(until_ms, free_ms, side="right")
-        is_muted = free_ms > self._lines.recorded_latest_ms[self._last] + BUSY_WITHIN_MS
-        for connection in np.flatnonzero(is_muted & (begin < end)):
+        end = np.searchsorted(from_ms, self._lines.free_at_ms[self._last], side="right")
+        end = np.minimum(end, np.searchsorted(before, self._followed_by()))
+        for connection in np.flatnonzero(self._are_behind() & (begin < end)):
             gaps = slice(begin[connection], end[connection])
             unclaimed = np.where(never[gaps], 0, missing[gaps])
-            never[gaps] |= np.cumsum(unclaimed) <= IN_FLIGHT
+            is_unbounded = not self._lines.is_answered[self._last[connection]]
+            never[gaps] |= is_unbounded | (np.cumsum(unclaimed) <= IN_FLIGHT)
         return never
+
+    def _are_behind(self) -> np.ndarray:
+        """Return True for each connection that was left muted, or read late to its end."""
+        lines, last = self._lines, self._last
+        one_before = np.array([rows[max(len(rows) - 2, 0)] for rows in self._rows])
+        was_queued = lines.received_ms[last] <= lines.free_at_ms[one_before] + BUSY_WITHIN_MS
+        is_muted = muted_ms(lines)[last] > 0
+        return np.asarray(is_muted | (was_queued & (self._muted_for_ms[last] > 0)))
+
+    def _followed_by(self) -> np.ndarray:
+        """Return, by connection, the first row of the next one to its broker, or their number."""
+        broker_id = self._lines.broker_id[self._first]
+        following = np.full(len(self._first), len(self._ids))
+        for broker in np.unique(broker_id):
+            own = np.flatnonzero(broker_id == broker)
+            first = np.sort(self._first[own])
+            next_one = np.searchsorted(first, self._last[own], side="right")
+            following[own] = np.append(first, len(self._ids))[next_one]
+        return following
 
     def _near(self, before: np.ndarray) -> np.ndarray:
         """Return the connections that may be open at one of the gaps; never none."""
@@ -177,6 +205,22 @@ class GapSpans:
         )
 
 
+def muted_ms(lines: ClientLines) -> np.ndarray:
+    """Return for how long (ms) each line's connection was muted after it."""
+    free_after_ms = lines.free_at_ms - lines.recorded_latest_ms
+    return np.where(free_after_ms > BUSY_WITHIN_MS, free_after_ms, 0)
+
+
+def muted_for_ms(lines: ClientLines, connection: np.ndarray) -> np.ndarray:
+    """Return for how long (ms) each line's connection was muted before it, all in all.
+
+    The lines are by connection and id. So long a request may have waited to be read.
+    """
+    before_ms = np.concatenate(([0], np.cumsum(muted_ms(lines))[:-1]))
+    first = np.searchsorted(connection, connection)
+    return np.asarray(before_ms - before_ms[first])
+
+
 def _came_alone_ms(
     lines: ClientLines, ids: np.ndarray, connection: np.ndarray, order: np.ndarray
 ) -> np.ndarray:
@@ -199,5 +243,6 @@ def _answered_ms(lines: ClientLines, connection: np.ndarray, order: np.ndarray) 
     answered_ms = np.full(len(order), -_NEVER_MS)
     early, row = order[:-IN_FLIGHT], order[IN_FLIGHT:]
     same = connection[early] == connection[row]
+    same &= lines.is_answered[row]
     answered_ms[row[same]] = lines.recorded_earliest_ms[early[same]]
     return np.maximum.accumulate(answered_ms)

@@ -24,7 +24,9 @@ from spark_jobs.ingest.lost_lines.gap_spans import (
     ClientLines,
     GapSpans,
     Span,
+    muted_for_ms,
 )
+from spark_jobs.quota.apis import APIS
 
 LOST_LINES, NEVER_READ, OTHER_BROKER = "lost_lines", "never_read", "other_broker"
 """Why requests are missing: lines were lost; or the connection they were sent on was muted for a
@@ -45,9 +47,8 @@ RESERVED_IDS = ((1 << 31) - 8, 1 << 31)
 OTHER_BROKER_SHARE, OTHER_BROKER_IDS_MIN = 0.2, 100
 """Where a counter misses more than this share of so many ids, the archive lacks a broker."""
 
-# LeaderAndIsr, StopReplica, UpdateMetadata, ControlledShutdown, WriteTxnMarkers, AlterPartition,
-# Envelope, UnregisterBroker and all that brokers and controllers tell each other: nobody's client.
-_OF_BROKERS = (4, 5, 6, 7, 27, 52, 53, 54, 55, 56, 57, 58, 59, 62, 63, 64, 67, 70, 73, 82)
+# What brokers and controllers tell each other is nobody's client.
+_OF_BROKERS = [api.key for api in APIS.values() if api.is_between_brokers]
 _GAPS_AT_ONCE = 256
 
 
@@ -77,9 +78,16 @@ def gaps_of(lines: ClientLines) -> list[Gap]:
         return []
     lines, ids, connection = _in_order(lines)
     _, host = np.unique(lines.host, return_inverse=True)
-    counter = counters_of(
-        Connections(connection, host.ravel(), lines.software, ids, lines.received_ms)
-    )[connection]
+    joined = Connections(
+        connection=connection,
+        host=host.ravel(),
+        software=lines.software,
+        correlation_id=ids,
+        received_ms=lines.received_ms,
+        sent_from_ms=lines.received_ms - muted_for_ms(lines, connection),
+        free_at_ms=lines.free_at_ms,
+    )
+    counter = counters_of(joined)[connection]
     order = np.lexsort((ids, counter))
     starts = np.flatnonzero(np.diff(counter[order], prepend=-1))
     gaps: list[Gap] = []
@@ -110,14 +118,12 @@ def _gaps_of_counter(lines: ClientLines, ids: np.ndarray, connection: np.ndarray
     first_of_connection[np.unique(connection, return_index=True)[1]] = True
     missing = _lost(lines, ids, before, first_of_connection)
     before, missing = before[missing > 0], missing[missing > 0]
-    seen = len(ids)
     if not len(before):
         return
-    share = missing.sum() / (seen + missing.sum())
-    is_elsewhere = share > OTHER_BROKER_SHARE and seen >= OTHER_BROKER_IDS_MIN
     spans, sizes = GapSpans(lines, ids, connection), _sizes(lines)
     never_read = spans.were_never_read(before, missing)
-    cause = np.where(is_elsewhere, OTHER_BROKER, np.where(never_read, NEVER_READ, LOST_LINES))
+    left_out = OTHER_BROKER if _is_elsewhere(before, missing, never_read, len(ids)) else LOST_LINES
+    cause = np.where(never_read, NEVER_READ, left_out)
     for begin in range(0, len(before), _GAPS_AT_ONCE):
         block = before[begin : begin + _GAPS_AT_ONCE]
         found = spans.of(block)
@@ -131,6 +137,20 @@ def _gaps_of_counter(lines: ClientLines, ids: np.ndarray, connection: np.ndarray
                 places=brokers,
                 **sizes,
             )
+
+
+def _is_elsewhere(
+    before: np.ndarray, missing: np.ndarray, never_read: np.ndarray, seen: int
+) -> bool:
+    """Return True if so much is missing that a broker's log is, of ``seen`` ids.
+
+    Where requests were never read, ids say nothing of it.
+    """
+    seen_before = np.diff(before, prepend=-1)
+    seen_before[-1] += seen - 1 - before[-1]
+    seen_there, missing_there = seen_before[~never_read].sum(), missing[~never_read].sum()
+    share = missing_there / max(seen_there + missing_there, 1)
+    return bool(share > OTHER_BROKER_SHARE and seen_there >= OTHER_BROKER_IDS_MIN)
 
 
 def _lost(

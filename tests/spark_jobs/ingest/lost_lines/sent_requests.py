@@ -23,6 +23,8 @@ class Sent:
     api_key: list[int] = field(default_factory=list)
     received_ms: list[int] = field(default_factory=list)
     recorded_ms: list[int] = field(default_factory=list)
+    throttle_ms: list[int] = field(default_factory=list)
+    acks: list[int] = field(default_factory=list)
 
     def add(
         self, broker_id: int, connection: int, correlation_id: int, at_ms: int, **row: int
@@ -35,6 +37,8 @@ class Sent:
         self.api_key.append(row.get("api_key", PRODUCE))
         self.received_ms.append(BEGIN_MS + at_ms)
         self.recorded_ms.append(BEGIN_MS + at_ms + row.get("handling_ms", 2))
+        self.throttle_ms.append(row.get("throttle_ms", 0))
+        self.acks.append(row.get("acks", 1))
 
     def lines(self, lost: set[int] | frozenset[int] = frozenset(), java: int = JAVA) -> ClientLines:
         """Return the lines in the log: all requests but those at the places ``lost``."""
@@ -49,10 +53,11 @@ class Sent:
             java=np.full(n, java),
             correlation_id=np.array(self.correlation_id, np.int32)[rows],
             api_key=np.array(self.api_key, np.int16)[rows],
+            is_answered=np.array(self.acks)[rows] != 0,
             received_ms=np.array(self.received_ms, np.int64)[rows],
             recorded_earliest_ms=recorded_ms,
             recorded_latest_ms=recorded_ms + 1,
-            free_at_ms=recorded_ms + 1,
+            free_at_ms=recorded_ms + 1 + np.array(self.throttle_ms, np.int64)[rows],
             request_bytes=np.full(n, 1000.0),
             response_bytes=np.full(n, np.nan),
             handler_time_us=np.full(n, 300),
