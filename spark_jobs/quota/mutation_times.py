@@ -5,13 +5,17 @@ mutation that met it full: whatever is recorded in between, the refill adds up t
 stretch after a full bucket has one time to find, and each request its own. A decision that no
 admissible time explains stays at its estimate and moves no other: it counts against a time of the
 full bucket only as one decision of many.
+
+Requests whose times overlap may have been recorded in any order. The estimates give one; another is
+taken where it explains more, as a controller's threads do not write lines in the order of records.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate, permutations
 
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
@@ -28,6 +32,8 @@ FAR_MS = 10
 ANCHOR_TIMES_MAX = 64
 """So many times of a full bucket are tried, on so many requests after it."""
 ANCHORED_REQUESTS_MAX = 2000
+PERMUTED_MAX = 4
+"""All orders of so many requests are tried; of more, those in which two neighbours are swapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,70 +76,103 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """Requests recorded at ``times_ms``; ``wrong`` decisions and throttles are not explained."""
+class Recorded:
+    """One of the requests given, as it was recorded."""
 
-    times_ms: list[int]
-    wrong: int
-    moved_ms: int
+    request: int  # its place among those given
+    at_ms: int
+    # Another order explains as much, and calls another request wrong.
+    is_order_open: bool
+
+
+@dataclass(slots=True)
+class _Run:
+    """Requests in the order of their records; ``wrong``: what of each is not explained."""
+
     bucket: Bucket
+    order: list[int] = field(default_factory=list)
+    times_ms: list[int] = field(default_factory=list)
+    wrong: list[int] = field(default_factory=list)
+    open_orders: set[int] = field(default_factory=set)
+    moved_ms: int = 0
+
+    def copy(self) -> _Run:
+        """Return the run from where the bucket is now, without what was recorded."""
+        return _Run(self.bucket.copy())
+
+    def add(self, other: _Run) -> None:
+        """Go on as ``other`` did."""
+        self.order += other.order
+        self.times_ms += other.times_ms
+        self.wrong += other.wrong
+        self.open_orders |= other.open_orders
+        self.moved_ms += other.moved_ms
+        self.bucket = other.bucket
+
+    def blamed(self) -> dict[int, int]:
+        """Return how much is not explained of each request that is not."""
+        return {i: wrong for i, wrong in zip(self.order, self.wrong, strict=True) if wrong}
 
 
 def choose_record_times(requests: Sequence[MutationRequest], bucket: Bucket) -> list[int]:
     """Return a record time per request of one sensor, inside its interval; ``bucket`` moves on.
 
-    The requests are in the order of their estimates, and stay in it.
+    The requests are in the order of their estimates.
 
     >>> bucket = Bucket(burst_s=1.0, most=-0.01, least=-0.01, last_update_ms=0)
     >>> late = MutationRequest(5, 0, 30, 1.0, True, ((1.0, True),), 40, 45, 0)
     >>> choose_record_times([late], bucket)
     [10]
     """
-    return [at_ms for times in stretches(requests, bucket) for at_ms in times]
+    recorded = [one for stretch in stretches(requests, bucket) for one in stretch]
+    return [one.at_ms for one in sorted(recorded, key=lambda one: one.request)]
 
 
-def stretches(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[list[int]]:
-    """Yield the record times that :func:`choose_record_times` returns, stretch by stretch.
+def stretches(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[list[Recorded]]:
+    """Yield the requests, which are in the order of their estimates, as they were recorded.
 
-    Where a stretch begins, and ``bucket`` then, no later request has a say in those before.
+    They come stretch by stretch: where one begins, and ``bucket`` then, no later request has a say
+    in those before.
     """
     start = 0
     while start < len(requests):
         stop = _stretch_end(requests, start, bucket)
-        stretch = requests[start:stop]
-        best = _run(stretch, bucket, None)
-        first = stretch[0]
+        stretch = _Stretch(requests[start:stop])
+        best = stretch.run(bucket, None)
+        first = requests[start]
         is_anchored = bucket.is_full(bound_in_force(first.bound), first.recorded_at_ms)
-        if best.wrong and is_anchored and first.bucket_gap == SAME_BUCKET:
-            runs = [best] + [_run(stretch, bucket, at_ms) for at_ms in _anchor_times(first, bucket)]
+        if any(best.wrong) and is_anchored and first.bucket_gap == SAME_BUCKET:
+            runs = [best, *(stretch.run(bucket, at) for at in _anchor_times(first, bucket))]
             best = min(runs, key=lambda run: _rank(run, first))
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
         bucket.last_update_ms = best.bucket.last_update_ms
-        yield best.times_ms
+        yield [
+            Recorded(start + i, at_ms, i in best.open_orders)
+            for i, at_ms in zip(best.order, best.times_ms, strict=True)
+        ]
         start = stop
 
 
-def _or_else_far_one_is_wrong(
-    run: _Run, requests: Sequence[MutationRequest], bucket: Bucket
-) -> _Run:
+def _or_else_far_one_is_wrong(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
     """Return ``run``, or one as good where the request moved farthest is left unexplained.
 
     To admit it late, and another against its debt, explains no more than that it was the wrong one:
     then nobody else is accused of it.
     """
-    if not run.wrong:
+    if not any(run.wrong):
         return run
-    moved = [abs(t - r.recorded_at_ms) for t, r in zip(run.times_ms, requests, strict=True)]
-    far = max(range(1, len(moved)), key=moved.__getitem__, default=0)
-    if moved[far] <= FAR_MS:
+    placed = zip(run.order[1:], run.times_ms[1:], strict=True)
+    moved = {i: abs(t - stretch.requests[i].recorded_at_ms) for i, t in placed}
+    far = max(moved, key=moved.__getitem__, default=0)
+    if moved.get(far, 0) <= FAR_MS:
         return run
-    other = _run(requests, bucket, run.times_ms[0], left=far)
-    return min(run, other, key=lambda one: (one.wrong, one.moved_ms))
+    other = stretch.run(bucket, run.times_ms[0], left=far)
+    return min(run, other, key=lambda one: (sum(one.wrong), one.moved_ms))
 
 
 def _rank(run: _Run, first: MutationRequest) -> tuple[int, int, int]:
-    return run.wrong, run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
+    return sum(run.wrong), run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
 
 
 def _anchor_times(first: MutationRequest, bucket: Bucket) -> list[int]:
@@ -153,27 +192,86 @@ def _stretch_end(requests: Sequence[MutationRequest], start: int, bucket: Bucket
     return min(start + ANCHORED_REQUESTS_MAX, len(requests))
 
 
-def _run(
-    requests: Sequence[MutationRequest],
-    bucket: Bucket,
-    first_at_ms: int | None,
-    left: int | None = None,
-) -> _Run:
-    """Return the requests recorded one after the other, that of number ``left`` at its estimate."""
-    bucket = bucket.copy()
-    times: list[int] = []
-    wrong, moved_ms = 0, 0
-    for request in requests:
-        if first_at_ms is not None and not times:
-            at_ms = first_at_ms
-        elif len(times) == left:
-            at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
-        else:
-            at_ms = _explaining_time(request, bucket)
-            moved_ms += abs(at_ms - request.recorded_at_ms)
-        wrong += _record(request, bucket, at_ms)
-        times.append(at_ms)
-    return _Run(times, wrong, moved_ms, bucket)
+class _Stretch:
+    """Requests from a full bucket on, and which of them may have been recorded in any order."""
+
+    def __init__(self, requests: Sequence[MutationRequest]) -> None:
+        """Take the requests of a sensor in the order of their estimates."""
+        self.requests = requests
+        self._groups: list[list[int]] = []
+        earliest = [request.earliest_ms for request in requests]
+        latest_ms, still_to_come_ms = -1, list(accumulate(reversed(earliest), min))[::-1]
+        for i, request in enumerate(requests):
+            if still_to_come_ms[i] > latest_ms:
+                self._groups.append([])
+            self._groups[-1].append(i)
+            latest_ms = max(latest_ms, request.latest_ms)
+
+    def run(self, bucket: Bucket, first_at_ms: int | None, left: int | None = None) -> _Run:
+        """Return the requests recorded one after the other, that of number ``left`` as estimated.
+
+        The first one is recorded at ``first_at_ms``, where that is not None.
+        """
+        run = _Run(bucket.copy())
+        for group in self._groups:
+            found = self._recorded(group, run.copy(), first_at_ms, left)
+            if any(found.wrong) and len(group) > 1:
+                found = self._best_order(found, run, first_at_ms, left)
+            run.add(found)
+        return run
+
+    def _best_order(
+        self, as_estimated: _Run, before: _Run, first_at_ms: int | None, left: int | None
+    ) -> _Run:
+        """Return the run that explains most, then moves least, of all orders of its requests."""
+        runs = [as_estimated]
+        for order in _other_orders(as_estimated.order):
+            if self._is_admissible(order, is_first_fixed=first_at_ms is not None):
+                runs.append(self._recorded(order, before.copy(), first_at_ms, left))
+        best = min(runs, key=lambda run: (sum(run.wrong), run.moved_ms))
+        as_good = (run for run in runs if sum(run.wrong) == sum(best.wrong))
+        if any(run.blamed() != best.blamed() for run in as_good):
+            best.open_orders.update(best.order)
+        return best
+
+    def _is_admissible(self, order: Sequence[int], *, is_first_fixed: bool) -> bool:
+        """Return True if the intervals of the requests allow for this order."""
+        if is_first_fixed and 0 in order and order[0] != 0:
+            return False
+        at_ms = -1
+        for i in order:
+            at_ms = max(at_ms, self.requests[i].earliest_ms)
+            if at_ms > self.requests[i].latest_ms:
+                return False
+        return True
+
+    def _recorded(
+        self, order: Sequence[int], run: _Run, first_at_ms: int | None, left: int | None
+    ) -> _Run:
+        """Return ``run`` after the requests of these numbers."""
+        bucket = run.bucket
+        for i in order:
+            request = self.requests[i]
+            if first_at_ms is not None and i == 0:
+                at_ms = first_at_ms
+            elif i == left:
+                at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
+            else:
+                at_ms = _explaining_time(request, bucket)
+                run.moved_ms += abs(at_ms - request.recorded_at_ms)
+            run.wrong.append(_record(request, bucket, at_ms))
+            run.order.append(i)
+            run.times_ms.append(at_ms)
+        return run
+
+
+def _other_orders(order: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield the orders that are tried in place of ``order``."""
+    if len(order) <= PERMUTED_MAX:
+        yield from list(permutations(order))[1:]
+        return
+    for i in range(len(order) - 1):
+        yield [*order[:i], order[i + 1], order[i], *order[i + 2 :]]
 
 
 def _explaining_time(request: MutationRequest, bucket: Bucket) -> int:

@@ -29,13 +29,14 @@ def align_mutations(
     rules: Mapping[int, BrokerRules],
     carried: Mapping[SensorKey, CarriedState],
 ) -> tuple[pa.RecordBatch, dict[SensorKey, Mapping[str, Any]]]:
-    """Return ``amounts`` (AMOUNTS) at their times, and the line that begins the last stretch.
+    """Return ``amounts`` (AMOUNTS) as recorded, and the line that begins the last stretch.
 
-    The rows of a sensor must be together and in the order of their estimates. Those of one
-    epoch, between two restarts or an hour of silence, are aligned together. Lines (LINE_ORDER) are
-    by sensor; later ones may move the times since then.
+    The rows of a sensor must be together and in the order of their estimates; they come back in
+    that of their records. Those of one epoch, between two restarts or an hour of silence, are
+    aligned together. Lines (LINE_ORDER) are by sensor; later ones may move the times since then.
     """
     at_ms = amounts["recorded_at_ms"].to_numpy().copy()
+    is_order_open, order = np.zeros(len(amounts), bool), np.arange(len(amounts))
     begun: dict[SensorKey, Mapping[str, Any]] = {}
     starts, _ = sensor_runs(amounts)
     for start, stop in pairwise([*starts, len(amounts)]):
@@ -46,12 +47,19 @@ def align_mutations(
         bucket = _bucket(rules[key.broker_id], key.quota_type, state, restart_ms, first_ms)
         request = request_numbers(rows)
         found = list(stretches(_requests(rows, request), bucket))
-        times = np.array(list(chain.from_iterable(found)), np.int64)
-        last = int(np.searchsorted(request, len(times) - len(found[-1])))
+        recorded = list(chain.from_iterable(found))
+        last = int(np.searchsorted(request, len(recorded) - len(found[-1])))
         begun[key] = {name: rows[name][last].as_py() for name in LINE_ORDER}
-        at_ms[start:stop] = times[request]
-    column = AMOUNTS.get_field_index("recorded_at_ms")
-    return amounts.set_column(column, AMOUNTS.field(column), pa.array(at_ms)), begun
+        place = np.empty(len(recorded), np.int64)
+        place[[one.request for one in recorded]] = np.arange(len(recorded))
+        of_row = [recorded[i] for i in place[request].tolist()]
+        at_ms[start:stop] = [one.at_ms for one in of_row]
+        is_order_open[start:stop] = [one.is_order_open for one in of_row]
+        order[start:stop] = start + np.argsort(place[request], kind="stable")
+    for name, values in (("recorded_at_ms", at_ms), ("is_order_open", is_order_open)):
+        column = AMOUNTS.get_field_index(name)
+        amounts = amounts.set_column(column, AMOUNTS.field(column), pa.array(values))
+    return amounts.take(pa.array(order)), begun
 
 
 def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:

@@ -109,6 +109,7 @@ def _amounts_of(
             "recorded_at_ms": row["recorded_estimate_us"] // 1000,
             "earliest_ms": row["recorded_earliest_ms"],
             "latest_ms": latest_ms,
+            "is_order_open": False,
             "amount": float("nan") if cost is None else float(cost),
             "is_strict": is_strict(row["api_name"], row["api_version"]),
             "response_earliest_ms": int(response_earliest_ms),

@@ -23,7 +23,9 @@ from spark_jobs.replay.sensors.sensor_states import (
     CarriedState,
 )
 from spark_jobs.replay.verdicts.mutation_throttle import (
+    LATE_LINE,
     NOT_JUDGED,
+    OVER_THROTTLED,
     UNDER_THROTTLED,
     MutationThrottleRows,
     judge_mutation_throttles,
@@ -172,6 +174,7 @@ def _replayed(
     interval_ms = part["latest_ms"].to_numpy() - part["earliest_ms"].to_numpy()
     known_for_ms = part["known_for_ms"].to_numpy()
     change_distance_ms = part["change_distance_ms"].to_numpy()
+    is_order_open = bools(part["is_order_open"])
     result = replay_token_bucket(
         sensor,
         part["recorded_at_ms"].to_numpy(),
@@ -216,12 +219,15 @@ def _replayed(
             replayed_admitted=result.admitted,
             tokens_before=result.tokens_before,
             interval_ms=interval_ms + said.slack_ms,
+            is_order_open=is_order_open,
             known_for_ms=known_for_ms,
             change_distance_ms=change_distance_ms,
         ),
         tolerances,
     )
     judged = judge_mutation_throttles(throttles, said, tolerances.throttle_ms)
+    is_wrong = np.isin(judged, (UNDER_THROTTLED, OVER_THROTTLED))
+    judged = np.where(is_order_open & is_wrong, LATE_LINE, judged)
     # Before the log began the debt may have been larger, hence the throttle longer; never shorter.
     is_open = (known_for_ms < tolerances.warm_up_ms) & (judged != UNDER_THROTTLED)
     is_open |= change_distance_ms < tolerances.change_ms
