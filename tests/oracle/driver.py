@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from tests.oracle.broker_files import PASSWORD
 from tests.oracle.kafka_libs import CLIENTS_POM, kafka_libs
 from tests.oracle.lab import RunningCluster
+from tests.oracle.lab_events import carry_out
 from tests.oracle.lab_process import JavaProcess, LabError, java_process
 from tests.oracle.logging_file import logging_file
-from tests.oracle.node_events import carry_out
-from tests.oracle.scenario import Scenario
+from tests.oracle.scenario import LabStep, Scenario
 
 DRIVER_SOURCE = Path(__file__).parent / "java" / "Driver.java"
 
@@ -44,7 +45,9 @@ def drive(
             driver.wait_for_text("ready", _READY_SECONDS)
         for driver in drivers:
             driver.say("go\n")
-        _wait_for_end(drivers, scenario, cluster, on_second)
+        _wait_for_end(
+            drivers, scenario, partial(carry_out, cluster=cluster, running=running), on_second
+        )
 
 
 def _programs(scenario: Scenario, kafka_version: str) -> Iterator[tuple[str, Path, Sequence[str]]]:
@@ -71,20 +74,20 @@ def _driver(
 def _wait_for_end(
     drivers: Sequence[JavaProcess],
     scenario: Scenario,
-    cluster: RunningCluster,
+    do: Callable[[LabStep], None],
     on_second: Callable[[float], None],
 ) -> None:
     start = time.monotonic()
     load_seconds = scenario.end_ms / 1000
     running = list(drivers)
-    to_do = list(scenario.node_steps)
+    to_do = list(scenario.lab_steps)
     while running or to_do:
         passed = time.monotonic() - start
         if passed > load_seconds + _OVERTIME_SECONDS:
             late = ", ".join(driver.name for driver in running)
             raise LabError(f"{late} still ran {_OVERTIME_SECONDS} s after the load's last step")
         if to_do and passed * 1000 >= to_do[0].at_ms:
-            carry_out(to_do.pop(0), cluster)
+            do(to_do.pop(0))
         on_second(min(passed, load_seconds))
         time.sleep(_POLL_SECONDS)
         running = [driver for driver in running if not driver.has_ended_well()]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tests.oracle.jars import QUICK, maven_jar, run_java
 
 PROGRAM = Path(__file__).parent / "java" / "QuotaOracle.java"
+MANAGER_PROGRAM = Path(__file__).parent / "java" / "QuotaManagerOracle.java"
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -40,12 +41,34 @@ def client_jars(kafka_version: str) -> list[Path]:
 
 def broker_jars(kafka_version: str) -> list[Path]:
     """Return the jars of the broker's ``QuotaUtils`` and mutation quotas, and of their clients."""
+    # Scala's classes are in kafka_2.13, those that became Java's in kafka-server.
+    broker = "kafka_2.13" if kafka_version < "4.2" else "kafka-server"
     return [
         *client_jars(kafka_version),
-        maven_jar(f"org.apache.kafka:kafka_2.13:{kafka_version}"),
+        maven_jar(f"org.apache.kafka:{broker}:{kafka_version}"),
         maven_jar(f"org.apache.kafka:kafka-server-common:{kafka_version}"),
         maven_jar("org.scala-lang:scala-library:2.13.16"),
     ]
+
+
+def manager_jars(kafka_version: str) -> list[Path]:
+    """Return the jars of the broker's ``ClientQuotaManager``: Scala up to 4.1, Java since 4.2."""
+    jars = [
+        maven_jar(f"org.apache.kafka:kafka-clients:{kafka_version}"),
+        maven_jar(f"org.apache.kafka:kafka-server:{kafka_version}"),
+        maven_jar(f"org.apache.kafka:kafka-server-common:{kafka_version}"),
+        maven_jar("org.slf4j:slf4j-api:1.7.36"),
+    ]
+    if kafka_version < "4.2":
+        jars += [
+            maven_jar(f"org.apache.kafka:kafka_2.13:{kafka_version}"),
+            maven_jar("org.scala-lang:scala-library:2.13.16"),
+            maven_jar("com.typesafe.scala-logging:scala-logging_2.13:3.9.5"),
+            maven_jar("org.apache.logging.log4j:log4j-api:2.24.3"),
+            maven_jar("org.apache.logging.log4j:log4j-core:2.24.3"),
+            maven_jar("commons-validator:commons-validator:1.9.0"),
+        ]
+    return jars
 
 
 def run_oracle(

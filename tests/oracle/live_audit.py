@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.ingest.archive import find_archive
+from spark_jobs.ingest.archive import Archive, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.judge.judge_decisions import judge_decisions
@@ -115,13 +115,20 @@ def audit_and_score(
     spark: SparkSession, captured: Path, warehouse: Path, options: IngestOptions
 ) -> dict[str, Any]:
     """Return the figures of a capture after the steps of an audit that decide and judge."""
-    archive = find_archive(captured, "default")
-    for day in ingest_requests(spark, archive, warehouse, None, options).days:
-        scope = RunScope(warehouse, "default", day)
+    audit_archive(spark, find_archive(captured, "default"), warehouse, options)
+    return score_capture(ScoreRequest(captured, options, warehouse))
+
+
+def audit_archive(
+    spark: SparkSession, archive: Archive, warehouse: Path, options: IngestOptions
+) -> list[RunScope]:
+    """Return the days of an archive after the steps of an audit that decide and judge."""
+    scopes = list(ingest_requests(spark, archive, warehouse, None, options).scopes)
+    for scope in scopes:
         resolve_quotas(scope)
         replay_quotas(spark, scope)
         judge_decisions(lambda: spark, scope)
-    return score_capture(ScoreRequest(captured, options, warehouse))
+    return scopes
 
 
 def _shown(value: Any) -> str:

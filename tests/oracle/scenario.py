@@ -6,21 +6,26 @@
     <at ms> topic <name> <partitions> <replicas>
     <at ms> quota <entity>[,<entity>] <quota type>=<value>|- ...
     <at ms> produce <user> <client-id> <topic> <record bytes> <records/s> <ms> <acks> <idempotent>
+            [<record bytes at most>]
     <at ms> consume <user> <client-id> <topic> <ms>
+    <at ms> share <user> <client-id> <topic> <ms>
     <at ms> mutate <user> <client-id> <topics per request> <partitions> <requests/s> <ms> <retry>
             [strict|permissive]
     <at ms> restart <node>
     <at ms> failover
+    <at ms> pause <node> <ms>
+    <at ms> busy <processes> <ms>
 
 Times count from the start of the load. The user ``-`` is no authentication (ANONYMOUS); an entity
 is ``user=`` or ``client-id=`` with a name or ``<default>``; the value ``-`` removes a quota.
-``mutate`` creates topics; after every third such request it adds two partitions to, or deletes, an
-earlier topic, in turn. Without ``cluster`` node 1 is broker and controller and node 2 a broker; its
-settings are of ``server.properties``, but ``lab.server.log`` is the level of the quota managers'
-lines in ``server.log`` (DEBUG, INFO or OFF), and ``lab.metrics`` after how many milliseconds the
-brokers' metrics of quotas are read again. ``restart`` stops a node as an operator does and starts
-it again; ``failover`` stops the quorum's leader for good. Empty lines and lines that start with
-``#`` say nothing.
+Records have one size, or each one between two. ``mutate`` creates topics; after every third such
+request it adds two partitions to, or deletes, an earlier topic, in turn. Without ``cluster`` node 1
+is broker and controller and node 2 a broker; its settings are of ``server.properties``, but
+``lab.server.log`` is the level of the quota managers' lines in ``server.log`` (DEBUG, INFO or OFF),
+and ``lab.metrics`` after how many milliseconds the brokers' metrics of quotas are read again.
+``restart`` stops a node as an operator does and starts it again; ``failover`` stops the quorum's
+leader for good; ``pause`` holds a node's process still; ``busy`` runs processes that do nothing but
+keep the machine's cores from the brokers. Empty lines and lines that start with ``#`` say nothing.
 """
 
 from __future__ import annotations
@@ -45,6 +50,9 @@ ANONYMOUS = "-"
 
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
+# What a mistyped scenario may cost the machine has an end.
+_Processes = Annotated[int, msgspec.Meta(ge=1, le=8)]
+_BoundedTime = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
 # One thread counts them out: more than it can would only spin.
 _PerSecond = Annotated[float, msgspec.Meta(gt=0, le=100_000)]
 _Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]+$")]
@@ -71,6 +79,22 @@ class Failover(msgspec.Struct, frozen=True, tag_field="verb", tag="failover"):
     at_ms: _Milliseconds
 
 
+class Pause(msgspec.Struct, frozen=True, tag_field="verb", tag="pause"):
+    """Hold a node's process still: no thread of it runs, and its clock goes on."""
+
+    at_ms: _Milliseconds
+    node_id: _Count
+    duration_ms: _BoundedTime
+
+
+class Busy(msgspec.Struct, frozen=True, tag_field="verb", tag="busy"):
+    """Keep cores of the machine busy with processes that end by themselves."""
+
+    at_ms: _Milliseconds
+    processes: _Processes
+    duration_ms: _BoundedTime
+
+
 class Topic(msgspec.Struct, frozen=True, tag_field="verb", tag="topic"):
     """Create a topic, without authentication."""
 
@@ -89,7 +113,10 @@ class Quota(msgspec.Struct, frozen=True, tag_field="verb", tag="quota"):
 
 
 class Produce(msgspec.Struct, frozen=True, tag_field="verb", tag="produce"):
-    """Send records of one size at a steady rate, at most as fast as the broker lets it."""
+    """Send records at a steady rate, at most as fast as the broker lets it.
+
+    Each has ``record_bytes``, or any size from that up to ``record_bytes_max``.
+    """
 
     at_ms: _Milliseconds
     user: _Name
@@ -100,10 +127,21 @@ class Produce(msgspec.Struct, frozen=True, tag_field="verb", tag="produce"):
     duration_ms: _Count
     acks: Literal["0", "1", "all"]
     is_idempotent: bool
+    record_bytes_max: _Count | None = None
 
 
 class Consume(msgspec.Struct, frozen=True, tag_field="verb", tag="consume"):
     """Read a topic from its start as one consumer group."""
+
+    at_ms: _Milliseconds
+    user: _Name
+    client_id: _Name
+    topic: _Name
+    duration_ms: _Count
+
+
+class Share(msgspec.Struct, frozen=True, tag_field="verb", tag="share"):
+    """Read what is produced to a topic from then on as one share group (KIP-932)."""
 
     at_ms: _Milliseconds
     user: _Name
@@ -126,16 +164,21 @@ class Mutate(msgspec.Struct, frozen=True, tag_field="verb", tag="mutate"):
     mode: Literal["strict", "permissive"] = "strict"
 
 
-Step = Cluster | Topic | Quota | Produce | Consume | Mutate | Restart | Failover
+LabStep = Restart | Failover | Pause | Busy
+"""What the lab does itself, while clients do the rest."""
+Step = Cluster | Topic | Quota | Produce | Consume | Share | Mutate | LabStep
 _STEPS: dict[str, type[msgspec.Struct]] = {
     "cluster": Cluster,
     "topic": Topic,
     "quota": Quota,
     "produce": Produce,
     "consume": Consume,
+    "share": Share,
     "mutate": Mutate,
     "restart": Restart,
     "failover": Failover,
+    "pause": Pause,
+    "busy": Busy,
 }
 DEFAULT_CLUSTER = Cluster(0, "combined", {})
 _SETTING = re.compile(r"[a-z][a-z.]*")
@@ -165,9 +208,9 @@ class Scenario:
         return next((step for _, step in self.steps if isinstance(step, Cluster)), DEFAULT_CLUSTER)
 
     @property
-    def node_steps(self) -> tuple[Restart | Failover, ...]:
-        """Return what happens to nodes, in order of time."""
-        found = [step for _, step in self.steps if isinstance(step, Restart | Failover)]
+    def lab_steps(self) -> tuple[LabStep, ...]:
+        """Return what happens to nodes and their machine, in order of time."""
+        found = [step for _, step in self.steps if isinstance(step, LabStep)]
         return tuple(sorted(found, key=lambda step: step.at_ms))
 
     @property
@@ -178,11 +221,10 @@ class Scenario:
     @property
     def lines(self) -> tuple[str, ...]:
         """Return the lines that clients of the brokers' version drive."""
-        of_nodes = (Cluster, Restart, Failover)
         return tuple(
             line
             for line, step in self.steps
-            if not (_is_permissive(step) or isinstance(step, of_nodes))
+            if not (_is_permissive(step) or isinstance(step, Cluster | LabStep))
         )
 
 
@@ -269,10 +311,17 @@ def _check(step: Step, topics: set[str]) -> None:
         ]
         if bad:
             raise ValueError(f"{bad[0]} must be a number above 0")
-    elif isinstance(step, Produce | Consume) and step.topic not in topics:
+    elif isinstance(step, Produce | Consume | Share) and step.topic not in topics:
         raise ValueError(f"no earlier line creates the topic {step.topic!r}")
-    if isinstance(step, Produce) and step.is_idempotent and step.acks != "all":
+    if isinstance(step, Produce):
+        _check_produce(step)
+
+
+def _check_produce(step: Produce) -> None:
+    if step.is_idempotent and step.acks != "all":
         raise ValueError(f"an idempotent producer needs acks all, not {step.acks}")
+    if step.record_bytes_max is not None and step.record_bytes_max < step.record_bytes:
+        raise ValueError(f"records of {step.record_bytes} to {step.record_bytes_max} bytes: none")
 
 
 def _is_permissive(step: Step) -> bool:

@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 from spark_jobs.errors import BadInputError
 from tests.oracle.scenario import (
     QUOTA_TYPES,
+    Busy,
     Cluster,
     Consume,
     Failover,
     Mutate,
+    Pause,
     Produce,
     Quota,
     Restart,
     Scenario,
+    Share,
     Topic,
     parse_scenario,
 )
@@ -77,11 +80,18 @@ def test_a_cluster_line_gives_the_layout_and_settings_of_its_nodes() -> None:
     assert scenario.cluster == Cluster(0, "dedicated", settings)
 
 
+def test_a_produce_line_may_end_with_the_size_of_its_largest_records() -> None:
+    step = one_step("0 produce - app orders 100 80 900 0 false 4000")
+    assert step == Produce(0, "-", "app", "orders", 100, 80, 900, "0", False, record_bytes_max=4000)
+
+
 def test_what_happens_to_nodes_is_for_the_lab_and_in_order_of_time() -> None:
-    scenario = parse_scenario("0 cluster combined\n0 topic t 1 1\n900 failover\n20 restart 2")
-    assert scenario.node_steps == (Restart(20, 2), Failover(900))
+    of_lab = "900 failover\n20 restart 2\n30 pause 1 250\n10 busy 2 950"
+    scenario = parse_scenario(f"0 cluster combined\n0 topic t 1 1\n{of_lab}")
+    found = (Busy(10, 2, 950), Restart(20, 2), Pause(30, 1, 250), Failover(900))
+    assert scenario.lab_steps == found
     assert scenario.lines == ("0 topic t 1 1",)
-    assert scenario.end_ms == 900
+    assert scenario.end_ms == 960
 
 
 def test_empty_lines_and_comments_say_nothing_but_stay_in_the_text() -> None:
@@ -135,6 +145,12 @@ def test_only_permissive_mutations_go_to_the_older_client() -> None:
         ("0 restart one", "Expected `int`"),
         ("0 restart", "missing required field `node_id`"),
         ("0 failover 1", "1 words too many"),
+        ("0 pause 1", "missing required field `duration_ms`"),
+        ("0 pause 1 600001", "<= 600000"),
+        ("0 pause 0 100", ">= 1"),
+        ("0 busy 9 100", "<= 8"),
+        ("0 busy 2 600001", "<= 600000"),
+        ("0 produce a c orders 9 1 1 1 false 8", "records of 9 to 8 bytes: none"),
         ("0 quota user=a", "expected an entity and at least one"),
         ("0 quota group=a producer_byte_rate=1", "found 'group=a'"),
         ("0 quota user= producer_byte_rate=1", "found 'user='"),
@@ -241,3 +257,10 @@ def _at_ms(step: Produce) -> int:
 
 def _quotas(scenario: Scenario) -> list[Quota]:
     return [step for _, step in scenario.steps if isinstance(step, Quota)]
+
+
+def test_a_share_group_reads_a_topic_that_was_created() -> None:
+    steps = parse_scenario("0 topic orders 4 1\n5 share bob sharers orders 900").steps
+    assert steps[1][1] == Share(5, "bob", "sharers", "orders", 900)
+    with pytest.raises(BadInputError, match="no earlier line creates the topic 'clicks'"):
+        parse_scenario("0 topic orders 4 1\n5 share bob sharers clicks 900")

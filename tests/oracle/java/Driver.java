@@ -1,10 +1,12 @@
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.Comparator;
 import java.util.Deque;
@@ -14,10 +16,12 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -27,6 +31,7 @@ import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.DeleteTopicsOptions;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -35,6 +40,7 @@ import org.apache.kafka.common.quota.ClientQuotaAlteration;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.serialization.Deserializer;
 
 /**
  * Drives real clients as a scenario says (the format is documented in scenario.py, which checks it).
@@ -51,6 +57,7 @@ public class Driver {
     private static final int ADDED_PARTITIONS = 2;
     /** What one change of controller may cost a client that waits for each answer. */
     private static final int LOST_ANSWERS_MAX = 6;
+    private static final long LONG_LOAD_MS = 20_000;
     private static final Set<String> LOSING_AN_ANSWER =
         Set.of("TimeoutException", "DisconnectException", "TopicExistsException", "NotControllerException",
             "UnknownTopicOrPartitionException", "InvalidPartitionsException", "InvalidReplicationFactorException");
@@ -58,6 +65,7 @@ public class Driver {
     private final String plaintext;
     private final String sasl;
     private final String password;
+    private final Map<String, Long> recordsOfLong = new ConcurrentHashMap<>();
     private long startNanos;
 
     private Driver(String plaintext, String sasl, String password) {
@@ -114,6 +122,12 @@ public class Driver {
         for (Future<?> one : running) {
             one.get();
         }
+        recordsOfLong.forEach((verb, records) -> {
+            if (records == 0) {
+                System.err.println("failed: not one record by any long " + verb);
+                System.exit(1);
+            }
+        });
     }
 
     private interface Work {
@@ -168,6 +182,9 @@ public class Driver {
             case "consume":
                 consume(step);
                 break;
+            case "share":
+                share(step);
+                break;
             case "mutate":
                 mutate(step);
                 break;
@@ -178,7 +195,8 @@ public class Driver {
 
     private void produce(String[] step) throws InterruptedException {
         String topic = step[4];
-        byte[] value = new byte[Integer.parseInt(step[5])];
+        int bytes = Integer.parseInt(step[5]);
+        int bytesMax = step.length > 10 ? Integer.parseInt(step[10]) : bytes;
         long intervalNanos = (long) (1e9 / Double.parseDouble(step[6]));
         long endNanos = atNanos(step) + millis(step[7]);
         Properties properties = client(step[2], step[3]);
@@ -194,6 +212,7 @@ public class Driver {
             new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
         long dueNanos = System.nanoTime();
         while (System.nanoTime() < endNanos) {
+            byte[] value = new byte[ThreadLocalRandom.current().nextInt(bytes, bytesMax + 1)];
             producer.send(new ProducerRecord<>(topic, value), (metadata, failure) ->
                 (failure == null ? sent : failed).incrementAndGet());
             dueNanos = Math.max(dueNanos + intervalNanos, System.nanoTime());
@@ -202,9 +221,7 @@ public class Driver {
         // What is still waiting for a throttled broker is given up: the load ends when the scenario says.
         producer.close(Duration.ofMillis(500));
         say(step, "records sent " + sent + ", given up " + failed);
-        if (sent.get() == 0) {
-            throw new IllegalStateException("not one record was sent");
-        }
+        note(step, step[7], sent.get());
     }
 
     @SuppressWarnings("deprecation") // The only bounded close that old and new clients share.
@@ -225,6 +242,27 @@ public class Driver {
         }
         consumer.close(Duration.ofSeconds(1));
         say(step, "records read " + read);
+        note(step, step[5], read);
+    }
+
+    /** Reads what is produced from now on as one share group; only clients since 4.0 know such consumers. */
+    private void share(String[] step) throws Exception {
+        long endNanos = atNanos(step) + millis(step[5]);
+        Properties properties = client(step[2], step[3]);
+        properties.put("group.id", step[3]);
+        properties.put("max.partition.fetch.bytes", "65536");
+        Class<?> type = Class.forName("org.apache.kafka.clients.consumer.KafkaShareConsumer");
+        Object consumer = type.getConstructor(Properties.class, Deserializer.class, Deserializer.class)
+            .newInstance(properties, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        type.getMethod("subscribe", Collection.class).invoke(consumer, List.of(step[4]));
+        Method poll = type.getMethod("poll", Duration.class);
+        long read = 0;
+        while (System.nanoTime() < endNanos) {
+            // Each poll accepts all that the one before it gave.
+            read += ((ConsumerRecords<?, ?>) poll.invoke(consumer, Duration.ofMillis(200))).count();
+        }
+        type.getMethod("close", Duration.class).invoke(consumer, Duration.ofSeconds(1));
+        say(step, "records read in a share group " + read);
         if (read == 0) {
             throw new IllegalStateException("not one record was read");
         }
@@ -346,6 +384,13 @@ public class Driver {
 
     private static long millis(String text) {
         return TimeUnit.MILLISECONDS.toNanos(Long.parseLong(text));
+    }
+
+    /** One client may be throttled from its begin to its end, but hardly all that have long to go. */
+    private void note(String[] step, String durationMs, long records) {
+        if (Long.parseLong(durationMs) >= LONG_LOAD_MS) {
+            recordsOfLong.merge(step[1], records, Long::sum);
+        }
     }
 
     private static void sleepUntil(long nanos) throws InterruptedException {

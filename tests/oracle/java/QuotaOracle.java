@@ -240,10 +240,16 @@ public final class QuotaOracle {
     }
 
     private static Class<?> quotaUtils() throws ClassNotFoundException {
+        return ofBroker("server.quota.", "utils.", "QuotaUtils");
+    }
+
+    /** Classes of the broker moved from Scala's packages to Java's, one release after the other. */
+    private static Class<?> ofBroker(String folder, String olderFolder, String name)
+        throws ClassNotFoundException {
         try {
-            return Class.forName("org.apache.kafka.server.quota.QuotaUtils");
-        } catch (ClassNotFoundException beforeVersion4) {
-            return Class.forName("kafka.utils.QuotaUtils");
+            return Class.forName("org.apache.kafka." + folder + name);
+        } catch (ClassNotFoundException older) {
+            return Class.forName("kafka." + olderFolder + name);
         }
     }
 
@@ -278,7 +284,7 @@ public final class QuotaOracle {
         private final Method throttleTime;
 
         private Quotas(String kind) throws Exception {
-            Class<?> quota = Class.forName("kafka.server." + kind + "ControllerMutationQuota");
+            Class<?> quota = ofBroker("server.quota.", "server.", kind + "ControllerMutationQuota");
             constructor = quota.getConstructor(Time.class, Sensor.class);
             record = quota.getMethod("record", double.class);
             throttleTime = quota.getMethod("throttleTime");

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -12,25 +11,25 @@ from spark_jobs.quota.codes import DEFAULT
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.resolve.timeline.intervals import quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, which_quota
-from tests.oracle.jars import maven_jar, run_java
+from tests.oracle.jars import run_java
+from tests.oracle.jvm_quota import MANAGER_PROGRAM, manager_jars
 from tests.spark_jobs.ingest.quota_sources.quota_events import event
 
 pytestmark = pytest.mark.jvm
 
-PROGRAM = Path(__file__).parent / "QuotaResolution.java"
 SEED, SEQUENCES, CHANGES_MAX = 20261121, 150, 12
 USERS = ("alice", "CN=b, O=x", DEFAULT, None)
 CLIENT_IDS = ("svc", "a b", DEFAULT, None)
 ASKED = (("alice", "svc"), ("alice", ""), ("CN=b, O=x", "a b"), ("eve", "svc"), ("eve", "other"))
 
 
-@pytest.mark.parametrize("version", ["4.1.0", "4.2.0"])
+@pytest.mark.parametrize("version", ["4.1.0", "4.2.2", "4.4.0"])
 def test_a_client_has_the_sensor_and_the_bound_that_kafkas_manager_gives_it(version: str) -> None:
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     sequences = [_changes(chance) for _ in range(SEQUENCES)]
     lines = [line for events in sequences for line in _commands(events)]
-    said = run_java(PROGRAM, _jars(version), stdin="\n".join(lines)).splitlines()
+    said = run_java(MANAGER_PROGRAM, manager_jars(version), stdin="\n".join(lines)).splitlines()
     rule = LevelRule.of_broker(version, uses_zookeeper=False)
     replayed = [line for events in sequences for line in _answers(events, rule)]
     assert len(said) > SEQUENCES * len(ASKED)
@@ -82,22 +81,3 @@ def _answers(events: list[QuotaEvent], rule: LevelRule) -> list[str]:
             enabled = str(found.is_enabled).lower()
             answers.append(f"{enabled}\t={found.quota_user}\t={found.quota_client_id}\t{bound}")
     return answers
-
-
-def _jars(version: str) -> list[Path]:
-    jars = [
-        maven_jar(f"org.apache.kafka:kafka-clients:{version}"),
-        maven_jar(f"org.apache.kafka:kafka-server:{version}"),
-        maven_jar(f"org.apache.kafka:kafka-server-common:{version}"),
-        maven_jar("org.slf4j:slf4j-api:1.7.36"),
-    ]
-    if version < "4.2":
-        jars += [
-            maven_jar(f"org.apache.kafka:kafka_2.13:{version}"),
-            maven_jar("org.scala-lang:scala-library:2.13.16"),
-            maven_jar("com.typesafe.scala-logging:scala-logging_2.13:3.9.5"),
-            maven_jar("org.apache.logging.log4j:log4j-api:2.24.3"),
-            maven_jar("org.apache.logging.log4j:log4j-core:2.24.3"),
-            maven_jar("commons-validator:commons-validator:1.9.0"),
-        ]
-    return jars

@@ -8,21 +8,21 @@ import java.util.Optional;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.Quota;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
-import org.apache.kafka.common.utils.Sanitizer;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.network.Session;
 import org.apache.kafka.server.config.ClientQuotaManagerConfig;
 import org.apache.kafka.server.quota.QuotaType;
 
 /**
- * Asks Kafka's own quota manager which quota and which sensor a client has. Lines of standard
+ * Asks Kafka's own quota manager which quota and which sensor a client has, and how long it is throttled. Lines of standard
  * input, parts separated by tabs: {@code new}; {@code set user client-id bound}, where "-" is no
  * such part or no bound, "*" the default and "=x" the name x; {@code ask =user =client-id}, which
- * prints whether quotas are enabled, the sensor's tags as "=x" and the bound or "-".
+ * prints whether quotas are enabled, the sensor's tags as "=x" and the bound or "-"; {@code record =user =client-id
+ * amount ms}, which records an amount at that time and prints the throttle.
  *
  * <p>The manager is Scala up to 4.1 and Java since 4.2: reflection reaches both.
  */
-public final class QuotaResolution {
+public final class QuotaManagerOracle {
     private static final boolean IS_SCALA = exists("kafka.server.ClientQuotaManager");
     private static final String MANAGER =
         (IS_SCALA ? "kafka.server." : "org.apache.kafka.server.quota.") + "ClientQuotaManager";
@@ -30,19 +30,21 @@ public final class QuotaResolution {
     private Object manager;
 
     public static void main(String[] arguments) throws Exception {
-        QuotaResolution resolution = new QuotaResolution();
+        QuotaManagerOracle oracle = new QuotaManagerOracle();
         BufferedReader lines = new BufferedReader(
             new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] parts = line.split("\t", -1);
             switch (parts[0]) {
-                case "new" -> resolution.renew();
-                case "set" -> resolution.set(parts[1], parts[2], parts[3]);
-                case "ask" -> resolution.ask(parts[1].substring(1), parts[2].substring(1));
+                case "new" -> oracle.renew();
+                case "set" -> oracle.set(parts[1], parts[2], parts[3]);
+                case "ask" -> oracle.ask(parts[1].substring(1), parts[2].substring(1));
+                case "record" -> oracle.record(parts[1].substring(1), parts[2].substring(1),
+                    Double.parseDouble(parts[3]), Long.parseLong(parts[4]));
                 default -> throw new IllegalArgumentException(line);
             }
         }
-        resolution.shutdown();
+        oracle.shutdown();
     }
 
     private void renew() throws Exception {
@@ -67,21 +69,30 @@ public final class QuotaResolution {
     }
 
     private void ask(String user, String clientId) throws Exception {
-        KafkaPrincipal principal = new KafkaPrincipal(KafkaPrincipal.USER_TYPE, user);
-        Session session = new Session(principal, InetAddress.getLoopbackAddress());
-        Object sensors = call("getOrCreateQuotaSensors", session, clientId);
+        Object sensors = call("getOrCreateQuotaSensors", session(user), clientId);
         Object tags = sensors.getClass().getMethod("metricTags").invoke(sensors);
         Quota quota = (Quota) call("quota", user, clientId);
         String bound = quota.bound() >= Long.MAX_VALUE ? "-" : Double.toString(quota.bound());
-        System.out.println(call("quotasEnabled") + "\t=" + Sanitizer.desanitize(tag(tags, "user"))
+        System.out.println(call("quotasEnabled") + "\t=" + sanitizer("desanitize", tag(tags, "user"))
             + "\t=" + tag(tags, "client-id") + "\t" + bound);
+    }
+
+    private void record(String user, String clientId, double amount, long timeMs) throws Exception {
+        Method method = manager.getClass().getMethod("recordAndGetThrottleTimeMs", Session.class,
+            String.class, double.class, long.class);
+        System.out.println(method.invoke(manager, session(user), clientId, amount, timeMs));
+    }
+
+    private static Session session(String user) {
+        KafkaPrincipal principal = new KafkaPrincipal(KafkaPrincipal.USER_TYPE, user);
+        return new Session(principal, InetAddress.getLoopbackAddress());
     }
 
     private static Object user(String part) throws Exception {
         return switch (part.charAt(0)) {
             case '-' -> null;
             case '*' -> IS_SCALA ? module("DefaultUserEntity") : constant("DEFAULT_USER_ENTITY");
-            default -> named("UserEntity", Sanitizer.sanitize(part.substring(1)));
+            default -> named("UserEntity", sanitizer("sanitize", part.substring(1)));
         };
     }
 
@@ -92,6 +103,13 @@ public final class QuotaResolution {
                 : constant("DEFAULT_USER_CLIENT_ID");
             default -> named("ClientIdEntity", part.substring(1));
         };
+    }
+
+    /** Up to 4.3 the class is in another package. */
+    private static String sanitizer(String method, String text) throws Exception {
+        String folder = "org.apache.kafka.common.utils.";
+        String name = folder + (exists(folder + "Sanitizer") ? "Sanitizer" : "internals.Sanitizer");
+        return (String) Class.forName(name).getMethod(method, String.class).invoke(null, text);
     }
 
     private static Object named(String entity, String name) throws Exception {
@@ -139,7 +157,7 @@ public final class QuotaResolution {
 
     private static boolean exists(String name) {
         try {
-            Class.forName(name, false, QuotaResolution.class.getClassLoader());
+            Class.forName(name, false, QuotaManagerOracle.class.getClassLoader());
             return true;
         } catch (ClassNotFoundException absent) {
             return false;
