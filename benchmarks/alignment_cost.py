@@ -56,6 +56,7 @@ def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRo
         earliest_ms=events.earliest_ms[order],
         latest_ms=events.latest_ms[order],
         likely_from_ms=events.likely_from_ms[order],
+        line_lag_max_ms=events.line_lag_max_ms[order],
         stamp_ms=np.full(n, NOT_STAMPED),
         amount=events.amount[order],
         bound=events.bound[order] if is_throttled else np.full(n, FAR),

@@ -135,8 +135,9 @@ def _columns(
 def _broker(broker_id: int) -> dict[str, object]:
     return {
         "broker_id": broker_id, "version": "4.1.0", "version_source": "option",
-        "uses_zookeeper": False, "rate_profile": str(PROFILE), "samples": SAMPLES,
-        "window_ms": WINDOW_MS, "controller_samples": SAMPLES, "controller_window_ms": WINDOW_MS,
+        "uses_zookeeper": False, "rate_profile": str(PROFILE), "throttle_max_ms": None,
+        "newer_than_known": None, "samples": SAMPLES, "window_ms": WINDOW_MS,
+        "controller_samples": SAMPLES, "controller_window_ms": WINDOW_MS,
     }  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from spark_jobs.ingest.broker_facts import broker_facts
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.lines.line_reader import Reason
+from spark_jobs.ingest.lines.served_apis import ServedApis, newer_sentences
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.java_properties import read_properties
 from spark_jobs.ingest.read_quota_sources import KnownQuotas, known_quotas
@@ -53,7 +54,8 @@ def check_archive(
     looked = _look(archive, options, reads_all=reads_all)
     refused = [f.refused for f in looked.files if f.refused]
     try:
-        facts = broker_facts(archive, options, looked.broker_ids)
+        served = ServedApis.of_all(look.served_beyond for look in looked.files)
+        facts = broker_facts(archive, options, looked.broker_ids, served.beyond)
     except BadInputError as error:
         refused.append(str(error))
         facts = []
@@ -99,7 +101,7 @@ def _beside(
         throttle_records=sum(len(log.throttles) for log in quotas.server_logs),
         starts=sum(len(log.starts) for log in quotas.server_logs),
         ignored=tuple(ignored),
-        warnings=quotas.warnings,
+        warnings=(*quotas.warnings, *newer_sentences(facts)),
         refused=tuple(refused),
     )
 

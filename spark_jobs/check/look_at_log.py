@@ -103,7 +103,10 @@ class _Lines:
         if begins_anew:
             # A stack trace may have begun before the piece; the broker's version is still known.
             self._state = ChunkState(
-                waits=self._state.waits, version=self._state.version, is_after_other=True
+                waits=self._state.waits,
+                version=self._state.version,
+                served=self._state.served,
+                is_after_other=True,
             )
         self.parse(data, is_last=False, follows=not begins_anew)
 
@@ -113,6 +116,7 @@ class _Lines:
         source = LineSource(self._log.source_file, self._log.broker_id, look.lines + 1)
         options = self._looking.options
         parsed, self._state = parse_chunk(data, source, options, self._state, is_last=is_last)
+        look.served_beyond = self._state.served.beyond
         _take_block(look, data, parsed, self._timezone, follows=follows)
         if self._looking.keeps_lines and len(parsed.requests):
             rows = parsed.requests.select(list(CLIENT_COLUMNS))
@@ -189,7 +193,7 @@ def _pieces_of_plain(log: LogFile, share_bytes: int, look: FileLook) -> Iterator
 
 CLIENT_COLUMNS = (
     "broker_id", "listener", "user", "client_id", "is_forwarded", "connection", "software_name",
-    "software_version", "correlation_id", "api_key", "log_time_ms", "total_time_us",
+    "software_version", "correlation_id", "api_key", "acks", "log_time_ms", "total_time_us",
     "recorded_earliest_ms", "recorded_latest_ms", "throttle_time_ms", "request_bytes",
     "response_bytes", "handler_time_us",
 )  # fmt: skip

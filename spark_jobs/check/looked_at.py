@@ -58,6 +58,7 @@ class FileLook:
     addresses: set[str] = field(default_factory=set)  # the broker's, where no folder names it
     versions: set[str] = field(default_factory=set)  # that brokers give of themselves
     groups: Counter[Group] = field(default_factory=Counter)
+    served_beyond: dict[int, dict[int, int]] = field(default_factory=dict)  # as FileReport has it
     mutations: list[dict[str, Any]] = field(default_factory=list)
     alterations: list[dict[str, Any]] = field(default_factory=list)
     client_lines: list[pa.RecordBatch] = field(default_factory=list)

@@ -185,11 +185,14 @@ def bucket_before(
 
 
 def throttle_max_ms(quota_type: str, broker: Row) -> int | None:
-    """Return the longest throttle of a quota type; only the request quota has one.
+    """Return the longest throttle of a quota type (ms), None where it is cut to 32 bits.
 
-    Kafka: ``ClientRequestQuotaManager.maxThrottleTimeMs``.
+    Kafka: ``ClientRequestQuotaManager.maxThrottleTimeMs``, and since 4.4
+    ``ClientQuotaManager.recordAndGetThrottleTimeMs``.
     """
-    return broker["window_ms"] if quota_type == QuotaType.REQUEST_PERCENTAGE else None
+    is_request = quota_type == QuotaType.REQUEST_PERCENTAGE
+    longest_ms: int | None = broker["window_ms"] if is_request else broker["throttle_max_ms"]
+    return longest_ms
 
 
 def _number(found: float | None) -> float:

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from spark_jobs.errors import BadInputError
 from spark_jobs.ingest.archive import Archive
 from spark_jobs.ingest.archived_file import read_small_text
 from spark_jobs.ingest.ingest_options import ANY_BROKER, IngestOptions
+from spark_jobs.ingest.lines.served_apis import ServedBeyond, newer_than_known
 from spark_jobs.ingest.quota_sources.static_config import StaticConfig, read_static_config
-from spark_jobs.quota.rate_profile import profile_of_version
+from spark_jobs.quota.rate_profile import profile_of_version, throttle_max_of_version
 
+T = TypeVar("T")
 OPTION, ARCHIVE, UNKNOWN = "option", "archive", "unknown"
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 _FIRST_THAT_CAN_DO_WITHOUT_ZOOKEEPER = (2, 8)
 
 
 def broker_facts(
-    archive: Archive, options: IngestOptions, broker_ids: Sequence[int]
+    archive: Archive,
+    options: IngestOptions,
+    broker_ids: Sequence[int],
+    served_beyond: Mapping[int, ServedBeyond],
 ) -> list[dict[str, Any]]:
     """Return a row of ``tables.BROKERS`` for each broker; its profile is None until detected.
 
+    ``served_beyond`` has what the log shows brokers to serve that no known release does.
     Raises BadInputError where a version is unreadable, or a broker decides its quotas by a plugin.
     """
     configs = static_configs(archive, options, at_ms=0)
-    return [_row(broker_id, archive, options, configs.get(broker_id)) for broker_id in broker_ids]
+    return [
+        _row(broker_id, archive, options, configs.get(broker_id))
+        | {"newer_than_known": newer_than_known(version, served_beyond.get(broker_id, {}))}
+        for broker_id in broker_ids
+        for version, _ in [_version(broker_id, archive.kafka_version, options.versions)]
+    ]
 
 
 def static_configs(archive: Archive, options: IngestOptions, at_ms: int) -> dict[int, StaticConfig]:
@@ -62,7 +73,8 @@ def _row(
         "broker_id": broker_id,
         "version": version,
         "version_source": source,
-        "rate_profile": None if version is None else str(_profile(version)),
+        "rate_profile": None if version is None else str(_of(version, profile_of_version)),
+        "throttle_max_ms": None if version is None else _of(version, throttle_max_of_version),
         "uses_zookeeper": _uses_zookeeper(version, config),
         "samples": config.samples,
         "window_ms": config.window_size_ms,
@@ -80,9 +92,9 @@ def _version(
     return (archived, ARCHIVE) if archived else (None, UNKNOWN)
 
 
-def _profile(version: str) -> str:
+def _of(version: str, rule: Callable[[str], T]) -> T:
     try:
-        return profile_of_version(version)
+        return rule(version)
     except ValueError as error:
         raise BadInputError(
             f"kafka-version.txt: {error}. Correct it or pass --broker-version."

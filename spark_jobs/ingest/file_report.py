@@ -59,6 +59,8 @@ class FileReport:
     broker_ids: list[int] = field(default_factory=list)
     first_request_ms: int | None = None
     alterations: list[dict[str, Any]] = field(default_factory=list)
+    # By broker: the newest versions served, of requests of which no known release serves so much.
+    served_beyond: dict[int, dict[int, int]] = field(default_factory=dict)
     refused: str | None = None  # why nothing of the file may be used
     warning: str | None = None
 
@@ -110,6 +112,7 @@ def _duplicate(report: FileReport, first: FileReport) -> FileReport:
         first_request_ms=None,
         day_digests={},
         alterations=[],
+        served_beyond={},
     )
 
 

@@ -32,6 +32,7 @@ from spark_jobs.ingest.ingested_files import (
     publish_parts,
 )
 from spark_jobs.ingest.lines.chunk import LogOptions
+from spark_jobs.ingest.lines.served_apis import ServedApis, newer_sentences
 from spark_jobs.ingest.log_gaps import loss_sentences, write_log_gaps
 from spark_jobs.ingest.quota_sources.restarts import ConnectionSpan, inferred_starts, known_starts
 from spark_jobs.ingest.quota_sources.server_log import ServerLog
@@ -114,7 +115,8 @@ def ingest_requests(
     broker_ids = sorted({broker_id for report in reports for broker_id in report.broker_ids})
     first_ms = min(r.first_request_ms for r in reports if r.first_request_ms is not None)
     alterations = [row for report in reports for row in report.alterations]
-    facts = broker_facts(archive, options, broker_ids)
+    served = ServedApis.of_all(report.served_beyond for report in reports)
+    facts = broker_facts(archive, options, broker_ids, served.beyond)
     known = known_quotas(archive, options, alterations, broker_ids, first_ms)
     for scope in scopes:
         # A replay looks ahead so far.
@@ -136,6 +138,7 @@ def ingest_requests(
             *read.warnings,
             *same_lines_sentences(reports),
             *known.warnings,
+            *newer_sentences(facts),
             *_losses(spark, scopes, files),
         ),
         brokers=tuple(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,6 +29,7 @@ from spark_jobs.ingest.file_report import (
     Part,
 )
 from spark_jobs.ingest.lines.chunk import ChunkState, LineSource, LogOptions, parse_chunk
+from spark_jobs.ingest.lines.served_apis import ServedApis, beyond_of_requests
 from spark_jobs.ingest.log_stream import UNPACKED_RATIO_MAX, TruncatedFileError, line_blocks
 from spark_jobs.warehouse.days import AHEAD_MS, DAY_MS
 from spark_jobs.warehouse.tables import QUARANTINE, TABLES
@@ -113,7 +115,7 @@ def read_log_file(log: LogFile, task: ReadTask) -> FileReport:
     except TruncatedFileError as error:
         reader.cut(str(error))
     reader.report.digest = digest.hexdigest()
-    return reader.close()
+    return reader.close(state.served)
 
 
 class _FileReader:
@@ -126,6 +128,7 @@ class _FileReader:
         self._counts: Counter[tuple[str, int | None, str | None]] = Counter()
         self._digests = DayDigests()
         self._broker_ids: set[int] = set()
+        self._served = ServedApis()
         self._undated: list[pa.RecordBatch] = []
         self._last_day: int | None = None
 
@@ -139,6 +142,7 @@ class _FileReader:
             self._write(REQUESTS_TABLE, day, of_day)
         self._last_day = rows["log_time_ms"][-1].as_py() // DAY_MS
         self._broker_ids |= set(pc.unique(rows["broker_id"]).to_pylist())
+        self._take_served(rows)
         first_ms = pc.min(rows["log_time_ms"]).as_py()
         known_ms = self.report.first_request_ms
         self.report.first_request_ms = first_ms if known_ms is None else min(known_ms, first_ms)
@@ -146,6 +150,14 @@ class _FileReader:
             pc.greater(pc.fill_null(pc.list_value_length(rows["quota_alterations"]), 0), 0)
         )
         self.report.alterations += altering.select(list(ALTERATION_COLUMNS)).to_pylist()
+
+    def _take_served(self, rows: pa.RecordBatch) -> None:
+        key, version = (rows[name].to_numpy() for name in ("api_key", "api_version"))
+        if beyond_of_requests(key, version):
+            broker = rows["broker_id"].to_numpy()
+            for broker_id in np.unique(broker).tolist():
+                own = broker == broker_id
+                self._served.take(broker_id, beyond_of_requests(key[own], version[own]))
 
     def take_quarantine(self, rows: pa.RecordBatch) -> None:
         """Take a block's quarantined lines; one without a time belongs to the day around it."""
@@ -171,8 +183,11 @@ class _FileReader:
         }
         self.take_quarantine(pa.RecordBatch.from_pylist([row], schema=QUARANTINE))
 
-    def close(self) -> FileReport:
-        """Return the finished report."""
+    def close(self, answered: ServedApis) -> FileReport:
+        """Return the finished report; ``answered`` is what API_VERSIONS was answered."""
+        for broker_id, served in answered.beyond.items():
+            self._served.take(broker_id, served)
+        self.report.served_beyond = self._served.beyond
         self._date_undated()
         self.report.parts = self._writer.close()
         self.report.day_digests = self._digests.found()

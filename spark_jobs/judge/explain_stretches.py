@@ -29,6 +29,7 @@ from spark_jobs.quota.codes import (
     OTHER_RATE_PROFILE,
     PREVIOUS_QUOTA,
     STATE_LOST,
+    WRONG_VERDICTS,
     QuotaType,
 )
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
@@ -43,6 +44,7 @@ from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
+from spark_jobs.replay.unknown_brokers import unknown_brokers
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
 from spark_jobs.resolve.timeline.resolution import QuotaInterval
@@ -52,8 +54,8 @@ from spark_jobs.warehouse.scope import RunScope
 
 HISTORY_COLUMNS = (
     *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
-    "client_id", "quota_level", "amount", "is_unrecorded", "bound", "rate", "window_size_ms",
-    "logged_throttle_time_ms",
+    "client_id", "quota_level", "amount", "is_unrecorded", "answered_bytes", "bound", "rate",
+    "window_size_ms", "logged_throttle_time_ms", "verdict",
 )  # fmt: skip
 
 
@@ -84,6 +86,7 @@ class _Day:
     resolutions: ResolutionTable
     lost: LostRequests
     rules: dict[int, BrokerRules]
+    unknown: frozenset[int]  # brokers that are newer than what is known
     changes: list[dict[str, object]]
 
     @classmethod
@@ -96,12 +99,15 @@ class _Day:
             resolutions=resolutions,
             lost=read_lost_requests(scope, resolutions),
             rules=rules_of(scope, dict.fromkeys(unknown, NEWEST_PROFILE)),
+            unknown=unknown_brokers(scope),
             changes=read_table(scope, "quota_changes").to_pylist(),
         )
 
     def explain(self, decisions: pa.RecordBatch) -> Iterator[ExplainedStretch]:
         """Yield the explained stretches of one sensor's ``decisions``."""
         key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
+        if key.broker_id in self.unknown:
+            return
         tolerance_ms = self.settings.tolerance_ms
         # A window is a second unless it is configured otherwise: as the verdicts take it.
         warm_up_ms = self.settings.warm_up_windows * 1000
@@ -171,10 +177,12 @@ def sensor_decisions(
         connection=decisions["connection"].dictionary_encode().indices.to_numpy(),
         amount=floats(decisions["amount"]),
         is_unrecorded=bools(decisions["is_unrecorded"]),
+        answered=floats(decisions["answered_bytes"]),
         bound=floats(decisions["bound"]),
         rate=np.where((window_size_ms > 0) & is_known, rate, np.nan),
         window_size_ms=np.maximum(window_size_ms, 1),
         logged_ms=decisions["logged_throttle_time_ms"].to_numpy(),
+        is_wrong=bools(pc.is_in(decisions["verdict"], pa.array(WRONG_VERDICTS))),
         has_request_bound=resolutions.has_request_bound(ClientIndex.of(decisions), at_ms),
         lost_amount_max=lost_amount_max,
     ).with_attempts()

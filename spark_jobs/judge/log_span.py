@@ -16,6 +16,7 @@ class Broker:
     version: str | None
     version_source: str
     rate_profile: str | None
+    newer_than_known: str | None
     samples: int
     window_ms: int
     controller_samples: int

@@ -25,7 +25,8 @@ def _refill(tokens: float, last_ms: int, now_ms: int, bound: float, burst: float
 
 @njit()
 def _debt_throttle_time_ms(tokens: float, bound: float) -> int:
-    return low_int(rounded(divide(-tokens, bound) * 1000)) if tokens < 0 else 0
+    # Cut to 32 bits, and what comes out negative by that is none.
+    return max(0, low_int(rounded(divide(-tokens, bound) * 1000))) if tokens < 0 else 0
 
 
 @njit(cache=True)

@@ -43,12 +43,13 @@ def mutation_throttle_time_ms(tokens: float, bound: float) -> int:
 def remaining_throttle_time_ms(throttle_time_ms: int, recorded_at_ms: int, now_ms: int) -> int:
     """Return the rest (ms) of a throttle when the response is made: the wait until then counts.
 
-    Kafka: ``AbstractControllerMutationQuota.throttleTime``.
+    Kafka: ``AbstractControllerMutationQuota.throttleTime``, and the response's larger of it and of
+    the request quota's (``RequestHandlerHelper.sendResponseMaybeThrottleWithControllerQuota``).
 
     >>> remaining_throttle_time_ms(8_000, recorded_at_ms=0, now_ms=5_000)
     3000
     """
-    return java_int(max(0, throttle_time_ms - (now_ms - recorded_at_ms)))
+    return max(0, java_int(max(0, throttle_time_ms - (now_ms - recorded_at_ms))))
 
 
 class ControllerMutationQuota:
@@ -107,7 +108,9 @@ class ControllerMutationQuota:
             tokens_before=tokens_before,
             tokens=self.tokens,
             is_admitted=is_admitted,
-            throttle_time_ms=java_int(mutation_throttle_time_ms(debt, bound)) if debt < 0 else 0,
+            throttle_time_ms=remaining_throttle_time_ms(
+                mutation_throttle_time_ms(debt, bound) if debt < 0 else 0, now_ms, now_ms
+            ),
             is_state_known=is_state_known,
         )
 

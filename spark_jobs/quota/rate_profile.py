@@ -1,12 +1,15 @@
-"""Which of Kafka's three windowed rates a broker version follows."""
+"""What follows from a broker's version: which of Kafka's three rates, and its longest throttle."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
 
+from spark_jobs.quota.java_math import INT_MAX
+
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*(?:\.[A-Za-z].*|-.*)?")
 _CONFLUENT = re.compile(r"-(ccs|ce)\b")
+_FIRST_THAT_HOLDS_THROTTLES = (4, 4)
 
 
 class RateProfile(StrEnum):
@@ -43,14 +46,14 @@ class RateProfile(StrEnum):
         return samples + self.keeps_overlapping_sample
 
 
-def profile_of_version(version: str) -> RateProfile:
-    """Return the profile of an Apache Kafka broker version such as ``3.7.2`` or ``4.0.0-rc1``.
+def release_of_version(version: str) -> tuple[int, int]:
+    """Return the release of an Apache Kafka broker version such as ``3.7.2`` or ``4.0.0-rc1``.
 
     Raises ValueError where the text is no Apache Kafka version with client quotas (0.9 and later);
     Confluent's own numbers (``7.4.0-ccs``) are refused, because they count otherwise.
 
-    >>> [str(profile_of_version(v)) for v in ("3.2.3", "3.3.0", "3.7.2", "3.8.0", "4.1.0")]
-    ['rate_0_9', 'rate_3_3', 'rate_3_3', 'rate_3_8', 'rate_3_8']
+    >>> release_of_version("3.7.2"), release_of_version(" 4.4.0-rc1")
+    ((3, 7), (4, 4))
     """
     match = _VERSION.fullmatch(version.strip())
     if match is None or _CONFLUENT.search(version):
@@ -58,9 +61,33 @@ def profile_of_version(version: str) -> RateProfile:
             f"broker version {version!r} is not an Apache Kafka version like 4.1.0; "
             "give the Apache Kafka version that the broker was built from"
         )
-    number = int(match[1]), int(match[2])
-    if number < (0, 9):
+    release = int(match[1]), int(match[2])
+    if release < (0, 9):
         raise ValueError(f"broker version {version!r} has no client quotas; they came with 0.9")
-    if number < (3, 3):
+    return release
+
+
+def profile_of_version(version: str) -> RateProfile:
+    """Return the profile of an Apache Kafka broker version.
+
+    Raises ValueError as :func:`release_of_version` does.
+
+    >>> [str(profile_of_version(v)) for v in ("3.2.3", "3.3.0", "3.7.2", "3.8.0", "4.1.0")]
+    ['rate_0_9', 'rate_3_3', 'rate_3_3', 'rate_3_8', 'rate_3_8']
+    """
+    release = release_of_version(version)
+    if release < (3, 3):
         return RateProfile.RATE_0_9
-    return RateProfile.RATE_3_3 if number < (3, 8) else RateProfile.RATE_3_8
+    return RateProfile.RATE_3_3 if release < (3, 8) else RateProfile.RATE_3_8
+
+
+def throttle_max_of_version(version: str) -> int | None:
+    """Return the longest throttle (ms) of a broker version; None: it is cut to 32 bits.
+
+    Since 4.4 a throttle is held at the largest int; before, a longer one wraps.
+    Kafka: ``ClientQuotaManager.recordAndGetThrottleTimeMs``.
+
+    >>> throttle_max_of_version("4.3.1"), throttle_max_of_version("4.4.0")
+    (None, 2147483647)
+    """
+    return INT_MAX if release_of_version(version) >= _FIRST_THAT_HOLDS_THROTTLES else None

@@ -15,6 +15,11 @@ NO_THROTTLE_MAX = -1
 """In a column of the most that a throttle may be: no such limit."""
 
 
+def throttle_max(throttle_max_ms: int | None) -> int:
+    """Return the longest throttle (ms) as columns have it, NO_THROTTLE_MAX where there is none."""
+    return NO_THROTTLE_MAX if throttle_max_ms is None else throttle_max_ms
+
+
 def bound_in_force(bound: float) -> float:
     """Return the bound that the broker compares with: ``UNLIMITED`` where ``bound`` is NaN.
 

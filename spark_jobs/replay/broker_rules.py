@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.replay.broker_stream import RowGroup, request_chunks
 from spark_jobs.replay.rates.fixed_times import Fixing
@@ -67,16 +68,21 @@ def rules_of(scope: RunScope, assumed: Mapping[int, RateProfile]) -> dict[int, B
             window_ms=row["window_ms"],
             controller_samples=row["controller_samples"],
             controller_window_ms=row["controller_window_ms"],
+            throttle_max_ms=row["throttle_max_ms"],
         )
     return rules
 
 
 def profiled_brokers(
-    scope: RunScope, scores: Callable[[], Sequence[ProfileScore]]
+    scope: RunScope,
+    scores: Callable[[], Sequence[ProfileScore]],
+    longest_throttle_ms: Mapping[int, int],
 ) -> dict[int, BrokerRules]:
     """Return every broker's rules, detecting the profiles that neither user nor archive named.
 
     What was detected is written into the ``brokers`` table. ``scores`` are asked for only then.
+    ``longest_throttle_ms`` is of each broker's log: who holds throttles at the largest int logs it
+    wherever it does so.
     """
     unknown = {
         r["broker_id"] for r in read_table(scope, "brokers").to_pylist() if not r["rate_profile"]
@@ -85,9 +91,9 @@ def profiled_brokers(
         return rules_of(scope, {})
     best = best_profiles(scores())
     assumed = {broker: best[broker][-1] if broker in best else NEWEST_PROFILE for broker in unknown}
-    rules = rules_of(scope, assumed)
-    _record(scope, assumed, detected=set(best))
-    return rules
+    held = {broker for broker in unknown if longest_throttle_ms.get(broker) == INT_MAX}
+    _record(scope, assumed, detected=set(best), held=held)
+    return rules_of(scope, assumed)
 
 
 def best_profiles(scores: Sequence[ProfileScore]) -> dict[int, tuple[RateProfile, ...]]:
@@ -108,11 +114,14 @@ def best_profiles(scores: Sequence[ProfileScore]) -> dict[int, tuple[RateProfile
     return best
 
 
-def _record(scope: RunScope, assumed: Mapping[int, RateProfile], detected: set[int]) -> None:
+def _record(
+    scope: RunScope, assumed: Mapping[int, RateProfile], detected: set[int], held: set[int]
+) -> None:
     rows = read_table(scope, "brokers").to_pylist()
     for row in rows:
         if row["broker_id"] in assumed:
             row["rate_profile"] = str(assumed[row["broker_id"]])
+            row["throttle_max_ms"] = INT_MAX if row["broker_id"] in held else None
             row["version_source"] = "detected" if row["broker_id"] in detected else "unknown"
     write_table(pa.Table.from_pylist(rows, schema=BROKERS), "brokers", scope)
 

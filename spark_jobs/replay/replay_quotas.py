@@ -36,6 +36,7 @@ from spark_jobs.replay.sensors.resolution_table import ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import DECISION, STATE, CarriedState
 from spark_jobs.replay.shared_throttles import put_shared_throttles, read_times_us
 from spark_jobs.replay.survey_requests import Survey, survey_requests
+from spark_jobs.replay.unknown_brokers import leave_unjudged, unknown_brokers
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import read_broker_log
 from spark_jobs.resolve.resolve_quotas import read_timeline
@@ -65,7 +66,11 @@ def replay_quotas(
     brokers = row_groups(whole_folder(scope, "requests"))
     survey = survey_requests(spark, brokers)
     answered = resolutions_of(scope, survey, as_answered=True)
-    rules = profiled_brokers(scope, lambda: profile_scores(spark, scope, brokers, survey, answered))
+    rules = profiled_brokers(
+        scope,
+        lambda: profile_scores(spark, scope, brokers, survey, answered),
+        survey.longest_throttle_ms,
+    )
     write_table(
         locate_changes(spark, scope, brokers, survey, answered.timeline, rules),
         "located_changes",
@@ -97,6 +102,7 @@ def replay_quotas(
             found = put_shared_throttles(spark, task, tolerance_ms, mutations.rows)
             verdicts = Counter(found)
         verdicts += _stage_mutations(mutations.rows, task)
+        verdicts.update(leave_unjudged(folder / "decisions", unknown_brokers(scope)))
         for table in TABLES_OF_REPLAY:
             put_files(sorted((folder / table).glob("*.parquet")), table, scope)
     finally:
@@ -104,7 +110,7 @@ def replay_quotas(
     write_inventory(scope, mutations.inventory, mutations.handed_on)
     put_carried(_handed_on_by(before), state_digest(scope), scope)
     total = sum(verdicts.values())
-    parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()))
+    parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()) if n)
     return f"replayed {total:,} decisions ({parts or 'no quota was ever set'}){_missing(scope)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,15 +22,17 @@ from spark_jobs.warehouse.tables import REQUESTS
 
 _LOOKED_AT = (
     "broker_id", "api_name", "is_forwarded", "listener", "recorded_earliest_ms", "log_time_ms",
+    "throttle_time_ms",
 )  # fmt: skip
 MUTATIONS = pa.schema([REQUESTS.field(name) for name in MUTATION_COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The log's first record times, by broker, and who served what."""
+    """The log's first record times and longest throttles, by broker, and who served what."""
 
     first_ms: Mapping[int, int]
+    longest_throttle_ms: Mapping[int, int]
     log_times_ms: tuple[int, int] | None  # of the first and the last line
     controller_listeners: frozenset[str]
     uses_zookeeper: bool
@@ -43,15 +46,19 @@ def survey_requests(spark: SparkSession, brokers: Mapping[int, Sequence[RowGroup
     for path, index in sorted(groups):
         by_file.setdefault(path, []).append(index)
     if not by_file:
-        return Survey({}, None, frozenset(), False, MUTATIONS.empty_table())
+        return Survey({}, {}, None, frozenset(), False, MUTATIONS.empty_table())
     folder = storage_path(next(iter(by_file))).parent
     found = on_workers(spark, list(by_file.items()), _survey_file, read=folder)
     first_ms: dict[int, int] = {}
+    longest_throttle_ms: dict[int, int] = defaultdict(int)
     for survey in found:
         for broker_id, at_ms in survey.first_ms.items():
             first_ms[broker_id] = min(at_ms, first_ms.get(broker_id, at_ms))
+        for broker_id, longest_ms in survey.longest_throttle_ms.items():
+            longest_throttle_ms[broker_id] = max(longest_ms, longest_throttle_ms[broker_id])
     return Survey(
         first_ms=first_ms,
+        longest_throttle_ms=dict(longest_throttle_ms),
         log_times_ms=_span([s.log_times_ms for s in found if s.log_times_ms]),
         controller_listeners=frozenset().union(*(s.controller_listeners for s in found)),
         uses_zookeeper=any(s.uses_zookeeper for s in found),
@@ -66,7 +73,10 @@ def _survey_file(file: tuple[str, Sequence[int]]) -> Survey:
     rows = rows.unify_dictionaries().combine_chunks()
     serves = bools(rows["is_forwarded"]) | is_any_of(rows["api_name"], CONTROLLER_APIS)
     listeners = pc.unique(rows["listener"].filter(pa.array(serves)).cast(pa.string())).to_pylist()
-    first = rows.group_by("broker_id").aggregate([("recorded_earliest_ms", "min")])
+    of_broker = rows.group_by("broker_id").aggregate(
+        [("recorded_earliest_ms", "min"), ("throttle_time_ms", "max")]
+    )
+    broker_ids = of_broker["broker_id"].to_pylist()
     mutations = MUTATIONS.empty_table()
     if is_any_of(rows["api_name"], MUTATION_APIS).any():
         whole = parquet_file(path).read_row_groups(
@@ -75,13 +85,17 @@ def _survey_file(file: tuple[str, Sequence[int]]) -> Survey:
         own = whole.filter(pc.is_in(whole["api_name"], pa.array(MUTATION_APIS)))
         mutations = own.select(list(MUTATION_COLUMNS)).cast(MUTATIONS)
     return Survey(
-        first_ms=dict(zip(*(c.to_pylist() for c in (first["broker_id"],
-                            first["recorded_earliest_ms_min"])), strict=True)),
+        first_ms=dict(
+            zip(broker_ids, of_broker["recorded_earliest_ms_min"].to_pylist(), strict=True)
+        ),
+        longest_throttle_ms=dict(
+            zip(broker_ids, of_broker["throttle_time_ms_max"].to_pylist(), strict=True)
+        ),
         log_times_ms=tuple(pc.min_max(rows["log_time_ms"]).as_py().values()) if len(rows) else None,
         controller_listeners=frozenset(listeners),
         uses_zookeeper=bool(is_any_of(rows["api_name"], ZOOKEEPER_APIS).any()),
         mutations=mutations,
-    )  # fmt: skip
+    )
 
 
 def _span(spans: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

@@ -42,9 +42,10 @@ def check_consistency(
             sensors[SensorKey.of(row), row["sensor_epoch"]].append(row)
     checked = equal = 0
     for (key, epoch), of_sensor in sensors.items():
-        rate = _rate(rules[key[0]], before.get(key), epoch)
+        rule = rules[key[0]]
+        rate = _rate(rule, before.get(key), epoch)
         of_sensor.sort(key=lambda row: int(row["sensor_seq"]))
-        found = _check_sensor(of_sensor, rate)
+        found = _check_sensor(of_sensor, rate, rule.throttle_max_ms)
         checked += found.checked
         equal += found.equal
     return Consistency(checked, equal)
@@ -57,7 +58,9 @@ def _rate(rule: BrokerRules, state: CarriedState | None, epoch: int) -> Rate:
     return Rate(rule.profile, rule.samples, rule.window_ms, state.sample_index, slots)
 
 
-def _check_sensor(rows: Sequence[Mapping[str, Any]], rate: Rate) -> Consistency:
+def _check_sensor(
+    rows: Sequence[Mapping[str, Any]], rate: Rate, throttle_max_ms: int | None
+) -> Consistency:
     checked = equal = 0
     for row in rows:
         if row["amount"] is None:
@@ -70,7 +73,9 @@ def _check_sensor(rows: Sequence[Mapping[str, Any]], rate: Rate) -> Consistency:
             continue
         throttle_ms = 0
         if not is_acceptable(measured, row["bound"]):
-            throttle_ms = throttle_time_ms(measured, row["bound"], rate.window_size_ms(now_ms))
+            window_size_ms = rate.window_size_ms(now_ms)
+            cut_ms = throttle_time_ms(measured, row["bound"], window_size_ms, throttle_max_ms)
+            throttle_ms = max(cut_ms, 0)
         checked += 1
         equal += throttle_ms == (row["replayed_throttle_time_ms"] or 0)
     return Consistency(checked, equal)

@@ -23,6 +23,8 @@ from spark_jobs.warehouse.runs import RunOwner
 from spark_jobs.warehouse.scope import RunScope, clusters_of_warehouse, days_of
 from spark_jobs.warehouse.tables import (
     APPLIED_CHANGES,
+    BROKERS,
+    DECISIONS,
     FILES,
     QUOTA_STATE,
     SCHEMA_VERSIONS,
@@ -120,6 +122,16 @@ def _applied_changes_2(rows: pa.Table) -> pa.Table:
     return with_columns_of(rows, APPLIED_CHANGES)
 
 
+def _brokers_2(rows: pa.Table) -> pa.Table:
+    """``throttle_max_ms``, ``newer_than_known``: null, the older version knew neither."""
+    return with_columns_of(rows, BROKERS)
+
+
+def _decisions_2(rows: pa.Table) -> pa.Table:
+    """``answered_bytes``: null, nobody wrote down what throttled fetches were given in the end."""
+    return with_columns_of(rows, DECISIONS)
+
+
 def _files_2(rows: pa.Table) -> pa.Table:
     """``modified_ns``, ``day_digest``, ``days``: null, so `due` looks at the file again."""
     return with_columns_of(rows, FILES)
@@ -147,6 +159,8 @@ def _topic_inventory_2(rows: pa.Table) -> pa.Table:
 
 MIGRATIONS: dict[tuple[str, int], Migration] = {
     ("applied_changes", 1): _applied_changes_2,
+    ("brokers", 1): _brokers_2,
+    ("decisions", 1): _decisions_2,
     ("files", 1): _files_2,
     ("quota_state", 1): _quota_state_2,
     ("topic_inventory", 1): _topic_inventory_2,

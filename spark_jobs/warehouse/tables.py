@@ -146,6 +146,10 @@ BROKERS = _table(
     # With ZooKeeper a quota of one type enables its level for the other types too.
     _required("uses_zookeeper", BOOL),
     pa.field("rate_profile", STR),
+    # Of byte rates; null: a longer throttle is cut to 32 bits.
+    pa.field("throttle_max_ms", I64),
+    # What tells that it is newer than all that is known here; null: nothing. It is not judged.
+    pa.field("newer_than_known", STR),
     _required("samples", I32),
     _required("window_ms", I64),
     _required("controller_samples", I32),
@@ -251,6 +255,8 @@ DECISIONS = _table(
     pa.field("amount", F64),
     # True where the broker took the amount back at the same time (a throttled fetch).
     _required("is_unrecorded", BOOL),
+    # What it was given in the end, from the same position; null: that is not in the log.
+    pa.field("answered_bytes", F64),
     pa.field("bound", F64),
     pa.field("rate", F64),
     pa.field("window_size_ms", I64),
@@ -541,6 +547,8 @@ APPLIED_CHANGES = _table(
 
 SCHEMA_VERSIONS: dict[str, int] = dict.fromkeys(TABLES, 1) | {
     "applied_changes": 2,
+    "brokers": 2,
+    "decisions": 2,
     "files": 2,
     "quota_state": 2,
     "topic_inventory": 2,

@@ -34,6 +34,7 @@ REASONS = {
     "partitions_unknown": "the number of partitions of the topic is not known",
     "quota_change_in_flight": "the quota was being changed at that moment",
     "sample_timing": "a millisecond in the record time, which the log does not give, decides it",
+    "broker_not_known": "the broker is newer than what is known here",
     "attempt_not_logged": "the size of the fetch that was throttled is not in the log",
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from spark_jobs.quota.apis import API_KEYS
+
 PRODUCE = {
     "transactionalId": None,
     "acks": 1,
@@ -32,16 +34,6 @@ PRODUCED = {
         }
     ],
     "throttleTimeMs": 17,
-}
-API_KEYS = {
-    "PRODUCE": 0,
-    "FETCH": 1,
-    "METADATA": 3,
-    "CREATE_TOPICS": 19,
-    "DELETE_TOPICS": 20,
-    "CREATE_PARTITIONS": 37,
-    "ALTER_CLIENT_QUOTAS": 49,
-    "SHARE_FETCH": 78,
 }
 
 

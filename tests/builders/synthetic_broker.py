@@ -29,6 +29,8 @@ NO_QUOTA = math.nan
 # A client's next request cannot come sooner: the response must travel first.
 ROUND_TRIP_US = 4_000
 # Rows begin here, so that no rule can hang on small numbers or on a round one.
+LINE_LAG_MAX_MS = 50
+"""Lines are written late by less than this."""
 EPOCH_MS = 1_700_000_000_123
 PROFILES = (RateProfile.RATE_3_3, RateProfile.RATE_3_8)
 
@@ -191,6 +193,7 @@ def logged(traffic: Traffic) -> Log:
         bound=np.array([r.bound for r in requests])[order],
         logged_throttle_time_ms=np.array([r.throttle_time_ms for r in requests], np.int64)[order],
         evidence=np.full(len(rows), EXACT, np.int8),
+        line_lag_max_ms=np.full(len(rows), LINE_LAG_MAX_MS),
     )
     connection = np.array([r.connection for r in requests], np.int64)
     return Log(events, traffic.window, truth[order], order, connection[order])
@@ -236,6 +239,7 @@ def log_of(
         bound=np.full(n, bound),
         logged_throttle_time_ms=np.array(throttles, np.int64),
         evidence=np.full(n, EXACT, np.int8),
+        line_lag_max_ms=np.full(n, LINE_LAG_MAX_MS),
     )
     return Log(events, window, truth, np.arange(n), np.arange(n))
 
@@ -266,7 +270,7 @@ def audited_in_windows(log: Log, rows: int) -> Audited:
     """Return what :func:`audited` does, but searched ``rows`` rows at a time, as a day's log is."""
     events, window, n = log.events, log.window, len(log.turn)
     states = fresh_states(window)
-    orders, times, statuses, throttles = [], [], [], []
+    parts, throttles = [], []
     start = 0
     while start < n:
         stop = min(n, start + rows)
@@ -275,12 +279,10 @@ def audited_in_windows(log: Log, rows: int) -> Audited:
         placed, settled = aligned.placed, aligned.fixed
         order, recorded_at_ms = start + placed.order[:settled], placed.recorded_at_ms[:settled]
         replay = replay_into(states, log, order, recorded_at_ms)
-        orders.append(order)
-        times.append(recorded_at_ms)
-        statuses.append(placed.status[:settled])
+        parts.append((order, *(column[:settled] for column in placed[1:])))
         throttles.append(replay.throttle_time_ms)
         start += settled
-    placed = Placed(np.concatenate(orders), np.concatenate(times), np.concatenate(statuses))
+    placed = Placed(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     by_row = np.argsort(placed.order, kind="stable")
     return Audited(
         None,

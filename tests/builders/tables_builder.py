@@ -105,6 +105,8 @@ _DEFAULTS: dict[str, Row] = {
         "version_source": "option",
         "uses_zookeeper": False,
         "rate_profile": "rate_3_8",
+        "throttle_max_ms": None,
+        "newer_than_known": None,
         "samples": 11,
         "window_ms": 1000,
         "controller_samples": 11,

@@ -31,8 +31,9 @@ FALSE_ALARM_SHARE_MAX = 0.001
 ACCUSED = Path(__file__).parents[2] / "artifacts" / "accused"
 
 KAFKA_VERSIONS = {
-    "dedicated": "4.1.0",
-    "restart": "3.9.1",
+    "dedicated": "4.3.1",
+    "restart": "4.2.2",
+    "share": "4.4.0",
     "windows": "3.7.2",
     "levels": "3.3.2",
     "zookeeper": "2.8.2",
@@ -97,7 +98,7 @@ class TestEveryCapture:
         assert live.figures["decision_agreement"] >= DECISION_AGREEMENT_MIN, live.sentence()
 
 
-@only("dedicated", "restart", "windows", "zookeeper")
+@only("dedicated", "restart", "share", "windows", "zookeeper")
 class TestMutations:
     def test_are_not_flagged(self, live: LiveAudit) -> None:
         assert "controller_mutation_rate" not in live.figures["flags_by_type"]
@@ -159,6 +160,32 @@ class TestThrottledConsumers:
         fetches = live.decisions("consumer_byte_rate")
         assert sum(row["logged_throttle_time_ms"] > 0 for row in fetches) >= 3
         assert {row["verdict"] for row in fetches} <= {"agree", "indeterminate"}
+
+
+@only("share")
+class TestShareGroups:
+    def test_are_read_throttled_and_nobody_is_accused_of_it(self, live: LiveAudit) -> None:
+        assert live.rows("quarantine") == []
+        fetches = live.decisions("consumer_byte_rate")
+        shared = [row for row in fetches if row["api_name"] == "SHARE_FETCH"]
+        assert len(shared) > 100
+        assert sum(row["logged_throttle_time_ms"] > 0 for row in shared) >= 3
+        assert {row["verdict"] for row in fetches} <= {"agree", "indeterminate"}
+        assert [row for row in live.rows("findings") if row["severity"] != "info"] == []
+
+    def test_have_sizes_only_where_there_were_no_records(self, live: LiveAudit) -> None:
+        sized = {"size_not_logged": False, None: True}
+        shared = [
+            row
+            for row in live.decisions("consumer_byte_rate")
+            if row["api_name"] == "SHARE_FETCH" and row["reason"] in sized
+        ]
+        assert {row["reason"] for row in shared} == set(sized)
+        for row in shared:
+            assert (row["amount"] is not None) == sized[row["reason"]]
+
+    def test_are_of_a_version_that_is_known(self, live: LiveAudit) -> None:
+        assert {row["newer_than_known"] for row in live.rows("brokers")} == {None}
 
 
 @only("levels")

@@ -199,11 +199,19 @@ class OrdinaryLines:
     _broker_ids: Int32s
     _columns: LineColumns
     _texts: pa.StringArray
+    _data: bytes
 
     @property
     def lines(self) -> Int64s:
         """Return the number of each row's line, counted from 0."""
         return self._numbers[:, at.LINE]
+
+    def of_api(self, api_key: int) -> list[tuple[int, bytes]]:
+        """Return broker and text of each line with a request of this key."""
+        rows = np.flatnonzero(self._numbers[:, at.API_KEY] == api_key)
+        begins, ends = (self.starts[self.lines[rows] + after].tolist() for after in (0, 1))
+        spans = zip(self._broker_ids[rows].tolist(), begins, ends, strict=True)
+        return [(broker_id, self._data[begin:end]) for broker_id, begin, end in spans]
 
     def batch(self, source_file: str, first_line: int) -> pa.RecordBatch:
         """Return the rows, once ``produces`` has been learned from."""
@@ -263,6 +271,7 @@ def read_ordinary(
         broker_ids,
         columns,
         texts,
+        data,
     )
 
 

@@ -23,6 +23,7 @@ from spark_jobs.ingest.lines.line_reader import Reason, read_request
 from spark_jobs.ingest.lines.line_time import STAMP, LineClock
 from spark_jobs.ingest.lines.record_time import ReplicaWaits, recorded_interval
 from spark_jobs.ingest.lines.request_line import RequestLine
+from spark_jobs.ingest.lines.served_apis import API_VERSIONS, ServedApis, answer_in
 from spark_jobs.ingest.lines.text_request import BrokerVersion, LoggedRequest
 from spark_jobs.warehouse.days import CALENDAR_END_MS
 from spark_jobs.warehouse.tables import QUARANTINE, REQUESTS
@@ -65,6 +66,7 @@ class ChunkState:
     last_time_ms: int | None = None
     waits: ReplicaWaits = field(default_factory=ReplicaWaits)
     version: BrokerVersion = field(default_factory=BrokerVersion)
+    served: ServedApis = field(default_factory=ServedApis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,8 @@ def parse_chunk(
         reader.read(text, source.first_line + line)
     lines_read = len(found.starts) - 1
     _pass_by(found, row, lines_read, state, reader.clock)
+    for broker_id, text in found.of_api(API_VERSIONS):
+        state.served.take_answer(broker_id, answer_in(text))
     if is_last:
         reader.end()
     ordinary = found.batch(source.source_file, source.first_line)
@@ -246,6 +250,8 @@ class _Reader:
         if broker_id is None:
             self._set_aside(Reason.UNKNOWN_BROKER, text, number, time_ms)
             return
+        if found.line.requestHeader.requestApiKey == API_VERSIONS:
+            self._state.served.take_answer(broker_id, bytes(found.line.response))
         file = self._source.source_file
         self._requests.append(
             request_row(

@@ -21,8 +21,10 @@ from spark_jobs.quota.codes import (
     LINES_MISSING,
     NOT_ENFORCED,
     OTHER_LEVEL,
+    OTHER_RATE_PROFILE,
     PREVIOUS_QUOTA,
     REQUEST_QUOTA,
+    STATE_LOST,
     UNKNOWN_QUOTA,
 )
 from spark_jobs.quota.states import Bools, Floats, Int64s
@@ -50,7 +52,16 @@ _HANDICAP = {
     **dict.fromkeys(HARMLESS, -0.1),
 }
 _SHARE_MIN = 0.6
-_MARGIN_MIN = 0.3
+_GAIN_MIN = 0.3
+# Of two hypotheses that say different things of the broker, one has to be clearly the better.
+_MARGIN_MIN = 0.1
+# Where no single decision is wrong, only what explains nearly all of them is told.
+_SHARE_MIN_UNACCUSED = 0.9
+# Throttles of 0 fit many hypotheses: so many others must be told to the millisecond.
+_THROTTLES_MIN = 5
+_THROTTLED_SHARE_MAX = 0.1
+# What a client was given fits any bound while it is always as much.
+_SIZES_MIN = 3
 _SAME_BOUND = 0.01
 _SPREAD_MAX = 0.02
 _DIGITS_MAX = 6
@@ -86,6 +97,7 @@ class Score:
     hypothesis: str
     share: float
     explained: int
+    throttles: int  # of the explained, those that the configured bound does not throw
     bound: float | None = None
     detail: str | None = None
 
@@ -133,9 +145,14 @@ def explain_stretch(
     scores += _unknown_quota(trial, estimate)
     scores += trial.of_intervals()
     ranked = sorted(_distinct(scores), key=lambda s: -s.weight)
-    winner = ranked[0]
-    runner_up = next(s for s in ranked[1:] if s.hypothesis != winner.hypothesis)
-    is_clear = winner.share >= _SHARE_MIN and winner.share - configured.share >= _MARGIN_MIN
+    winner = next(s for s in ranked if trial.has_evidence(s))
+    others = [s for s in ranked if s.hypothesis != winner.hypothesis]
+    runner_up = others[0]
+    rival = next((s for s in others if _says_other(winner, s)), configured)
+    is_clear = winner.share >= _SHARE_MIN and winner.share - configured.share >= _GAIN_MIN
+    if winner.hypothesis not in HARMLESS:
+        is_clear &= winner.share - rival.share >= _MARGIN_MIN
+        is_clear &= trial.has_wrong or winner.share >= _SHARE_MIN_UNACCUSED
     if winner.hypothesis == CONFIGURED or not is_clear:
         return None
     return Explanation(
@@ -146,6 +163,12 @@ def explain_stretch(
         evidence=trial.evidence,
         estimate=estimate,
     )
+
+
+def _says_other(one: Score, other: Score) -> bool:
+    """Return True unless both say that the broker does not hold to the configured bound."""
+    not_configured = (*ANOTHER_BOUND, NOT_ENFORCED)
+    return not (one.hypothesis in not_configured and other.hypothesis in not_configured)
 
 
 class _Trial:
@@ -160,9 +183,32 @@ class _Trial:
         self.is_known = self.configured_ms >= 0
         self.counts = self.is_known & ((self.logged_ms > 0) | (self.configured_ms > 0))
         self.evidence = int(np.count_nonzero(self.counts))
+        self.has_wrong = bool(history.is_wrong[rows].any())
+        self._agrees = is_explained(self.logged_ms, self.configured_ms)
+        self._throttled = self.is_known & (self.logged_ms > 0)
 
     def __len__(self) -> int:
         return len(self.logged_ms)
+
+    def has_evidence(self, score: Score) -> bool:
+        """Return True if throttles tell of a hypothesis, not only that there were none."""
+        by_throttles = score.throttles >= _THROTTLES_MIN
+        throttled = int(np.count_nonzero(self._throttled))
+        is_free = throttled <= _THROTTLED_SHARE_MAX * self.evidence
+        if score.hypothesis in (STATE_LOST, OTHER_RATE_PROFILE, UNKNOWN_QUOTA):
+            return by_throttles and self._has_sizes(score)
+        if score.hypothesis == NOT_ENFORCED:
+            return is_free
+        if score.hypothesis in (PREVIOUS_QUOTA, OTHER_LEVEL):
+            return is_free or (by_throttles and self._has_sizes(score))
+        return True
+
+    def _has_sizes(self, score: Score) -> bool:
+        rows = self.stretch.rows
+        is_tried = self.history.is_unrecorded[rows] & self._throttled
+        if score.bound is None or not is_tried.any():
+            return True
+        return len(np.unique(self.history.amount[rows][is_tried])) >= _SIZES_MIN
 
     def score(
         self,
@@ -203,7 +249,6 @@ class _Trial:
         by_lost = is_longer & (lost_ms > 0) & (difference_ms <= lost_ms + EXPLAINED_WITHIN_MS)
         by_request = is_longer & self.history.has_request_bound[rows]
         by_request &= self.logged_ms <= REQUEST_THROTTLE_MAX_MS
-        agrees = is_explained(self.logged_ms, self.configured_ms)
         by_client = self.history.early_ms()[rows] > EARLY_MS
         scores = []
         for hypothesis, fits in (
@@ -212,7 +257,7 @@ class _Trial:
             (CLIENT_IGNORES_THROTTLE, by_client),
         ):
             if fits.any():
-                scores.append(self._score(hypothesis, fits | agrees, self.counts))
+                scores.append(self._score(hypothesis, fits | self._agrees, self.counts))
         return scores
 
     def extended(self, winner: Score) -> Stretch:
@@ -240,7 +285,8 @@ class _Trial:
     ) -> Score:
         explained = int(np.count_nonzero(fits & counts))
         total = max(int(np.count_nonzero(counts)), 1)
-        return Score(hypothesis, explained / total, explained, bound, detail)
+        throttles = int(np.count_nonzero(fits & self._throttled & ~self._agrees))
+        return Score(hypothesis, explained / total, explained, throttles, bound, detail)
 
 
 def is_explained(logged_ms: Int64s, expected_ms: Int64s) -> Bools:

@@ -24,11 +24,13 @@ class SensorDecisions:
     connection: Int64s  # a code per connection
     amount: Floats
     is_unrecorded: Bools
+    answered: Floats  # bytes that an un-recorded fetch was given in the end, NaN: not in the log
     bound: Floats  # NaN: none in force
     rate: Floats  # NaN where it cannot be told
     window_size_ms: Int64s
     logged_ms: Int64s
     has_request_bound: Bools
+    is_wrong: Bools
     lost_amount_max: Floats  # of requests that may be missing from what the rate rests on
 
     def __len__(self) -> int:
@@ -46,21 +48,21 @@ class SensorDecisions:
         return throttle_ms(self.rate, self.window_size_ms, bound)
 
     def with_attempts(self) -> SensorDecisions:
-        """Return the history with un-recorded amounts as the client's next fetch shows them.
+        """Return the history with un-recorded amounts as the client was given them in the end.
 
         A throttled fetch is answered with nothing and its size is not logged; recovered from the
-        throttle it fits any bound. But the client asks again from the same position, so what the
-        connection is next given is what the broker had tried to read. Without a next one the rate
-        is NaN: such a decision is no evidence.
+        throttle it fits any bound. But the client asks again from the same position, so what it is
+        given there is what the broker had tried to read. Without an answer the rate is NaN: such a
+        decision is no evidence.
         """
         if not self.is_unrecorded.any():
             return self
-        attempted = _next_recorded(self.connection, self.amount, self.is_unrecorded)
         held = self.rate * self.window_size_ms / 1000.0 - self.amount
         rate = np.where(
-            self.is_unrecorded, (held + attempted) / (self.window_size_ms / 1000.0), self.rate
+            self.is_unrecorded, (held + self.answered) / (self.window_size_ms / 1000.0), self.rate
         )
-        return history_of(**{**fields_of(self), "rate": rate, "amount": attempted})
+        amount = np.where(self.is_unrecorded, self.answered, self.amount)
+        return history_of(**{**fields_of(self), "rate": rate, "amount": amount})
 
     def early_ms(self) -> Int64s:
         """Return the rest (ms) of its connection's last throttle when each request came.
@@ -98,11 +100,13 @@ _OTHERWISE: dict[str, tuple[type, Any]] = {
     "connection": (np.int64, 0),
     "amount": (np.float64, np.nan),
     "is_unrecorded": (np.bool_, False),
+    "answered": (np.float64, np.nan),
     "bound": (np.float64, np.nan),
     "rate": (np.float64, np.nan),
     "window_size_ms": (np.int64, 10_000),
     "logged_ms": (np.int64, 0),
     "has_request_bound": (np.bool_, False),
+    "is_wrong": (np.bool_, False),
     "lost_amount_max": (np.float64, 0.0),
 }
 
@@ -117,18 +121,3 @@ def history_of(**columns: npt.ArrayLike) -> SensorDecisions:
         for name, (kind, value) in _OTHERWISE.items()
     }
     return SensorDecisions(**arrays)
-
-
-def _next_recorded(connection: Int64s, amount: Floats, is_unrecorded: Bools) -> Floats:
-    """Return each row's amount; for un-recorded ones that of the connection's next recorded one."""
-    order = np.argsort(connection, kind="stable")
-    n = len(order)
-    recorded = ~is_unrecorded[order]
-    following = np.where(recorded, np.arange(n), n)
-    following = np.minimum.accumulate(following[::-1])[::-1]
-    found = following < n
-    at = np.minimum(following, n - 1)
-    found &= connection[order][at] == connection[order]
-    attempted = np.empty(n)
-    attempted[order] = np.where(found, amount[order][at], np.nan)
-    return attempted

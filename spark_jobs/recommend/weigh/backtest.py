@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.controller_mutation import ControllerMutationQuota
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
+from spark_jobs.quota.kernels import RateReplay, replay_rate
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_decision import RECORD, decide
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.throttle_time import throttle_max
 from spark_jobs.quota.token_bucket import TokenBucket
 from spark_jobs.recommend.weigh.traffic import Amounts, SensorTraffic
 
@@ -37,6 +38,7 @@ class BrokerRule:
     window_ms: int
     controller_samples: int
     controller_window_ms: int
+    throttle_max_ms: int | None = None
 
     def window_of(self, quota_type: str) -> tuple[int, int]:
         """Return (samples, milliseconds of one) of a quota type's sensors."""
@@ -54,6 +56,7 @@ def broker_rules(brokers: pa.Table) -> dict[int, BrokerRule]:
             window_ms=row["window_ms"],
             controller_samples=row["controller_samples"],
             controller_window_ms=row["controller_window_ms"],
+            throttle_max_ms=row["throttle_max_ms"],
         )
         for row in brokers.to_pylist()
     }
@@ -131,6 +134,7 @@ def _recorded(
     )
     n = len(amounts)
     is_request = quota_type == QuotaType.REQUEST_PERCENTAGE
+    longest_ms = np.array([throttle_max(rule.throttle_max_ms) for rule in own], np.int64)
     return replay_rate(
         run,
         amounts.recorded_at_ms,
@@ -139,7 +143,7 @@ def _recorded(
         np.full(n, RECORD, np.int8),
         np.zeros(n, np.int64),
         # The request quota is capped at one window (ClientRequestQuotaManager.throttleTime).
-        states.window_ms[run] if is_request else np.full(n, NO_THROTTLE_MAX, np.int64),
+        (states.window_ms if is_request else longest_ms)[run],
         *states.rate_arrays(),
     )
 
@@ -182,7 +186,8 @@ def _replay_fetches(amounts: Amounts, bounds: np.ndarray, rule: BrokerRule) -> n
     for row, (at_ms, amount, bound, ask) in enumerate(rows):
         if ask in delivered:
             continue
-        throttle_ms[row] = decide(rate, amount, bound, at_ms).throttle_time_ms
+        found = decide(rate, amount, bound, at_ms, throttle_max_ms=rule.throttle_max_ms)
+        throttle_ms[row] = found.throttle_time_ms
         if throttle_ms[row] > 0:
             rate.record(-amount, at_ms)
         else:

@@ -18,14 +18,14 @@ NOTHING = 2  # it was thrown by something else, or no quota was in force
 
 
 # Columns of EventArrays.
-EARLIEST, LATEST, LIKELY_FROM, LIKELY_UNTIL, LOGGED, EVIDENCE = range(6)
+EARLIEST, LATEST, LIKELY_FROM, LIKELY_UNTIL, LOGGED, EVIDENCE, LINE_LAG_MAX = range(7)
 AMOUNT, BOUND = range(2)
 
 
 class EventArrays(NamedTuple):
     """:class:`Events` as the compiled search takes them."""
 
-    whole: Int64s  # [n, 6]
+    whole: Int64s  # [n, 7]
     broken: Floats  # [n, 2]
 
 
@@ -46,6 +46,7 @@ class Events(NamedTuple):
     bound: Floats  # NaN: no quota in force
     logged_throttle_time_ms: Int64s
     evidence: Int8s
+    line_lag_max_ms: Int64s  # so much earlier than earliest_ms where the line was written late
 
     def arrays(self) -> EventArrays:
         """Return the columns packed into two arrays."""
@@ -56,6 +57,7 @@ class Events(NamedTuple):
             self.likely_until_ms,
             self.logged_throttle_time_ms,
             self.evidence.astype(np.int64),
+            self.line_lag_max_ms,
         )
         return EventArrays(
             np.stack(whole, axis=1).astype(np.int64),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.beam import (
     BASE,
@@ -23,7 +22,15 @@ from spark_jobs.replay.alignment.beam import (
     Beam,
     move_base,
 )
-from spark_jobs.replay.alignment.events import BOUND, EVIDENCE, EXACT, LOGGED, NOTHING, EventArrays
+from spark_jobs.replay.alignment.events import (
+    BOUND,
+    EVIDENCE,
+    EXACT,
+    LINE_LAG_MAX,
+    LOGGED,
+    NOTHING,
+    EventArrays,
+)
 
 # How well a row is explained.
 NOT_ASKED = 0  # nothing to explain: no quota, or thrown by something else
@@ -92,8 +99,9 @@ def explain(
             return _pin(beam, c, events, oldest, elapsed_ms, from_ms, until_ms, window_ms, steps)
         if is_exact:
             return _miss(
-                beam, c, oldest, elapsed_ms, distance_ms, least_ms, from_ms, until_ms, steps
-            )
+                beam, c, oldest, elapsed_ms, distance_ms, least_ms, from_ms, until_ms,
+                events.whole[j, LINE_LAG_MAX], steps,
+            )  # fmt: skip
         beam.costs[c] += 0.2
     longest_ms = _longest_window(least_ms, most_ms, full_ms, window_ms)
     excess_ms = due_ms - longest_ms - (logged_ms + 0.5)
@@ -105,15 +113,8 @@ def explain(
     steps[c, STATUS] = EXPLAINED
     if oldest != NO_BASE:
         at_least_ms = int(np.floor(due_ms - logged_ms - 0.5)) + 1
-        if most_ms < full_ms:
-            # Missing windows are added: what counts is the time since the last whole one.
-            whole = least_ms // window_ms
-            if whole != most_ms // window_ms:
-                return NO_BASE, 0, from_ms, until_ms
-            at_least_ms += whole * window_ms - full_ms
-            full_ms = 0
-        from_ms, until_ms = _keep_below(
-            beam, c, events, oldest, at_least_ms, (least_ms, most_ms, full_ms),
+        from_ms, until_ms = _keep_long(
+            beam, c, events, oldest, at_least_ms, (least_ms, most_ms, full_ms), window_ms,
             from_ms, until_ms, steps,
         )  # fmt: skip
     return NO_BASE, 0, from_ms, until_ms
@@ -145,6 +146,40 @@ def _total_and_oldest(beam: Beam, c: int, purged: int, starts_sample: bool) -> t
 
 
 @njit(forceinline=True)
+def _keep_long(
+    beam: Beam,
+    c: int,
+    events: EventArrays,
+    oldest: int,
+    at_least_ms: int,
+    elapsed: tuple[int, int, int],
+    window_ms: int,
+    from_ms: int,
+    until_ms: int,
+    steps: Int64s,
+) -> tuple[int, int]:
+    """Return the interval in which the window is at least ``at_least_ms`` long.
+
+    ``elapsed`` has the least and most time since the oldest start, and the full one.
+    """
+    least_ms, most_ms, full_ms = elapsed
+    if most_ms < full_ms:
+        # Missing windows are added: what counts is the time since the last whole one.
+        whole = least_ms // window_ms
+        if whole != most_ms // window_ms:
+            if at_least_ms - full_ms > most_ms % window_ms:
+                # Only before the next whole one is the window long enough.
+                before_ms = (whole + 1) * window_ms
+                return _keep_before(beam, c, events, oldest, before_ms, from_ms, until_ms, steps)
+            return from_ms, until_ms
+        at_least_ms += whole * window_ms - full_ms
+        full_ms = 0
+    return _keep_below(
+        beam, c, events, oldest, at_least_ms, (least_ms, most_ms, full_ms), from_ms, until_ms, steps
+    )
+
+
+@njit(forceinline=True)
 def _keep_below(
     beam: Beam,
     c: int,
@@ -171,11 +206,29 @@ def _keep_below(
         if until_ms - at_least_ms - offset < base_until:
             move_base(beam, c, events, oldest, base_from, until_ms - at_least_ms - offset)
     elif least_ms < full_ms and at_least_ms > most_ms:
-        steps[c, RELATION] = AT_MOST
-        steps[c, RELATION_MS] = full_ms - 1
-        until_ms = min(until_ms, base_until + offset + full_ms - 1)
-        if from_ms - full_ms + 1 - offset > base_from:
-            move_base(beam, c, events, oldest, from_ms - full_ms + 1 - offset, base_until)
+        return _keep_before(beam, c, events, oldest, full_ms, from_ms, until_ms, steps)
+    return from_ms, until_ms
+
+
+@njit(forceinline=True)
+def _keep_before(
+    beam: Beam,
+    c: int,
+    events: EventArrays,
+    oldest: int,
+    before_ms: int,
+    from_ms: int,
+    until_ms: int,
+    steps: Int64s,
+) -> tuple[int, int]:
+    """Return the interval of the event less than ``before_ms`` after the oldest start."""
+    offset = beam.moments[c, oldest, OFFSET]
+    base_from, base_until = beam.moments[c, oldest, BASE_FROM], beam.moments[c, oldest, BASE_UNTIL]
+    steps[c, RELATION] = AT_MOST
+    steps[c, RELATION_MS] = before_ms - 1
+    until_ms = min(until_ms, base_until + offset + before_ms - 1)
+    if from_ms - before_ms + 1 - offset > base_from:
+        move_base(beam, c, events, oldest, from_ms - before_ms + 1 - offset, base_until)
     return from_ms, until_ms
 
 
@@ -287,6 +340,7 @@ def _miss(
     least_ms: int,
     from_ms: int,
     until_ms: int,
+    lag_max_ms: int,
     steps: Int64s,
 ) -> tuple[int, int, int, int]:
     """No time inside the request's phases gives its throttle."""
@@ -295,7 +349,7 @@ def _miss(
         beam.costs[c] += 1.0 + distance_ms
         steps[c, STATUS] = NEAR
         return NO_BASE, 0, from_ms, until_ms
-    if not is_early or distance_ms > LATE_LINE_MS:
+    if not is_early or distance_ms > lag_max_ms:
         beam.costs[c] += UNEXPLAINED_COST
         steps[c, STATUS] = UNEXPLAINED
         return NO_BASE, 0, from_ms, until_ms

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from spark_jobs.quota.constants import LATE_LINE_MS
-from spark_jobs.quota.states import Int64s
+from spark_jobs.quota.states import Bools, Int64s
 from spark_jobs.replay.alignment.events import Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import (
     AT_LEAST,
@@ -39,6 +38,7 @@ class Placed(NamedTuple):
     order: Int64s  # the row of ``events``
     recorded_at_ms: Int64s
     status: Int64s  # of explanation.py
+    starts_sample: Bools
 
 
 class _Network(NamedTuple):
@@ -63,7 +63,8 @@ def place(events: Events, samples: Samples, window: Window, found: Found) -> Pla
     )  # fmt: skip
     network = network._replace(u=network.u[:arcs], v=network.v[:arcs], w=network.w[:arcs])
     recorded = _solve(network, np.ascontiguousarray(likely_ms[order]))
-    return Placed(order, recorded[:n], found.steps[path, STATUS])
+    steps = found.steps[path]
+    return Placed(order, recorded[:n], steps[:, STATUS], steps[:, STARTS_SAMPLE] == 1)
 
 
 @njit(cache=True)
@@ -109,7 +110,7 @@ def _constraints(
         node = path[k]
         is_late = steps[node, STATUS] == LATE_LINE
         if is_late:
-            network.low_ms[k] -= LATE_LINE_MS
+            network.low_ms[k] -= events.line_lag_max_ms[steps[node, EVENT]]
         if k > 0 and not is_late and steps[path[k - 1], STATUS] != LATE_LINE:
             arcs = _at_most(network, arcs, k, k - 1, 1)
         if count == 0:

@@ -1,7 +1,8 @@
 """A sensor's requests window after window: bounded memory, and room to go back.
 
-The evidence for the start of a sample comes while it is the oldest one, a whole rate window later.
-So of what was searched, all but the last part is fixed; that part is searched again together
+The evidence for the start of a sample comes while it is the oldest one, a whole rate window later,
+and for which request the sample began with, when that one's sample leaves, another window later. So
+of what was searched, all but the last part is fixed; that part is searched again together
 with what follows. Where the best of few hypotheses leaves a run of throttles unexplained, the
 same requests are searched again with more. The throttles before and after a request then say
 whether the sensor's state is proven there.
@@ -15,15 +16,16 @@ import numpy as np
 
 from spark_jobs.quota.states import Bools, Floats, Int64s
 from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
-from spark_jobs.replay.alignment.explanation import EXPLAINED, NOT_ASKED
+from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed, place
+from spark_jobs.replay.alignment.repairs import repaired
 from spark_jobs.replay.alignment.search import search
 
 WIDTHS = (64, 256, 1024)
 # So many steps are kept at most (64 bytes each): long windows are searched less widely.
 STEPS_MAX = 2_200_000
-# One wrong throttle is the broker's; so many in a row are a wrong state.
-RUN_OF_UNEXPLAINED = 3
+# Where more of the throttles than this are unexplained, the broker held to something else.
+_HOPELESS_SHARE = 0.6
 # Samples begin and end this much after they were due, when requests are rare.
 _LAG_WINDOWS = 2
 
@@ -43,6 +45,15 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
     Unless the window is the last of its sensor, only what no later request can change is fixed:
     rows ``placed.order[:fixed]`` are the first ``fixed`` events, in another order maybe.
     """
+    best, cost, used = _widely(events, samples, window)
+    if 0.0 < _share_unexplained(best, events) < _HOPELESS_SHARE:
+        best = repaired(events, samples, window, best, cost, min(used, WIDTHS[1]))
+    fixed = len(best.order) if is_last else _fixed(best, events, window)
+    return Aligned(best, fixed, used)
+
+
+def _widely(events: Events, samples: Samples, window: Window) -> tuple[Placed, float, int]:
+    """Return the best of as many hypotheses as it takes to explain all, its cost, and how many."""
     best: Placed | None = None
     best_cost = np.inf
     used = WIDTHS[0]
@@ -53,28 +64,25 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
         if found.cost < best_cost - 1.0:
             best, best_cost, used = place(events, samples, window, found), found.cost, width
         assert best is not None
-        if not has_run_of_unexplained(best, events):
+        share = _share_unexplained(best, events)
+        if share == 0.0 or (share >= _HOPELESS_SHARE and width > WIDTHS[0]):
             break
     assert best is not None
-    fixed = len(best.order) if is_last else _fixed(best, events, window)
-    return Aligned(best, fixed, used)
+    return best, best_cost, used
 
 
-def has_run_of_unexplained(placed: Placed, events: Events) -> bool:
-    """Return True if throttles in a row stay unexplained, as they do after a wrong state."""
+def _share_unexplained(placed: Placed, events: Events) -> float:
+    """Return the share of what asks for an explanation, throttles and misses, that has none."""
     logged = events.logged_throttle_time_ms[placed.order] > 0
-    unexplained = (placed.status != EXPLAINED) & (placed.status != NOT_ASKED)
-    is_evidence = (logged & (events.evidence[placed.order] == EXACT)) | unexplained
-    failed = unexplained[is_evidence]
-    if len(failed) < RUN_OF_UNEXPLAINED:
-        return False
-    return bool(np.lib.stride_tricks.sliding_window_view(failed, RUN_OF_UNEXPLAINED).all(1).any())
+    is_unexplained = placed.status == UNEXPLAINED
+    is_evidence = (logged & (events.evidence[placed.order] == EXACT)) | is_unexplained
+    return float(is_unexplained.sum() / max(is_evidence.sum(), 1))
 
 
 def _fixed(placed: Placed, events: Events, window: Window) -> int:
     """Return the number of requests, from the first on, that later ones cannot move."""
     n = len(placed.order)
-    lag_ms = window.expire_age_ms + _LAG_WINDOWS * window.window_ms
+    lag_ms = 2 * window.expire_age_ms + _LAG_WINDOWS * window.window_ms
     until_ms = placed.recorded_at_ms[-1] - lag_ms
     # Nothing before may be waiting for its turn: the first k recorded are the first k events.
     is_cut = np.maximum.accumulate(placed.order) == np.arange(n)
@@ -103,7 +111,8 @@ def proven(
     count, those within ``reach_ms``; the request itself does not. Where a neighbour is off by as
     much as the request itself, a sample began at another time, and where it is off the other way by
     what stands between, or is what the throttle lacks, the two may have been recorded in the other
-    order: then nothing is proven.
+    order: then nothing is proven. Nor is it where the search explains a throttle that the replay,
+    of one time out of those that it left, does not.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
@@ -139,6 +148,8 @@ def proven(
         mostly &= 2 * side_good.sum(1) >= is_there.sum(1)
         alike |= side_alike.any(1)
     alike |= _lacks_a_follower(placed, events, off_ms)
+    # The search has times that explain it: the broker may have had those.
+    alike |= placed.status != UNEXPLAINED
     return np.asarray(enough & mostly & ~(alike & is_wrong))
 
 

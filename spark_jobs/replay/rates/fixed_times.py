@@ -21,10 +21,14 @@ from spark_jobs.replay.alignment.window import align_window, proven
 from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.resolve.broker_log import NOT_STAMPED
 
-# A stretch with throttles is aligned when it has ROWS_MIN rows and spans two looks, or has
+# A stretch with throttles is aligned when it has ROWS_MIN rows and spans LOOKS_ALIGNED, or has
 # ROWS_MAX rows or lasts SPAN_MAX_MS.
 ROWS_MIN, ROWS_MAX = 2_048, 16_384
 SPAN_MAX_MS = 600_000
+LOOKS_ALIGNED = 3
+# A sensor's first request is often a slow one, whose time is the least certain, and every sample of
+# steady traffic hangs on it. So the first rows of a sensor wait for throttles for so long.
+BEGIN_MS, BEGIN_ROWS = 120_000, 8_192
 # The bits of an int64 name the samples.
 SAMPLES_MAX = 60
 # Tries of throttled fetches are judged together up to a whole multiple of this since the epoch.
@@ -71,6 +75,10 @@ class Fixing:
     def told(self, logged_ms: np.ndarray, tried_ms: np.ndarray) -> np.ndarray:
         """Return True for each row with something that has to be explained."""
         return np.zeros(len(logged_ms), bool)
+
+    def keeps_begin(self, at_ms: np.ndarray, look_ms: int) -> bool:
+        """Return True if a sensor that begins with rows at these times waits at a look."""
+        return False
 
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
         """Return the rows fixed when all rows before ``until_ms`` (a look) are there.
@@ -161,18 +169,28 @@ class ProduceFixing(Fixing):
         """Return True for each row that was throttled, or was due to be."""
         return np.asarray((logged_ms > 0) | (tried_ms > 0))
 
+    def keeps_begin(self, at_ms: np.ndarray, look_ms: int) -> bool:
+        """Return True for as long as the first rows may wait for throttles."""
+        is_soon = look_ms < int(at_ms[0]) + BEGIN_MS
+        return is_soon and int(np.searchsorted(at_ms, look_ms)) < BEGIN_ROWS
+
     def fix(self, rows: SensorRows, states: SensorStates, until_ms: int | None) -> list[Fixed]:
         """Return the rows fixed by alignment, and between throttles as estimated."""
         fixed: list[Fixed] = []
         start, n = 0, len(rows.at_ms)
         while start < n:
             first = self._next_told(rows, states, start)
+            begins = start == 0 and states.count[0] == 0
             if first is None:
+                if until_ms is not None and begins and self.keeps_begin(rows.at_ms, until_ms):
+                    return fixed
                 stop = _before(rows.at_ms, None if until_ms is None else until_ms - self.kept_ms)
                 self._go_on(rows, states, fixed, start, stop)
                 return fixed
             look_ms = int(rows.at_ms[first]) // self.look_ms * self.look_ms
             before = int(np.searchsorted(rows.at_ms, look_ms - self.kept_ms))
+            if begins and self.keeps_begin(rows.at_ms, look_ms):
+                before = start
             self._go_on(rows, states, fixed, start, before)
             start = max(start, before)
             due = self._due(rows.at_ms, start, look_ms + self.look_ms, until_ms)
@@ -211,7 +229,7 @@ class ProduceFixing(Fixing):
                 is_last &= stop - start == ROWS_MAX
                 return start + ROWS_MAX, is_last
             span_ms = int(at_ms[stop - 1] - at_ms[start]) if stop > start else 0
-            is_long = span_ms >= 2 * self.look_ms
+            is_long = span_ms >= LOOKS_ALIGNED * self.look_ms
             if is_last or span_ms >= SPAN_MAX_MS or (stop - start >= ROWS_MIN and is_long):
                 return stop, is_last
             if stop == len(at_ms):
@@ -267,6 +285,7 @@ def _events(rows: SensorRows, start: int, stop: int) -> Events:
         bound=rows.bound[part],
         logged_throttle_time_ms=rows.logged_ms[part],
         evidence=np.where(rows.has_request_bound[part], UP_TO, EXACT).astype(np.int8),
+        line_lag_max_ms=rows.line_lag_max_ms[part],
     )
 
 

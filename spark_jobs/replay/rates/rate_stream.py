@@ -14,11 +14,12 @@ import numpy as np
 
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
+from spark_jobs.quota.kernels import RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.throttle_time import throttle_max
 from spark_jobs.replay.rates.fixed_times import Fixed, Fixing
 from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS, RequestIntervals
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
@@ -71,7 +72,7 @@ class RateStream:
         self._fixing, self._tolerances = fixing, tolerances
         self._carried = carried
         self._unrecords = unrecords
-        self._throttle_max_ms = NO_THROTTLE_MAX
+        self._throttle_max_ms = throttle_max(states.rules.throttle_max_ms)
         self.intervals: RequestIntervals | None = None
         if states.quota_type == QuotaType.REQUEST_PERCENTAGE:
             # Capped at one window (ClientRequestQuotaManager.throttleTime).
@@ -197,9 +198,13 @@ class RateStream:
         run = np.repeat(np.arange(n_runs), length)
         ends = runs.is_over | (until_ms is None)
         limit_ms = 0 if until_ms is None else until_ms - self._fixing.kept_ms
-        is_due = ends[run] | (rows.at_ms < limit_ms)
-        due, waiting = np.flatnonzero(is_due), np.flatnonzero(~is_due)
         states = self._begun(runs)
+        is_due = ends[run] | (rows.at_ms < limit_ms)
+        for k in np.flatnonzero(~ends & (states.count == 0)).tolist():
+            own = slice(int(runs.start[k]), int(runs.start[k] + length[k]))
+            if until_ms is not None and self._fixing.keeps_begin(rows.at_ms[own], until_ms):
+                is_due[own] = False
+        due, waiting = np.flatnonzero(is_due), np.flatnonzero(~is_due)
         result = self._replay(rows, due, run[due], rows.at_ms[due], states)
         told = np.empty(len(rows), bool)
         told[due] = self._told(rows, due, result)
@@ -270,7 +275,8 @@ class RateStream:
         throttle_ms = np.where(
             is_unrecorded,
             throttle_of_other_amount(own.logged_ms, result.amount, attempts.amount, own.bound),
-            result.throttle_time_ms,
+            # Cut to 32 bits it may be negative, which is none.
+            np.maximum(result.throttle_time_ms, 0),
         )
         judged = RateRows(
             bound=own.bound,
@@ -286,6 +292,7 @@ class RateStream:
             known_for_ms=own.known_for_ms,
             change_distance_ms=own.change_distance_ms,
             is_proven=fixed.is_proven,
+            line_lag_max_ms=own.line_lag_max_ms,
             lost_requests=own.lost_requests,
         )
         verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
@@ -300,6 +307,7 @@ class RateStream:
             seq=seq,
             recorded_at_ms=fixed.recorded_at_ms,
             is_unrecorded=is_unrecorded,
+            answered=attempts.answered,
             rate=result.rate,
             window_size_ms=result.window_size_ms,
             throttle_ms=throttle_ms,

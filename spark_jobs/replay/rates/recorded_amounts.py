@@ -8,21 +8,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.quota.apis import APIS, counted_by
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
 from spark_jobs.replay.alignment.events import likely_from_ms
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
+from spark_jobs.replay.rates.unsized_amounts import UnsizedAmounts
 from spark_jobs.replay.sensors.amounts import bools, encoded, floats, is_any_of
+from spark_jobs.replay.sensors.line_lags import LineLags
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
-from spark_jobs.resolve.broker_log import BrokerLog
+from spark_jobs.resolve.broker_log import NOT_STAMPED, BrokerLog
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
-FETCHES = FETCH, SHARE_FETCH
+FETCHES = counted_by("fetch")
 API_KEYS = {
-    QuotaType.PRODUCER_BYTE_RATE: (PRODUCE,),
+    QuotaType.PRODUCER_BYTE_RATE: counted_by("produce"),
     QuotaType.CONSUMER_BYTE_RATE: FETCHES,
 }
 """The requests whose bytes each quota counts (``KafkaApis``, ClientQuotaManager)."""
@@ -38,12 +41,7 @@ TIME_COLUMNS = ("response_queue_time_us", "send_time_us")
 """What the request quota asks for besides."""
 ANSWER_COLUMNS = ("topics", "error_codes")
 """What a fetch was given: asked of throttled ones and those around them."""
-EXEMPT_APIS = frozenset({
-    "LEADER_AND_ISR", "ALTER_ISR", "STOP_REPLICA", "UPDATE_METADATA", "CONTROLLED_SHUTDOWN",
-    "WRITE_TXN_MARKERS", "ALTER_PARTITION", "ALLOCATE_PRODUCER_IDS", "BROKER_HEARTBEAT",
-    "BROKER_REGISTRATION", "CONTROLLER_REGISTRATION", "UNREGISTER_BROKER", "ENVELOPE", "VOTE",
-    "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "FETCH_SNAPSHOT", "UPDATE_RAFT_VOTER",
-})  # fmt: skip
+EXEMPT_APIS = frozenset(name for api in APIS.values() if api.is_exempt for name in api.names)
 """Requests between brokers are exempt from the request quota (``KafkaApis``:
 authorizeClusterOperation, then sendResponseExemptThrottle)."""
 
@@ -69,6 +67,8 @@ class RecordedAmounts:
         self._broker_id, self._resolutions, self._codes = broker_id, resolutions, codes
         self._controller_listeners = controller_listeners
         self._broker_log, self._lost = broker_log, lost
+        self._unsized = UnsizedAmounts()
+        self._lags = LineLags()
 
     def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, StreamRows]:
         """Return the amounts of those of ``requests`` that ``order`` names, in its order.
@@ -79,6 +79,7 @@ class RecordedAmounts:
         """
         wanted = ~bools(requests["is_replica"]) & ~bools(requests["is_forwarded"])
         wanted &= ~is_any_of(requests["listener"], self._controller_listeners)
+        lags_ms = self._lags.of(requests, order)
         in_order = order[wanted[order]]
         index = ClientIndex.of_broker(
             self._broker_id, encoded(requests["user"]), encoded(requests["client_id"])
@@ -88,6 +89,7 @@ class RecordedAmounts:
                 quota_type,
                 codes,
                 requests,
+                lags_ms,
                 index,
                 in_order[_is_counted(quota_type, requests, in_order)],
             )
@@ -99,6 +101,7 @@ class RecordedAmounts:
         quota_type: QuotaType,
         codes: SensorCodes,
         requests: pa.Table,
+        lags_ms: np.ndarray,
         index: ClientIndex,
         rows: np.ndarray,
     ) -> StreamRows:
@@ -125,6 +128,12 @@ class RecordedAmounts:
             if is_fetch
             else request_bytes
         )
+        known_for_ms = epochs.known_for_ms(at_ms, resolved.known_from_ms)
+        if is_fetch:
+            is_unsized = np.isnan(amount) & (logged_ms == 0)
+            known_for_ms = self._unsized.known_for_ms(
+                known_for_ms, resolved.sensor, at_ms, is_unsized
+            )
         unlogged_amount_max = repeated(np.nan, n)
         recorded_at_ms, recorded_ms = at_ms, (earliest_ms, latest_ms)
         if quota_type == QuotaType.REQUEST_PERCENTAGE:
@@ -135,6 +144,9 @@ class RecordedAmounts:
             later_us = network_time_max_us(own("send_time_us"), request_bytes, self._read_us)
             unlogged_amount_max = later_us * PERCENT_PER_US
         on_sensors = self._broker_id, quota_type, codes.names, resolved.sensor
+        stamp_ms = self._broker_log.stamps_ms(
+            *on_sensors, earliest_ms, latest_ms, own("recorded_estimate_us"), logged_ms
+        )
         lost_requests, lost_amount_max = self._lost.of_sensors(*on_sensors, earliest_ms, latest_ms)
         has_answers = is_fetch and set(ANSWER_COLUMNS) <= set(requests.column_names)
         has_records, has_errors = (
@@ -154,13 +166,14 @@ class RecordedAmounts:
                 earliest_ms, at_ms, own("handler_time_us"), own("remote_time_us"),
                 floats(requests["acks"])[rows],
             ),
-            stamp_ms=self._broker_log.stamps_ms(
-                *on_sensors, earliest_ms, latest_ms, own("recorded_estimate_us"), logged_ms
-            ),
+            # A stamp is later than the record, by as much as the line is later than its phases say.
+            line_lag_max_ms=lags_ms[rows]
+            + np.where(stamp_ms == NOT_STAMPED, 0, np.maximum(stamp_ms - 1 - earliest_ms, 0)),
+            stamp_ms=stamp_ms,
             amount=amount,
             bound=resolved.bound,
             logged_ms=logged_ms,
-            known_for_ms=epochs.known_for_ms(at_ms, resolved.known_from_ms),
+            known_for_ms=known_for_ms,
             change_distance_ms=np.minimum(
                 at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
             ),

@@ -34,6 +34,7 @@ class StreamRows:
     earliest_ms: np.ndarray
     latest_ms: np.ndarray
     likely_from_ms: np.ndarray
+    line_lag_max_ms: np.ndarray  # of LineLags
     stamp_ms: np.ndarray  # the broker's own stamp of the record, NOT_STAMPED: not logged
     amount: np.ndarray  # NaN: not in the log
     bound: np.ndarray  # NaN: none in force
@@ -93,6 +94,7 @@ class SensorRows:
     earliest_ms: np.ndarray
     latest_ms: np.ndarray
     likely_from_ms: np.ndarray
+    line_lag_max_ms: np.ndarray
     stamp_ms: np.ndarray
     amount: np.ndarray
     bound: np.ndarray
@@ -144,6 +146,7 @@ class Decided:
     seq: np.ndarray
     recorded_at_ms: np.ndarray
     is_unrecorded: np.ndarray
+    answered: np.ndarray  # bytes that a throttled fetch was given in the end, NaN: not in the log
     rate: np.ndarray
     window_size_ms: np.ndarray
     throttle_ms: np.ndarray

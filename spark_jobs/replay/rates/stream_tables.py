@@ -37,6 +37,7 @@ def decisions(decided: Decided, stream: RateStream, *, shared: bool) -> pa.Table
         "recorded_at_ms": decided.recorded_at_ms,
         "amount": finite(rows.amount),
         "is_unrecorded": decided.is_unrecorded,
+        "answered_bytes": finite(decided.answered),
         "bound": finite(rows.bound),
         "rate": finite(decided.rate),
         "window_size_ms": pa.array(decided.window_size_ms, mask=decided.window_size_ms < 0),

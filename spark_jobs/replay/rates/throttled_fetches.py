@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_states import StreamStates
+from spark_jobs.replay.sensors.amounts import is_any_of
 from spark_jobs.replay.verdicts.fetch_attempt import (
     GENEROUS_BATCH_MAX_BYTES,
     Attempt,
@@ -29,13 +30,16 @@ def throttled_fetch_attempts(
     is_throttled: np.ndarray,
     states: StreamStates,
 ) -> FetchAttempts:
-    """Return each row's attempt and amount; NOT_THROTTLED where it is no throttled fetch.
+    """Return each row's attempt, amount and answer; NOT_THROTTLED where it is no throttled fetch.
 
     ``amount`` is what the throttle gives back with the replayed state. Tries are followed within a
     group, which is of one sensor: one of which only a part is there is accused of less, never of
     more.
     """
-    found = FetchAttempts(np.full(len(rows), Attempt.NOT_THROTTLED, np.int8), amount.copy())
+    n = len(rows)
+    found = FetchAttempts(
+        np.full(n, Attempt.NOT_THROTTLED, np.int8), amount.copy(), np.full(n, np.nan)
+    )
     if not is_throttled.any():
         return found
     places = np.flatnonzero(np.isin(group, np.unique(group[is_throttled])))
@@ -65,7 +69,9 @@ def throttled_fetch_attempts(
         logged_ms=own.logged_ms,
         request_throttle_max_ms=np.where(own.has_request_bound, _ANY_THROTTLE_MS, 0),
     )
-    found.attempt[places], found.amount[places] = judge_fetch_attempts(fetches, limits)
+    judged = judge_fetch_attempts(fetches, limits)
+    found.attempt[places], found.amount[places] = judged.attempt, judged.amount
+    found.answered[places] = judged.answered
     return found
 
 
@@ -87,9 +93,12 @@ def _positions(rows: StreamRows, sensor: np.ndarray, is_throttled: np.ndarray) -
 
     Within a fetch session a client names only the partitions whose position it changed, so after
     an answer without data its next request names none, and is short (KIP-227). A longer one after
-    a throttled try was made by a seek, a pause or another assignment.
+    a throttled try was made by a seek, a pause or another assignment. A share fetch that is
+    throttled has acquired its records for good: the next one reads others (KIP-932).
     """
-    named = rows.own_lines()["connection"].combine_chunks().cast(pa.string())
+    lines = rows.own_lines()
+    named = lines["connection"].combine_chunks().cast(pa.string())
+    is_shared = is_any_of(lines["api_name"], ("SHARE_FETCH",))
     connections = pc.dictionary_encode(named)
     key = sensor * len(connections.dictionary) + connections.indices.to_numpy()
     order = np.lexsort((np.arange(len(key)), key))
@@ -97,7 +106,7 @@ def _positions(rows: StreamRows, sensor: np.ndarray, is_throttled: np.ndarray) -
     is_first[1:] = np.diff(key[order]) != 0
     moved = is_first.copy()
     in_order, tried = rows.request_bytes[order], is_throttled[order]
-    moved[1:] |= tried[:-1] & ~(in_order[1:] <= in_order[:-1])
+    moved[1:] |= tried[:-1] & (~(in_order[1:] <= in_order[:-1]) | is_shared[order][1:])
     position = np.empty(len(key), np.int64)
     position[order] = np.cumsum(moved)
     return position

@@ -28,6 +28,8 @@ class BrokerRules:
     window_ms: int
     controller_samples: int
     controller_window_ms: int
+    throttle_max_ms: int | None = None
+    """Of byte rates; None: a longer throttle is cut to 32 bits."""
 
     def of_type(self, quota_type: str) -> tuple[int, int]:
         """Return (samples, window_ms) of a quota type's sensors."""

@@ -96,6 +96,7 @@ class FetchAttempts(NamedTuple):
 
     attempt: npt.NDArray[np.int8]  # Attempt
     amount: Floats  # bytes, the row's own where it is not accused
+    answered: Floats  # bytes that the same position was given in the end, NaN: not in the log
 
 
 class _Sizes(NamedTuple):
@@ -159,6 +160,7 @@ def _by_window(
 
 def _judged(rows: FetchRows, sizes: _Sizes, limits: FetchLimits) -> FetchAttempts:
     out_of_line, nearest, answered, largest = _evidence(rows, sizes)
+    is_answered = ~np.isnan(answered)
     amount, limit = rows.amount, _limit(rows, limits)
     with np.errstate(invalid="ignore"):
         by_request = (rows.request_throttle_max_ms > 0) & (
@@ -172,7 +174,7 @@ def _judged(rows: FetchRows, sizes: _Sizes, limits: FetchLimits) -> FetchAttempt
                 sizes.least > limit + sizes.slack,
                 out_of_line == Attempt.TOO_LARGE,
                 out_of_line == Attempt.TOO_SMALL,
-                answered | (sizes.least <= largest + sizes.slack),
+                is_answered | (sizes.least <= largest + sizes.slack),
             ],
             [
                 Attempt.NOT_THROTTLED,
@@ -187,7 +189,7 @@ def _judged(rows: FetchRows, sizes: _Sizes, limits: FetchLimits) -> FetchAttempt
         ).astype(np.int8)
     allowed = np.where(result == Attempt.OVER_LIMIT, limit, amount)
     is_odd = (result == Attempt.TOO_LARGE) | (result == Attempt.TOO_SMALL)
-    return FetchAttempts(result, np.where(is_odd, nearest, allowed))
+    return FetchAttempts(result, np.where(is_odd, nearest, allowed), answered)
 
 
 def _limit(rows: FetchRows, limits: FetchLimits) -> Floats:
@@ -227,18 +229,22 @@ def _in_order(rows: FetchRows) -> Int64s:
     return np.asarray(np.maximum.accumulate(key))
 
 
-def _evidence(rows: FetchRows, sizes: _Sizes) -> tuple[npt.NDArray[np.int8], Floats, Bools, Floats]:
+def _evidence(
+    rows: FetchRows, sizes: _Sizes
+) -> tuple[npt.NDArray[np.int8], Floats, Floats, Floats]:
     """Return, per row, what its run says of it and the nearest size that it would not blame.
 
-    The third array tells if data came, the fourth is the client's largest answer (bytes).
+    The third array is what it was given in the end (NaN: nothing),
+    the fourth is the client's largest answer (bytes).
     """
     n = len(rows.amount)
-    out_of_line, answered = np.zeros(n, np.int8), np.zeros(n, bool)
+    out_of_line, answered = np.zeros(n, np.int8), np.full(n, np.nan)
     nearest = rows.amount.copy()
     for run, answer in _runs(rows):
         tries = np.array(run)
         given = np.inf if answer is None else float(rows.amount[answer])
-        answered[tries] = answer is not None
+        if answer is not None:
+            answered[tries] = given
         for part in range(0, len(tries), RUN_MAX):
             of_part = tries[part : part + RUN_MAX]
             out_of_line[of_part], nearest[of_part] = _out_of_line(
@@ -285,10 +291,15 @@ def _out_of_line(
 
 
 def _runs(rows: FetchRows) -> Iterator[tuple[list[int], int | None]]:
-    """Yield the rows of tries from one position, and the row that handed out data in the end."""
+    """Yield the rows of tries from one position, and the row that handed out data in the end.
+
+    A fetch is cut to what the quota lets through at most, so tries under another quota are others.
+    """
     open_runs: dict[int, list[int]] = {}
     for i in np.flatnonzero(rows.is_unrecorded | rows.has_records | rows.has_errors).tolist():
         position = int(rows.position[i])
+        if position in open_runs and rows.bound[open_runs[position][-1]] != rows.bound[i]:
+            yield open_runs.pop(position), None
         if rows.is_unrecorded[i]:
             open_runs.setdefault(position, []).append(i)
         elif position in open_runs:

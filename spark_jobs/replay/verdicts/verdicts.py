@@ -84,6 +84,7 @@ class RateRows:
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
     is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
+    line_lag_max_ms: np.ndarray  # how late the line may be
     lost_requests: np.ndarray  # so many may be missing from what the rate rests on
 
 
@@ -98,6 +99,7 @@ class MutationRows:
     replayed_admitted: np.ndarray
     tokens_before: np.ndarray
     interval_ms: np.ndarray
+    is_order_open: np.ndarray  # bool: recorded before or after another, and it matters
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
 
@@ -125,9 +127,8 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
     explained_by_timing = np.where(
         rows.is_proven,
-        # The line may be late, which makes a throttle longer; or that of the request with which
-        # the oldest sample began, which makes it shorter.
-        np.abs(difference) <= LATE_LINE_MS,
+        # A late line makes the request look later than it was, and its throttle longer.
+        (difference <= rows.line_lag_max_ms) & (difference >= -tolerances.throttle_ms),
         np.abs(difference) <= slack_ms + tolerances.throttle_ms,
     )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
@@ -181,7 +182,11 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
             "indeterminate",
             QUOTA_CHANGE_IN_FLIGHT,
         ),
-        (np.abs(rows.tokens_before) <= moved_tokens, "indeterminate", SAMPLE_TIMING),
+        (
+            rows.is_order_open | (np.abs(rows.tokens_before) <= moved_tokens),
+            "indeterminate",
+            SAMPLE_TIMING,
+        ),
         (rows.logged_admitted, "wrongly_admitted", None),
         (np.ones(len(rows.bound), bool), "wrongly_refused", None),
     )

@@ -6,12 +6,16 @@ Source: Kafka's ``ClientQuotaManager`` and ``QuotaUtils``; the arithmetic is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from spark_jobs.quota.constants import SAMPLES
 from spark_jobs.quota.java_math import INT_MAX
-from spark_jobs.quota.rate_profile import RateProfile, profile_of_version
+from spark_jobs.quota.rate_profile import (
+    RateProfile,
+    profile_of_version,
+    throttle_max_of_version,
+)
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.whatif.policies.change import BrokerStarted, Change, ConfigChanged, QuotaChanged
 from spark_jobs.whatif.policies.client_quotas import (
@@ -34,6 +38,7 @@ BROKER_VERSION = "broker.version"
 USES_ZOOKEEPER = "uses.zookeeper"
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 
 class ClientQuotaPolicy(Policy, Generic[S]):
@@ -128,8 +133,18 @@ def _level_rule(config: KafkaConfig) -> LevelRule:
 
 def profile_of(config: KafkaConfig) -> RateProfile:
     """Return the rate profile of ``broker.version``, the newest where nothing is said."""
+    return _of_version(config, profile_of_version, RateProfile.RATE_3_8)
+
+
+def throttle_max_of(config: KafkaConfig) -> int | None:
+    """Return the longest throttle (ms) of ``broker.version``, the newest where nothing is said."""
+    newest: int | None = INT_MAX
+    return _of_version(config, throttle_max_of_version, newest)
+
+
+def _of_version(config: KafkaConfig, rule: Callable[[str], T], newest: T) -> T:
     version = config.text(BROKER_VERSION)
     try:
-        return RateProfile.RATE_3_8 if version is None else profile_of_version(version)
+        return newest if version is None else rule(version)
     except ValueError as error:
         raise PolicyConfigError(config.policy, BROKER_VERSION, version, f"{error}.") from error

@@ -23,9 +23,11 @@ pytestmark = pytest.mark.spark
 CAPTURES = Path(__file__).parents[2] / "golden" / "captures"
 
 
-def audit(spark: SparkSession, capture: str, warehouse: Path) -> RunScope:
+def audit(
+    spark: SparkSession, capture: str, warehouse: Path, options: IngestOptions | None = None
+) -> RunScope:
     archive = find_archive(CAPTURES / capture, "default")
-    report = ingest_requests(spark, archive, warehouse, None, IngestOptions.of())
+    report = ingest_requests(spark, archive, warehouse, None, options or IngestOptions.of())
     scope = RunScope(warehouse, "default", report.days[0])
     resolve_quotas(scope)
     replay_quotas(spark, scope)
@@ -63,3 +65,24 @@ def test_brokers_that_enforced_everything_are_accused_of_nothing(
     refused = pc.sum(pc.invert(decisions["logged_admitted"])).as_py()
     assert refused > 0
     assert decisions.filter(pc.field("logged_throttle_time_ms") > 0).num_rows > 50
+
+
+def test_a_broker_newer_than_what_is_known_is_replayed_and_not_judged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # Judged by the rules that are known, broker 1 of this capture is accused.
+    newer = IngestOptions.of(broker_version="1=4.5.0,2=3.3.2")
+    scope = audit(spark, "kafka-3.3.2", tmp_path, newer)
+    told = {b["broker_id"]: b["newer_than_known"] for b in read_table(scope, "brokers").to_pylist()}
+    assert told == {1: "its version is 4.5.0", 2: None}
+    decisions = read_table(scope, "decisions")
+    newer_rows = decisions.filter(pc.field("broker_id") == 1)
+    bound = newer_rows.filter(pc.field("bound").is_valid())
+    assert bound.num_rows > 100
+    assert set(bound["verdict"].to_pylist()) == {"indeterminate"}
+    assert set(bound["reason"].to_pylist()) == {"broker_not_known"}
+    assert bound["replayed_throttle_time_ms"].null_count == 0
+    assert set(newer_rows["verdict"].to_pylist()) <= {"indeterminate", "no_quota"}
+    known = decisions.filter(pc.field("broker_id") == 2)
+    assert pc.sum(pc.equal(known["verdict"], "agree")).as_py() > 100
+    assert [f for f in read_table(scope, "findings").to_pylist() if f["broker_id"] == 1] == []

@@ -101,16 +101,17 @@ def test_without_a_bound_in_force_nothing_is_refused() -> None:
     assert quota.decide(1e9, math.nan, T, is_strict=True).is_admitted
 
 
-def test_a_bound_of_zero_refuses_once_in_debt_with_a_throttle_that_wraps_to_minus_one() -> None:
+def test_a_bound_of_zero_refuses_once_in_debt_with_a_throttle_that_wraps_to_none() -> None:
     quota = quota_of_100()
     assert quota.decide(1.0, 0.0, T, is_strict=True).is_admitted
     refused = quota.decide(1.0, 0.0, T + DAY_MS, is_strict=True)
-    assert (refused.is_admitted, refused.throttle_time_ms) == (False, -1)
+    assert (refused.is_admitted, refused.throttle_time_ms) == (False, 0)
 
 
 def test_the_wait_is_taken_off_before_the_cut_to_32_bits() -> None:
     assert remaining_throttle_time_ms(2**31 + 4, recorded_at_ms=T, now_ms=T + 5) == 2**31 - 1
-    assert remaining_throttle_time_ms(2**31, recorded_at_ms=T, now_ms=T) == -(2**31)
+    assert remaining_throttle_time_ms(2**31, recorded_at_ms=T, now_ms=T) == 0
+    assert remaining_throttle_time_ms(2**32 + 7, recorded_at_ms=T, now_ms=T + 5) == 2
     assert remaining_throttle_time_ms(4, recorded_at_ms=T, now_ms=T + 5) == 0
 
 

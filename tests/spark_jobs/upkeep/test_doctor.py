@@ -222,7 +222,7 @@ def test_a_day_that_nobody_audited_is_found_between_others(tmp_path: Path) -> No
 def test_an_older_warehouse_is_told_to_be_migrated(tmp_path: Path, version: str) -> None:
     day = older_day(version, tmp_path)
     found = [one for one in examine(day.warehouse).ailments if one.kind == "older_version"]
-    assert len(found) == 3
+    assert len(found) == 5
     assert {one.remedy for one in found} == {f"quota-audit migrate {day.warehouse} --apply"}
 
 

@@ -85,18 +85,22 @@ def test_an_older_table_is_refused_with_the_versions_and_the_command(
 def test_without_apply_the_days_and_tables_are_told_and_nothing_is_changed(day: RunScope) -> None:
     before = files_of(day.warehouse)
     said = asked("migrate", str(day.warehouse))
-    assert "default 2026-11-21: files 1 → 2, quota_state 1 → 2, topic_inventory 1 → 2" in said
+    older = "files 1 → 2, brokers 1 → 2, decisions 1 → 2, quota_state 1 → 2"
+    assert f"default 2026-11-21: {older}" in said
     assert "Nothing is changed yet" in said
     assert files_of(day.warehouse) == before
 
 
 def test_migrated_tables_are_read_and_all_others_are_as_they_were(day: RunScope) -> None:
     before = {table: read_table(day, table) for table in UNCHANGED}
+    decisions = read_table(day, "decisions", of_any_version=True)
     assert "migrated default 2026-11-21" in asked("migrate", str(day.warehouse), "--apply")
     assert older_tables(day) == {}
     for table in UNCHANGED:
         assert read_table(day, table).equals(before[table]), table
-    assert before["decisions"].num_rows > 200
+    answered = read_table(day, "decisions")["answered_bytes"]
+    assert answered.null_count == decisions.num_rows > 200
+    assert read_table(day, "decisions").drop_columns("answered_bytes").equals(decisions)
     assert read_table(day, "files")["days"].null_count in (0, 2)
     assert asked("migrate", str(day.warehouse)).startswith("Every table has the schema version")
 
@@ -145,7 +149,7 @@ def test_a_day_is_due_while_its_tables_are_older_or_what_it_read_is_not_known(
 
     due = reasons()
     assert due[DAY + dt.timedelta(days=1)].startswith("not audited yet")
-    assert "made by an older version: files 1, quota_state 1, topic_inventory 1" in due[DAY]
+    assert "made by an older version: brokers 1, decisions 1, files 1 and 2 more" in due[DAY]
     migrated(day)
     is_noted = read_table(day, "files")["day_digest"].null_count == 0
     unknown = "an older version did not note what it read: broker=1/kafka-request.log, "
@@ -173,7 +177,8 @@ def test_a_migration_that_is_ended_shows_nothing_and_goes_on_later(
         patch.setattr(pq, "write_table", write_some)
         with pytest.raises(Killed):
             migrated(day)
-    assert set(older_tables(day)) == {"files", "quota_state", "topic_inventory"}
+    older = {"brokers", "decisions", "files", "quota_state", "topic_inventory"}
+    assert set(older_tables(day)) == older
     assert read_table(day, "files", of_any_version=True).equals(before)
     with pytest.raises(BadInputError, match="is being audited by 'quota-audit migrate'"):
         continued_draft(day)

@@ -24,6 +24,7 @@ from spark_jobs.whatif.policies.client_quota_policy import (
     USES_ZOOKEEPER,
     ClientQuotaPolicy,
     profile_of,
+    throttle_max_of,
 )
 from spark_jobs.whatif.policies.decision import ADMITTED, Decision, Held
 from spark_jobs.whatif.policies.kafka_config import KafkaConfig
@@ -61,6 +62,7 @@ class WindowedRateQuota(ClientQuotaPolicy[Rate]):
 
     def _read(self, config: KafkaConfig) -> None:
         self.profile = config.choice(RATE_PROFILE, default=profile_of(config))
+        self.throttle_max_ms = throttle_max_of(config)
 
     def _new_state(self) -> Rate:
         return Rate(self.profile, self.samples, self.window_ms)
@@ -84,7 +86,8 @@ class BrokerBandwidth(WindowedRateQuota):
     - An amount that the log does not have is recorded as 0, which still opens samples.
     - A fetch is not cut to what fits into a window, as it is in 2.5 and later: its size is the one
       given. Who plays the clients cuts it: :meth:`BrokerBandwidth.largest_fetch`.
-    - A throttle of more than 24.8 days wraps to a negative one, which is none, as in Kafka.
+    - A throttle of more than 24.8 days wraps to a negative one before 4.4, which is none, as in
+      Kafka.
     """
 
     name = "broker_bandwidth"
@@ -117,7 +120,8 @@ class BrokerBandwidth(WindowedRateQuota):
             rate.record(-request.amount, request.at_ms)
 
     def _decide(self, request: PolicyRequest, rate: Rate, bound: float) -> Decision:
-        found = decide(rate, request.amount, bound, request.at_ms)
+        most_ms = self.throttle_max_ms
+        found = decide(rate, request.amount, bound, request.at_ms, throttle_max_ms=most_ms)
         is_taken_back = found.throttle_time_ms > 0 and request.api_name != "PRODUCE"
         if is_taken_back and not math.isnan(request.amount):
             rate.record(-request.amount, request.at_ms)

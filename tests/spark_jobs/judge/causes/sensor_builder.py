@@ -50,7 +50,8 @@ def history(
     broker, audit = Rate(broker_profile), Rate(RateProfile.RATE_3_8)
     free_ms = [START_MS + chance.randrange(400) for _ in range(4)]
     columns: dict[str, list[float]] = {
-        name: [] for name in ("at", "connection", "amount", "rate", "window", "logged", "bound")
+        name: []
+        for name in ("at", "connection", "amount", "rate", "window", "logged", "bound", "asked")
     }
     size = amount
     was_forgotten = forgets_at_ms is None
@@ -71,7 +72,7 @@ def history(
         seen = _seen(audit, size, configured(now_ms), now_ms, logged_ms, is_fetch)
         values = (
             now_ms, connection, seen.amount, seen.rate, seen.window_size_ms, logged_ms,
-            configured(now_ms),
+            configured(now_ms), size,
         )  # fmt: skip
         for name, value in zip(columns, values, strict=True):
             columns[name].append(value)
@@ -81,6 +82,7 @@ def history(
         connection=np.array(columns["connection"], np.int64),
         amount=columns["amount"],
         is_unrecorded=(logged > 0) & is_fetch,
+        answered=np.where((logged > 0) & is_fetch, columns["asked"], np.nan),
         bound=columns["bound"],
         rate=columns["rate"],
         window_size_ms=np.array(columns["window"], np.int64),

@@ -125,7 +125,7 @@ def test_honest_fetches_need_no_hypothesis() -> None:
 
 def test_a_fetch_after_which_nothing_was_read_is_no_evidence() -> None:
     fetches = history(constant(40_000.0), constant(40_000.0), is_fetch=True)
-    cut = with_columns(fetches, connection=np.arange(len(fetches))).with_attempts()
+    cut = with_columns(fetches, answered=np.full(len(fetches), np.nan)).with_attempts()
     assert np.isnan(cut.rate[fetches.is_unrecorded]).all()
     assert find_stretches(cut, 5, 1) == []
 

@@ -96,6 +96,7 @@ def first_quota(window: Window, lies: int) -> tuple[ClientRequests, Int64s]:
         bound=np.full(REQUESTS, np.nan),
         logged_throttle_time_ms=throttles,
         evidence=np.zeros(REQUESTS, np.int8),
+        line_lag_max_ms=np.zeros(REQUESTS, np.int64),
     )
     return ClientRequests(events, at_ms, [NO_SENSOR, 0], [np.nan, BOUND]), at_ms
 

@@ -7,7 +7,7 @@ import pytest
 
 from spark_jobs.quota.states import Bools
 from spark_jobs.replay.alignment.events import EXACT, Events
-from spark_jobs.replay.alignment.explanation import EXPLAINED
+from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.window import proven
 
@@ -36,8 +36,10 @@ def proven_with(off_ms: dict[int, int], logged_ms: dict[int, int] | None = None)
         bound=np.full(REQUESTS, BOUND),
         logged_throttle_time_ms=logged,
         evidence=np.full(REQUESTS, EXACT, np.int8),
+        line_lag_max_ms=np.zeros(REQUESTS, np.int64),
     )
-    placed = Placed(np.arange(REQUESTS), at_ms, np.full(REQUESTS, EXPLAINED))
+    status = np.where(logged == replayed, EXPLAINED, UNEXPLAINED)
+    placed = Placed(np.arange(REQUESTS), at_ms, status, np.zeros(REQUESTS, bool))
     return proven(placed, events, replayed, WINDOW_MS, REACH_MS)
 
 

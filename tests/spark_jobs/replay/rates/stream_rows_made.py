@@ -37,6 +37,7 @@ def stream_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> Stream
         earliest_ms=column("earliest_ms", np.int64, 0),
         latest_ms=column("latest_ms", np.int64, 0),
         likely_from_ms=column("likely_from_ms", np.int64, 0),
+        line_lag_max_ms=column("line_lag_max_ms", np.int64, 0),
         stamp_ms=column("recorded_logged_ms", np.int64, NOT_STAMPED),
         amount=column("amount", float, np.nan),
         bound=column("bound", float, np.nan),

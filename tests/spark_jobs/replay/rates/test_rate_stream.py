@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
+from spark_jobs.quota.java_math import INT_MAX
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.rates.fixed_times import ROWS_MAX, Fixing
 from spark_jobs.replay.rates.rate_stream import RateStream
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_interval import Handover
 from spark_jobs.replay.rates.stream_rows import StreamRows
+from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.rates.stream_tables import states
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS
@@ -25,6 +28,7 @@ from tests.spark_jobs.replay.rates.stream_logs import (
     FETCHES,
     PRODUCES,
     RULES,
+    TOLERANCES,
     Row,
     by_sensor,
     decided,
@@ -195,3 +199,20 @@ def test_a_decision_without_a_bound_has_no_replayed_throttle() -> None:
     (found,) = decided(opened(), [produce(0, 5.0, bound=float("nan"))])
     assert (found["verdict"], found["replayed_throttle_time_ms"]) == ("no_quota", None)
     assert found["bound"] is None
+
+
+def verdicts_of_blocked(logged_ms: int, throttle_max_ms: int | None) -> set[str]:
+    """Return what is said of produces that a bound of 1 B/s is to block, each throttled so."""
+    rules = replace(RULES, throttle_max_ms=throttle_max_ms)
+    states = StreamStates(rules, "producer_byte_rate")
+    stream = RateStream(1, SensorCodes(), states, Fixing(), TOLERANCES, {}, unrecords=False)
+    row = produce(100, 3e6, bound=1.0, logged_throttle_time_ms=logged_ms)
+    return {decision["verdict"] for decision in decided(stream, [row])}
+
+
+def test_a_throttle_of_weeks_is_what_the_brokers_version_makes_of_it() -> None:
+    # 3 MB at 1 B/s are 34.6 days: up to 4.3 that wraps to less than nothing.
+    assert verdicts_of_blocked(0, throttle_max_ms=None) == {"agree"}
+    assert verdicts_of_blocked(INT_MAX, throttle_max_ms=INT_MAX) == {"agree"}
+    assert verdicts_of_blocked(INT_MAX, throttle_max_ms=None) != {"agree"}
+    assert verdicts_of_blocked(0, throttle_max_ms=INT_MAX) != {"agree"}

@@ -12,6 +12,7 @@ from spark_jobs.quota.codes import QuotaType
 from spark_jobs.replay.rates.recorded_amounts import API_KEYS, RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
 from spark_jobs.replay.rates.stream_rows import StreamRows
+from spark_jobs.replay.rates.unsized_amounts import UnsizedAmounts
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.resolve.broker_log import NOT_STAMPED, BrokerLog
 from tests.builders.tables_builder import NOON_MS
@@ -183,3 +184,34 @@ def test_no_request_time_is_recorded_before_the_first_request_quota() -> None:
     early = {"recorded_estimate_us": (NOON_MS - 1) * 1000}
     assert Found([early], quota(10.0, **ON_TIME)).lines(TIME) == []
     assert Found([{}], quota(5e4)).lines(TIME) == []
+
+
+def share_fetch(at_ms: int, **columns: Any) -> dict[str, Any]:
+    api = {"api_key": 78, "api_name": "SHARE_FETCH", "response_bytes": None}
+    return api | {"recorded_estimate_us": at_ms * 1000, **columns}
+
+
+def test_after_a_fetch_without_a_size_its_sensor_is_not_known() -> None:
+    rows = [
+        FETCH | {"recorded_estimate_us": NOON_MS * 1000},
+        share_fetch(NOON_MS + 100),
+        FETCH | {"recorded_estimate_us": (NOON_MS + 400) * 1000},
+        FETCH | {"recorded_estimate_us": (NOON_MS + 500) * 1000, "user": "bob"},
+        share_fetch(NOON_MS + 700, throttle_time_ms=60, response_bytes=18),
+        FETCH | {"recorded_estimate_us": (NOON_MS + 9_100) * 1000},
+    ]
+    known_ms = Found(rows, quota(5e4, **ON_FETCHES)).rows[CONSUMER].known_for_ms.tolist()
+    # All sensors are known since noon, this one not before the last amount without a size.
+    assert known_ms == [0, 0, 300, 500, 600, 9_000]
+
+
+def test_what_is_not_known_goes_from_chunk_to_chunk() -> None:
+    unsized = UnsizedAmounts()
+    known, sensor = np.full(3, 10**9), np.array([4, 2, 4])
+    first = unsized.known_for_ms(
+        known, sensor, np.array([100, 110, 120]), np.array([True, False, False])
+    )
+    assert first.tolist() == [0, 10**9, 20]
+    later = unsized.known_for_ms(known, sensor, np.array([500, 510, 520]), np.zeros(3, bool))
+    assert later.tolist() == [400, 10**9, 420]
+    assert known.tolist() == [10**9] * 3

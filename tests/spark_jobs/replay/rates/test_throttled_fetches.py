@@ -285,3 +285,12 @@ def test_without_a_throttled_fetch_nothing_is_said() -> None:
 def test_a_try_whose_size_the_state_alone_exceeds_is_unknown() -> None:
     rows = [*tries(float("nan")), *tries(0.0), fetch(2e5, request_bytes=NEXT_BYTES)]
     assert attempts(rows)[:2] == [Attempt.UNKNOWN] * 2
+
+
+def test_tries_of_a_share_group_are_no_run() -> None:
+    sizes = (5e5, 6e5, 1e5, 7e5)
+    assert Attempt.TOO_SMALL in attempts([*tries(*sizes), fetch(8e5, request_bytes=NEXT_BYTES)])
+    shared = {"api_name": "SHARE_FETCH"}
+    after = fetch(8e5, request_bytes=NEXT_BYTES, **shared)
+    assert set(attempts(tries(*sizes, **shared))) == {Attempt.UNKNOWN}
+    assert Attempt.TOO_SMALL not in attempts([*tries(*sizes, **shared), after])

@@ -149,6 +149,7 @@ def shared_rows(draw: st.DrawFn) -> Row:
         "known_for_ms": draw(st.sampled_from([0, 60_000, 60_000])),
         "is_proven": draw(st.booleans()), "lost_requests": draw(st.sampled_from([0, 0, 2])),
         "amount_known": True, "window_ms": 1000, "change_distance_ms": 60_000,
+        "line_lag_max_ms": 10,
     }  # fmt: skip
 
     def of_replay(has_request_bound: bool) -> tuple[str, str | None]:

@@ -39,6 +39,7 @@ def rate_row(**overrides: object) -> RateRows:
         "known_for_ms": 60_000,
         "change_distance_ms": 60_000,
         "is_proven": False,
+        "line_lag_max_ms": 10,
         "lost_requests": 0,
     } | overrides
     return RateRows(**{name: np.array([value]) for name, value in row.items()})
@@ -60,15 +61,16 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         ({"logged_ms": 9000, "replayed_ms": 10}, ("over_throttled", None)),
         # Where the throttles around prove the state, samples no longer excuse anything.
         (
-            {"logged_ms": 0, "replayed_ms": 50, "is_proven": True},
+            {"logged_ms": 0, "replayed_ms": 5, "is_proven": True},
             ("indeterminate", "sample_timing"),
         ),
-        ({"logged_ms": 0, "replayed_ms": 51, "is_proven": True}, ("under_throttled", None)),
+        ({"logged_ms": 0, "replayed_ms": 6, "is_proven": True}, ("under_throttled", None)),
+        # A line may be late, and then its request was earlier and its throttle longer.
         (
-            {"logged_ms": 60, "replayed_ms": 10, "is_proven": True},
+            {"logged_ms": 20, "replayed_ms": 10, "is_proven": True},
             ("indeterminate", "sample_timing"),
         ),
-        ({"logged_ms": 61, "replayed_ms": 10, "is_proven": True}, ("over_throttled", None)),
+        ({"logged_ms": 21, "replayed_ms": 10, "is_proven": True}, ("over_throttled", None)),
         (
             {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "known_for_ms": 1},
             ("under_throttled", None),
@@ -142,6 +144,7 @@ def mutation_row(**overrides: object) -> MutationRows:
         "replayed_admitted": True,
         "tokens_before": 5.0,
         "interval_ms": 10,
+        "is_order_open": False,
         "known_for_ms": 60_000,
         "change_distance_ms": 60_000,
     } | overrides
@@ -160,6 +163,10 @@ def mutation_row(**overrides: object) -> MutationRows:
         # 3 partitions/s × 15 ms move 0.045 tokens: who is right cannot be said.
         (
             {"replayed_admitted": False, "tokens_before": -0.045},
+            ("indeterminate", "sample_timing"),
+        ),
+        (
+            {"replayed_admitted": False, "tokens_before": -5.0, "is_order_open": True},
             ("indeterminate", "sample_timing"),
         ),
         ({"amount_known": False}, ("indeterminate", "partitions_unknown")),

@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate, replay_token_bucket
+from spark_jobs.quota.kernels import replay_rate, replay_token_bucket
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
-from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.rate_profile import RateProfile, throttle_max_of_version
 from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.throttle_time import throttle_max
 from spark_jobs.whatif.policies.decision import Decision
 from spark_jobs.whatif.policies.kip599.kip599_token_bucket import Kip599TokenBucket
 from spark_jobs.whatif.policies.mutation_quota import MutationQuota
@@ -35,6 +36,7 @@ from tests.spark_jobs.whatif.policies.mutation_requests import create, quota_cha
 PROFILES = st.sampled_from(list(RateProfile))
 SAMPLES = st.sampled_from([1, 2, 3, 11])
 WINDOWS_S = st.sampled_from([1, 1, 2])
+VERSIONS = st.sampled_from(["4.3.1", "4.4.0"])
 BOUNDS = st.sampled_from([0.01, 1.0, 500.0, 500.0, 1e6, math.nan])
 # (client, ms since the last one, amount, bound set before it)
 ROWS = st.lists(
@@ -51,9 +53,12 @@ def user(sensor: int) -> str:
     return f"user-{sensor}"
 
 
-def config(profile: RateProfile, samples: int, window_s: int) -> dict[str, object]:
+def config(
+    profile: RateProfile, samples: int, window_s: int, version: str = "4.4.0"
+) -> dict[str, object]:
     """Return a configuration in which every client has the sensor of its user."""
     return {
+        "broker.version": version,
         "rate.profile": str(profile),
         "quota.window.num": samples,
         "quota.window.size.seconds": window_s,
@@ -97,26 +102,31 @@ def same(decisions: list[Decision], throttles: list[int], rates: list[float]) ->
 
 
 @settings(max_examples=50)
-@given(rows=ROWS, profile=PROFILES, samples=SAMPLES, window_s=WINDOWS_S)
+@given(rows=ROWS, profile=PROFILES, samples=SAMPLES, window_s=WINDOWS_S, version=VERSIONS)
 def test_produces_are_throttled_as_replay_rate_throttles(
-    rows: list[Row], profile: RateProfile, samples: int, window_s: int
+    rows: list[Row], profile: RateProfile, samples: int, window_s: int, version: str
 ) -> None:
-    policy = BrokerBandwidth.configured(config(profile, samples, window_s))
+    policy = BrokerBandwidth.configured(config(profile, samples, window_s, version))
     policy.observe(quota("producer_byte_rate", 1.0, user="user-x"))
     decisions = []
     for row, at_ms in zip(rows, times(rows), strict=True):
         set_bound(policy, "producer_byte_rate", row)
         decisions.append(policy.decide(produce(row[2], at_ms, user=user(row[0]))))
     states = states_of(profile, samples, window_s)
-    same(decisions, *kernel_throttles(rows, RECORD, [0] * len(rows), NO_THROTTLE_MAX, states))
+    same(
+        decisions,
+        *kernel_throttles(
+            rows, RECORD, [0] * len(rows), throttle_max(throttle_max_of_version(version)), states
+        ),
+    )
 
 
 @settings(max_examples=50)
-@given(rows=ROWS, profile=PROFILES, samples=SAMPLES, window_s=WINDOWS_S)
+@given(rows=ROWS, profile=PROFILES, samples=SAMPLES, window_s=WINDOWS_S, version=VERSIONS)
 def test_fetches_are_throttled_and_taken_back_as_replay_rate_does(
-    rows: list[Row], profile: RateProfile, samples: int, window_s: int
+    rows: list[Row], profile: RateProfile, samples: int, window_s: int, version: str
 ) -> None:
-    policy = BrokerBandwidth.configured(config(profile, samples, window_s))
+    policy = BrokerBandwidth.configured(config(profile, samples, window_s, version))
     policy.observe(quota("consumer_byte_rate", 1.0, user="user-x"))
     decisions = []
     for row, at_ms in zip(rows, times(rows), strict=True):
@@ -127,7 +137,13 @@ def test_fetches_are_throttled_and_taken_back_as_replay_rate_does(
     states = states_of(profile, samples, window_s)
     same(
         decisions,
-        *kernel_throttles(rows, RECORD_AND_UNRECORD, logged_ms, NO_THROTTLE_MAX, states),
+        *kernel_throttles(
+            rows,
+            RECORD_AND_UNRECORD,
+            logged_ms,
+            throttle_max(throttle_max_of_version(version)),
+            states,
+        ),
     )
 
 

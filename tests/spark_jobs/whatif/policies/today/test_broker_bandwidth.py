@@ -194,9 +194,12 @@ def test_a_size_that_is_not_known_opens_a_sample_of_nothing() -> None:
     assert policy().decide(fetch(math.nan)).measured == 0
 
 
-def test_more_than_24_days_wrap_to_no_throttle_at_all() -> None:
-    decision = policy().decide(produce(1_000.0 * 2**31 / 1000 + 10_000))
+def test_more_than_24_days_wrap_to_no_throttle_at_all_before_4_4() -> None:
+    request = produce(1_000.0 * 2**31 / 1000 + 10_000)
+    decision = policy(**{"broker.version": "4.3.1"}).decide(request)
     assert (decision.delay_ms, decision.held) == (0, Held.NOTHING)
+    for newer in ({}, {"broker.version": "4.4.0"}):
+        assert policy(**newer).decide(request).delay_ms == 2**31 - 1
 
 
 @pytest.mark.parametrize(

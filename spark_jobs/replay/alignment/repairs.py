@@ -1,0 +1,131 @@
+"""What the search misses: a line that was written late, or a sample that begins a request beside.
+
+A request at a sample's edge moves what follows for up to two rate windows, though its own throttle
+says nothing of it. A line may be later than the request's phases say, which no hypothesis of the
+search allows for; and of many edges that are open by a millisecond the search carries few ways on.
+So where a throttle stays unexplained, each request that may have moved it is tried at other times,
+one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from spark_jobs.replay.alignment.events import Events, Samples, Window
+from spark_jobs.replay.alignment.explanation import UNEXPLAINED
+from spark_jobs.replay.alignment.placement import Placed, place
+from spark_jobs.replay.alignment.search import search
+
+# It has to explain as much as this to be believed: half a wrong throttle.
+_GAIN_MIN = 4.0
+_REPAIRS_MAX = 8
+_FAILURES_MAX = 3
+_NEAR_ROWS = 8
+# So much of what follows tells if a repair is one.
+_AFTER_WINDOWS = 2
+
+
+def repaired(
+    events: Events, samples: Samples, window: Window, best: Placed, cost: float, width: int
+) -> Placed:
+    """Return ``best``, or what is better with a few requests at other times than the log says."""
+    repairs = failures = after = 0
+    while repairs < _REPAIRS_MAX and failures < _FAILURES_MAX:
+        unexplained = np.flatnonzero(best.status[after:] == UNEXPLAINED)
+        if not len(unexplained):
+            break
+        k = after + int(unexplained[0])
+        trial = _best_trial(events, samples, window, best, k, width)
+        found = None if trial is None else search(trial, samples, window, width)
+        if trial is None or found is None or found.cost > cost - _GAIN_MIN:
+            failures += 1
+            after = int(
+                np.searchsorted(best.recorded_at_ms, best.recorded_at_ms[k] + window.window_ms)
+            )
+            after = max(after, k + 1)
+            continue
+        repairs += 1
+        events, cost = trial, found.cost
+        best = place(events, samples, window, found)
+    return best
+
+
+def _best_trial(
+    events: Events, samples: Samples, window: Window, placed: Placed, k: int, width: int
+) -> Events | None:
+    """Return the events with the change that explains most from row ``k`` on; None: none does."""
+    until_ms = placed.recorded_at_ms[k] + _AFTER_WINDOWS * window.window_ms
+    stop = int(np.searchsorted(placed.recorded_at_ms, until_ms))
+    stop = max(int(placed.order[:stop].max()) + 1, k + 1)
+    best = None
+    best_cost = search(_first(events, stop), samples, window, width).cost - _GAIN_MIN
+    for trial in _trials(events, window, placed, k):
+        cost = search(_first(trial, stop), samples, window, width, best_cost).cost
+        if cost < best_cost:
+            best, best_cost = trial, cost
+    return best
+
+
+def _first(events: Events, stop: int) -> Events:
+    return Events._make(column[:stop] for column in events)
+
+
+def _trials(events: Events, window: Window, placed: Placed, k: int) -> Iterator[Events]:
+    """Yield the events with one request at another time: late lines first, then samples' edges."""
+    at_ms, lag_ms = placed.recorded_at_ms, events.line_lag_max_ms[placed.order]
+    for row in _late(placed, events, window, k):
+        if lag_ms[row] > 0 and at_ms[row] - lag_ms[row] <= at_ms[k]:
+            yield _earlier(events, int(placed.order[row]))
+    for row in _at_far_edges(placed, window, k):
+        j = int(placed.order[row])
+        for at in (events.earliest_ms[j], events.latest_ms[j]):
+            if events.earliest_ms[j] < events.latest_ms[j]:
+                yield _moved(events, j, int(at))
+
+
+def _late(placed: Placed, events: Events, window: Window, k: int) -> Iterator[int]:
+    """Yield the rows whose lines may be late: those around, those that place samples, edges."""
+    at_ms = placed.recorded_at_ms
+    told = np.flatnonzero(events.logged_throttle_time_ms[placed.order[:k]] > 0)
+    first = np.searchsorted(at_ms, at_ms[k] - window.expire_age_ms - 3 * window.window_ms)
+    starts = first + np.flatnonzero(placed.starts_sample[first : k + 1])
+    edges = np.union1d(starts, np.maximum(starts - 1, 0))
+    following = range(k, min(k + _NEAR_ROWS, len(at_ms)))
+    yield from dict.fromkeys(
+        (*following, *told[-_NEAR_ROWS:][::-1].tolist(), *edges[::-1].tolist())
+    )
+
+
+def _at_far_edges(placed: Placed, window: Window, k: int) -> list[int]:
+    """Return the rows around the edges of the samples that leave at row ``k``, or just did."""
+    at_ms = placed.recorded_at_ms
+    far_ms = at_ms[k] - window.expire_age_ms
+    first, last = np.searchsorted(
+        at_ms, (far_ms - 2 * window.window_ms, far_ms + 2 * window.window_ms)
+    )
+    starts = first + np.flatnonzero(placed.starts_sample[first:last])
+    near = np.union1d(np.union1d(starts, starts + 1), np.maximum(starts - 1, 0))
+    return sorted(
+        (row for row in near.tolist() if row < k), key=lambda row: abs(at_ms[row] - far_ms)
+    )
+
+
+def _earlier(events: Events, row: int) -> Events:
+    """Return the events with one that may be as much earlier as its line may be late."""
+    earliest_ms, likely_from_ms = events.earliest_ms.copy(), events.likely_from_ms.copy()
+    lag_max_ms = events.line_lag_max_ms.copy()
+    earliest_ms[row] -= lag_max_ms[row]
+    likely_from_ms[row] = earliest_ms[row]
+    lag_max_ms[row] = 0
+    return events._replace(
+        earliest_ms=earliest_ms, likely_from_ms=likely_from_ms, line_lag_max_ms=lag_max_ms
+    )
+
+
+def _moved(events: Events, row: int, at_ms: int) -> Events:
+    """Return the events with one at a time of its interval."""
+    earliest_ms, latest_ms = events.earliest_ms.copy(), events.latest_ms.copy()
+    earliest_ms[row] = latest_ms[row] = at_ms
+    return events._replace(earliest_ms=earliest_ms, latest_ms=latest_ms)

@@ -1,0 +1,69 @@
+"""How late the lines of a broker may have been written, as its own log proves.
+
+A line's time is when it was written, not when its request was done: a thread that is stopped
+between the two makes the whole request look later than it was. But a broker reads nothing from a
+connection until it has written the line of the request before
+(Kafka: ``SocketServer.Processor.processCompletedSends``), and, where it throttled that one, until
+its throttle is over (``ClientQuotaManager.throttle``). So a request is as late at most as the time
+since then.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.quota.states import Int64s
+from spark_jobs.replay.sensors.amounts import encoded
+
+LINE_LAG_MAX_MS = 350
+"""No line is taken to be later than this, whatever its connection leaves open."""
+
+# Both stamps are cut to a millisecond.
+_STAMP_STEPS_MS = 2
+_CONNECTIONS_MAX = 65_536
+
+
+class LineLags:
+    """Follows one broker's connections through its requests, in the order of their estimates."""
+
+    def __init__(self) -> None:
+        # Per connection, when its last line was written, and until when it was muted.
+        self._last_ms: dict[str, tuple[int, int]] = {}
+
+    def of(self, requests: pa.Table, order: np.ndarray) -> Int64s:
+        """Return, per row of ``requests``, how many ms its line may be late; 0 where not in order.
+
+        ``order`` names the rows that follow those of the call before.
+        """
+        lags_ms = np.zeros(len(requests), np.int64)
+        if not len(order):
+            return lags_ms
+        names = encoded(requests["connection"])
+        code = names.indices.to_numpy()[order]
+        by_connection = np.argsort(code, kind="stable")
+        rows, code = order[by_connection], code[by_connection]
+        is_first = np.append(True, code[1:] != code[:-1])
+        earliest_ms = requests["recorded_earliest_ms"].to_numpy()[rows]
+        line_ms = requests["log_time_ms"].to_numpy()[rows]
+        throttle_ms = requests["throttle_time_ms"].to_numpy()[rows].astype(np.int64)
+        muted_ms = np.where(throttle_ms > 0, earliest_ms + throttle_ms, line_ms)
+        before_line_ms, before_mute_ms = np.roll(line_ms, 1), np.roll(muted_ms, 1)
+        firsts = np.flatnonzero(is_first)
+        own = names.dictionary.take(pa.array(code[firsts])).to_pylist()
+        never_ms = int(earliest_ms.min()) - LINE_LAG_MAX_MS
+        last_ms = np.array([self._last_ms.get(name, (never_ms, never_ms)) for name in own])
+        before_line_ms[firsts], before_mute_ms[firsts] = last_ms.T
+        after_line_ms = earliest_ms + _STAMP_STEPS_MS - before_line_ms
+        after_mute_ms = earliest_ms + _STAMP_STEPS_MS - before_mute_ms
+        # A broker that did not wait, or one whose log says more than it did, proves nothing.
+        lag_ms = np.where(
+            after_mute_ms >= 0, np.minimum(after_mute_ms, after_line_ms), after_line_ms
+        )
+        lags_ms[rows] = np.clip(lag_ms, 0, LINE_LAG_MAX_MS)
+        lasts = np.append(firsts[1:], len(rows)) - 1
+        if len(self._last_ms) > _CONNECTIONS_MAX:
+            self._last_ms.clear()
+        lasts_ms = zip(line_ms[lasts].tolist(), muted_ms[lasts].tolist(), strict=True)
+        self._last_ms.update(zip(own, lasts_ms, strict=True))
+        return lags_ms
