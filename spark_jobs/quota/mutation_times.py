@@ -50,6 +50,7 @@ class MutationRequest:
     response_latest_ms: int
     logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
     bucket_gap: int = SAME_BUCKET
+    is_atomic: bool = True  # no other request's mutations are recorded between its own
 
 
 @dataclass(slots=True)
@@ -217,6 +218,9 @@ class _Stretch:
             found = self._recorded(group, run.copy(), first_at_ms, left)
             if any(found.wrong) and len(group) > 1:
                 found = self._best_order(found, run, first_at_ms, left)
+                if any(found.wrong) and not all(self.requests[i].is_atomic for i in group):
+                    # Topics of one may have been recorded between those of another.
+                    found.open_orders.update(group)
             run.add(found)
         return run
 

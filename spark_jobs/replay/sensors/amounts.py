@@ -32,6 +32,8 @@ AMOUNTS = pa.schema(
         ("recorded_at_ms", I64),
         ("earliest_ms", I64),  # the request's admissible record times
         ("latest_ms", I64),
+        # Its topics are recorded in one go, and no other request's between them.
+        ("is_atomic", BOOL),
         # Requests that overlap it may have been recorded before or after it, and it matters.
         ("is_order_open", BOOL),
         ("restart_ms", I64),  # the start of the broker's epoch the row is of, 0: not known

@@ -109,6 +109,9 @@ def _amounts_of(
             "recorded_at_ms": row["recorded_estimate_us"] // 1000,
             "earliest_ms": row["recorded_earliest_ms"],
             "latest_ms": latest_ms,
+            # A controller with ZooKeeper creates topic by topic in the handler's thread, and other
+            # handlers go on meanwhile (ZkAdminManager); KRaft's has one thread (QuorumController).
+            "is_atomic": not uses_zookeeper,
             "is_order_open": False,
             "amount": float("nan") if cost is None else float(cost),
             "is_strict": is_strict(row["api_name"], row["api_version"]),

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.quota.kernels import OTHER_BUCKET, replay_token_bucket
 from spark_jobs.quota.mutation_times import UNEXPLAINED_DEBT_MS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
@@ -23,6 +24,7 @@ from spark_jobs.replay.sensors.sensor_states import (
     CarriedState,
 )
 from spark_jobs.replay.verdicts.mutation_throttle import (
+    AGREE,
     LATE_LINE,
     NOT_JUDGED,
     OVER_THROTTLED,
@@ -30,6 +32,7 @@ from spark_jobs.replay.verdicts.mutation_throttle import (
     MutationThrottleRows,
     judge_mutation_throttles,
     mutation_throttles,
+    of_debts,
 )
 from spark_jobs.replay.verdicts.verdicts import (
     MutationRows,
@@ -171,13 +174,15 @@ def _replayed(
     amount = floats(part["amount"])
     gap = np.nan_to_num(floats(part["bucket_gap"])).astype(np.int8)
     logged_admitted, is_strict = bools(part["logged_admitted"]), bools(part["is_strict"])
-    interval_ms = part["latest_ms"].to_numpy() - part["earliest_ms"].to_numpy()
+    recorded_at_ms = part["recorded_at_ms"].to_numpy()
+    earliest_ms, latest_ms = part["earliest_ms"].to_numpy(), part["latest_ms"].to_numpy()
+    interval_ms = latest_ms - earliest_ms
     known_for_ms = part["known_for_ms"].to_numpy()
     change_distance_ms = part["change_distance_ms"].to_numpy()
     is_order_open = bools(part["is_order_open"])
     result = replay_token_bucket(
         sensor,
-        part["recorded_at_ms"].to_numpy(),
+        recorded_at_ms,
         amount,
         bound,
         is_strict.astype(np.int8),
@@ -191,7 +196,7 @@ def _replayed(
     throttles = MutationThrottleRows(
         sensor=sensor,
         request=request,
-        recorded_at_ms=part["recorded_at_ms"].to_numpy(),
+        recorded_at_ms=recorded_at_ms,
         interval_ms=interval_ms,
         bound=bound,
         # As the kernel has it: another order of the factors would round otherwise.
@@ -210,6 +215,11 @@ def _replayed(
         debt_bound=states.debt_bound,
     )
     said = mutation_throttles(throttles)
+    judged = judge_mutation_throttles(throttles, said, tolerances.throttle_ms)
+    # The line of the request may be late, or the one of the last that met a full bucket: not that
+    # one, where a throttle of a debt since then says when it was.
+    is_told = (judged == AGREE) & (throttles.logged_ms > 0) & (result.throttle_time_ms > 0)
+    is_told = of_debts(throttles, is_told)
     verdicts = judge_mutations(
         MutationRows(
             bound=bound,
@@ -218,14 +228,17 @@ def _replayed(
             logged_admitted=logged_admitted,
             replayed_admitted=result.admitted,
             tokens_before=result.tokens_before,
-            interval_ms=interval_ms + said.slack_ms,
+            early_max_ms=recorded_at_ms - earliest_ms + said.slack_ms + LATE_LINE_MS,
+            late_max_ms=latest_ms
+            - recorded_at_ms
+            + said.slack_ms
+            + np.where(is_told, 0, LATE_LINE_MS),
             is_order_open=is_order_open,
             known_for_ms=known_for_ms,
             change_distance_ms=change_distance_ms,
         ),
         tolerances,
     )
-    judged = judge_mutation_throttles(throttles, said, tolerances.throttle_ms)
     is_wrong = np.isin(judged, (UNDER_THROTTLED, OVER_THROTTLED))
     judged = np.where(is_order_open & is_wrong, LATE_LINE, judged)
     # Before the log began the debt may have been larger, hence the throttle longer; never shorter.

@@ -133,6 +133,20 @@ def judge_mutation_throttles(
     ).astype(np.int8)
 
 
+def of_debts(rows: MutationThrottleRows, mask: Bools) -> Bools:
+    """Return, per row, whether ``mask`` holds for a row of its sensor since the last full bucket.
+
+    Until the bucket is full again, all debts hang on one record time.
+    """
+    met_full = rows.tokens_before >= rows.burst
+    # The rows of a sensor are together.
+    begins = np.append(True, np.diff(rows.sensor) != 0)[: len(met_full)] | met_full
+    debt = np.cumsum(begins) - 1
+    has = np.zeros(debt[-1] + 1 if len(debt) else 0, bool)
+    has[debt[mask]] = True
+    return np.asarray(has[debt])
+
+
 def _last_of_request(mask: Bools, request: Int64s) -> Int64s:
     """Return, per row, the last row of its request where ``mask`` holds, -1 where none does."""
     _, number = np.unique(request, return_inverse=True)

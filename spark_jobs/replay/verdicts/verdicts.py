@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt
 from spark_jobs.replay.verdicts.mutation_throttle import (
     LATE_LINE,
@@ -98,7 +97,8 @@ class MutationRows:
     logged_admitted: np.ndarray
     replayed_admitted: np.ndarray
     tokens_before: np.ndarray
-    interval_ms: np.ndarray
+    early_max_ms: np.ndarray  # so much earlier than replayed it may have been recorded
+    late_max_ms: np.ndarray  # and so much later
     is_order_open: np.ndarray  # bool: recorded before or after another, and it matters
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
@@ -162,9 +162,9 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
 def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
     """Return the verdicts of controller-mutation decisions (admitted or refused per topic)."""
     agrees = rows.logged_admitted == rows.replayed_admitted
-    # Tokens refill at the bound per second: the record time's interval moves them this much.
-    moved_ms = rows.interval_ms + tolerances.throttle_ms + LATE_LINE_MS
-    moved_tokens = rows.bound * moved_ms / 1000.0
+    # Tokens refill at the bound per second: earlier there are fewer, which refuses, later more.
+    moved_ms = np.where(rows.logged_admitted, rows.late_max_ms, rows.early_max_ms)
+    moved_tokens = rows.bound * (moved_ms + tolerances.throttle_ms) / 1000.0
     return first_that_applies(
         len(rows.bound),
         (np.isnan(rows.bound), "no_quota", None),

@@ -31,6 +31,7 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "quota_level": "user",
         "restart_ms": 0,
         "amount": value,
+        "is_atomic": True,
         "is_order_open": False,
         "is_strict": False,
         "bound": 1000.0,

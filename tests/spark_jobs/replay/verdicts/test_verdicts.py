@@ -143,7 +143,8 @@ def mutation_row(**overrides: object) -> MutationRows:
         "logged_admitted": True,
         "replayed_admitted": True,
         "tokens_before": 5.0,
-        "interval_ms": 10,
+        "early_max_ms": 60,
+        "late_max_ms": 60,
         "is_order_open": False,
         "known_for_ms": 60_000,
         "change_distance_ms": 60_000,
@@ -160,9 +161,18 @@ def mutation_row(**overrides: object) -> MutationRows:
             ("wrongly_admitted", None),
         ),
         ({"logged_admitted": False}, ("wrongly_refused", None)),
-        # 3 partitions/s × 15 ms move 0.045 tokens: who is right cannot be said.
+        # 3 partitions/s × 60 ms move 0.18 tokens: who is right cannot be said.
         (
             {"replayed_admitted": False, "tokens_before": -0.045},
+            ("indeterminate", "sample_timing"),
+        ),
+        # Later there are more tokens, earlier fewer: a line that was written late refuses nobody.
+        (
+            {"replayed_admitted": False, "tokens_before": -0.045, "late_max_ms": 10},
+            ("wrongly_admitted", None),
+        ),
+        (
+            {"logged_admitted": False, "tokens_before": 0.045, "late_max_ms": 10},
             ("indeterminate", "sample_timing"),
         ),
         (
