@@ -103,7 +103,7 @@ OUT_OF_TURN_MS = 60
 
 
 def proven(
-    placed: Placed, events: Events, replayed_ms: Int64s, window_ms: int, reach_ms: int
+    placed: Placed, events: Events, replayed_ms: Int64s, window: Window, reach_ms: int
 ) -> Bools:
     """Return True for each request whose nearest throttles on both sides are mostly replayed.
 
@@ -131,8 +131,9 @@ def proven(
         if len(at):
             distance_ms = np.abs(times[near] - placed.recorded_at_ms[:, None])
             is_there &= distance_ms <= reach_ms
-            shared_ms = (off_ms[at][near] - off_ms[:, None]) % window_ms
-            is_alike = (np.minimum(shared_ms, window_ms - shared_ms) <= PROVES_MS) & ~good[near]
+            shared_ms = (off_ms[at][near] - off_ms[:, None]) % window.window_ms
+            shared_ms = np.minimum(shared_ms, window.window_ms - shared_ms)
+            is_alike = (shared_ms <= PROVES_MS) & ~good[near]
             # Nothing is thrown below nothing: throttles of 0 do not tell how far off they are.
             is_alike &= (logged_ms[at][near] > 0) & (logged_ms[:, None] > 0)
             is_swapped = _in_other_order(at[near], distance_ms, off_ms, share_ms) & ~good[near]
@@ -148,6 +149,7 @@ def proven(
         mostly &= 2 * side_good.sum(1) >= is_there.sum(1)
         alike |= side_alike.any(1)
     alike |= _lacks_a_follower(placed, events, off_ms)
+    alike |= _waited_with_its_time(placed, events, off_ms, window)
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
     return np.asarray(enough & mostly & ~(alike & is_wrong))
@@ -191,4 +193,36 @@ def _lacks_a_follower(placed: Placed, events: Events, off_ms: Int64s) -> Bools:
         with np.errstate(invalid="ignore"):
             is_its = np.abs(off_ms - share_ms) <= PROVES_MS + later_ms
         found |= (follower > np.arange(n)) & (later_ms <= OUT_OF_TURN_MS) & is_its & (off_ms > 0)
+    return found
+
+
+def _waited_with_its_time(placed: Placed, events: Events, off_ms: Int64s, window: Window) -> Bools:
+    """Return True where a thread that was stopped after it had read its time explains a throttle.
+
+    A handler reads the clock first and records after it (``KafkaApis.handleProduceRequest``). What
+    other threads record in between is counted, though it has later times. While the window is not
+    full, its length jumps where a whole one is over, and the time read is that of before.
+    """
+    n = len(off_ms)
+    at_ms, bound = placed.recorded_at_ms, events.bound[placed.order]
+    earliest_ms, latest_ms = events.earliest_ms[placed.order], events.latest_ms[placed.order]
+    amounts = np.cumsum(events.amount[placed.order])
+    is_silent = np.diff(at_ms, prepend=at_ms[:1]) > window.expire_age_ms
+    begun_ms = np.maximum.accumulate(np.where(is_silent, at_ms, at_ms[0])) if n else at_ms
+    is_partial = at_ms - begun_ms < window.expire_age_ms
+    found, rows = np.zeros(n, bool), np.arange(n)
+    for direction in (1, -1):
+        overlaps = np.ones(n, bool)
+        for step in range(NEIGHBOURS + 1):
+            other = np.clip(rows + direction * step, 0, n - 1)
+            is_other = other == rows + direction * step
+            meets = (earliest_ms[other] <= latest_ms) & (latest_ms[other] >= earliest_ms)
+            overlaps &= is_other & meets
+            with np.errstate(invalid="ignore", divide="ignore"):
+                more_ms = (amounts[other] - amounts) * 1000.0 / bound
+            for jump_ms in (0, window.window_ms, -window.window_ms):
+                left_ms = off_ms - more_ms - jump_ms
+                fits = left_ms >= at_ms - latest_ms - PROVES_MS
+                fits &= left_ms <= at_ms - earliest_ms + PROVES_MS
+                found |= overlaps & fits & (is_partial | (jump_ms == 0))
     return found

@@ -256,9 +256,7 @@ class ProduceFixing(Fixing):
         placed = found.placed
         trial = states.take(np.array([0]))
         replayed_ms = _replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
-        is_proven = proven(
-            placed, events, replayed_ms, self.window.window_ms, 2 * self.window.expire_age_ms
-        )
+        is_proven = proven(placed, events, replayed_ms, self.window, 2 * self.window.expire_age_ms)
         done = slice(0, found.fixed)
         order = start + placed.order[done]
         _replayed(rows, order, placed.recorded_at_ms[done], states)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.quota.states import Bools
-from spark_jobs.replay.alignment.events import EXACT, Events
+from spark_jobs.replay.alignment.events import EXACT, Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.window import proven
@@ -14,22 +14,34 @@ from spark_jobs.replay.alignment.window import proven
 # One request is worth 80 ms of throttle, so two of them in the wrong order are off by that.
 AMOUNT, BOUND, SHARE_MS = 32_000.0, 400_000.0, 80
 WINDOW_MS, REACH_MS = 1_000, 22_000
+WINDOW = Window(samples=11, window_ms=WINDOW_MS, keeps_overlapping=True)
 GAP_MS, THROTTLE_MS = 20, 500
 REQUESTS, MIDDLE = 21, 10
 
 
-def proven_with(off_ms: dict[int, int], logged_ms: dict[int, int] | None = None) -> Bools:
-    """Return what is proven where rows' logged throttles are so far off the replayed ones."""
+def proven_with(
+    off_ms: dict[int, int],
+    logged_ms: dict[int, int] | None = None,
+    began_ms: int = 0,
+    ends_ms: int = 0,
+    apart_ms: int = GAP_MS,
+) -> Bools:
+    """Return what is proven where rows' logged throttles are so far off the replayed ones.
+
+    The row in the MIDDLE may have been recorded from ``began_ms`` before to ``ends_ms`` after.
+    """
     logged = np.full(REQUESTS, THROTTLE_MS)
     for row, throttle_ms in (logged_ms or {}).items():
         logged[row] = throttle_ms
     replayed = logged.copy()
     for row, gap_ms in off_ms.items():
         replayed[row] -= gap_ms
-    at_ms = np.arange(REQUESTS) * GAP_MS
+    at_ms = np.arange(REQUESTS) * apart_ms
+    latest_ms = at_ms + np.where(np.arange(REQUESTS) == MIDDLE, ends_ms, 0)
+    earliest_ms = at_ms - np.where(np.arange(REQUESTS) == MIDDLE, began_ms, 0)
     events = Events(
-        earliest_ms=at_ms,
-        latest_ms=at_ms,
+        earliest_ms=earliest_ms,
+        latest_ms=latest_ms,
         likely_from_ms=at_ms,
         likely_until_ms=at_ms,
         amount=np.full(REQUESTS, AMOUNT),
@@ -40,7 +52,7 @@ def proven_with(off_ms: dict[int, int], logged_ms: dict[int, int] | None = None)
     )
     status = np.where(logged == replayed, EXPLAINED, UNEXPLAINED)
     placed = Placed(np.arange(REQUESTS), at_ms, status, np.zeros(REQUESTS, bool))
-    return proven(placed, events, replayed, WINDOW_MS, REACH_MS)
+    return proven(placed, events, replayed, WINDOW, REACH_MS)
 
 
 def test_throttles_that_are_replayed_prove_the_state_of_the_one_between_that_is_not() -> None:
@@ -82,3 +94,17 @@ def test_a_neighbour_off_by_more_than_all_amounts_between_was_not_in_the_other_o
 
 def test_a_throttle_longer_by_the_next_requests_amount_proves_nothing() -> None:
     assert not proven_with({MIDDLE: SHARE_MS})[MIDDLE]
+
+
+def test_a_thread_that_was_stopped_with_its_time_counts_what_others_record_meanwhile() -> None:
+    counted_ms = 50 + 2 * SHARE_MS
+    assert not proven_with({MIDDLE: counted_ms}, began_ms=50, ends_ms=2 * GAP_MS)[MIDDLE]
+    assert proven_with({MIDDLE: counted_ms}, began_ms=50)[MIDDLE]
+    assert proven_with({MIDDLE: counted_ms}, began_ms=20, ends_ms=2 * GAP_MS)[MIDDLE]
+    assert proven_with({MIDDLE: 150}, began_ms=50)[MIDDLE]
+
+
+def test_its_time_may_be_of_before_a_whole_window_that_is_added_while_windows_are_missing() -> None:
+    assert not proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50)[MIDDLE]
+    assert proven_with({MIDDLE: 60 - WINDOW_MS}, began_ms=50)[MIDDLE]
+    assert proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50, apart_ms=1_200)[MIDDLE]
