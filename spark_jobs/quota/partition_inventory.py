@@ -53,7 +53,8 @@ class PartitionInventory:
         held = self.partitions.get(topic)
         if api_name == DELETE_TOPICS or held is None or stated_partitions is None:
             return held if api_name == DELETE_TOPICS else None
-        return stated_partitions - held
+        # Fewer or as many are refused as invalid before the quota is asked: ``held`` is wrong then.
+        return stated_partitions - held if stated_partitions > held else None
 
     def apply(self, api_name: str, topic: str, stated_partitions: int | None) -> None:
         """Take over a mutation the controller carried out.

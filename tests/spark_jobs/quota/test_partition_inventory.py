@@ -39,3 +39,9 @@ def test_strict_versions_are_those_that_can_say_why_they_refuse(
 ) -> None:
     assert is_strict(api_name, first_strict)
     assert not is_strict(api_name, first_strict - 1)
+
+
+def test_partitions_that_are_there_already_are_never_charged_so_the_inventory_is_wrong() -> None:
+    inventory = PartitionInventory({"t": 5})
+    assert inventory.cost("CREATE_PARTITIONS", "t", 5) is None
+    assert inventory.cost("CREATE_PARTITIONS", "t", 4) is None
