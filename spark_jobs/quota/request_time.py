@@ -38,6 +38,10 @@ nearly all sends took; the send time also holds waiting, which makes it generous
 """
 READ_US_PER_BYTE = 0.002
 """500 MB/s: what TLS on a slow core takes."""
+LIKELY_DEVIATIONS = 4.0
+"""A mean is likely within so many standard errors: one of 16,000 is not by chance."""
+LIKELY_REQUESTS_MIN = 10
+"""Of fewer requests in a window the deviation is not known well enough."""
 
 
 def record_interval_ms(
@@ -82,6 +86,72 @@ def network_time_max_us(
     size = np.nan_to_num(np.asarray(request_bytes, np.float64))
     sent = np.asarray(send_time_us, np.float64) + np.asarray(read_us, np.float64)
     return sent + size * READ_US_PER_BYTE + np.asarray(handshake_us, np.float64)
+
+
+def likely_network_time_us(
+    send_time_us: npt.ArrayLike,
+    request_bytes: npt.ArrayLike,
+    response_bytes: npt.ArrayLike,
+    read_us: float,
+) -> tuple[Floats, Int64s]:
+    """Return the likely network-thread time of each request but for its read, and its short send.
+
+    Both in µs, the second in whole ones. A write takes no longer than its send, nor than the
+    longest read of as many bytes: what a send took longer was waiting. The short send, that of a
+    response without bytes, is what :class:`LikelyReads` learns from.
+
+    >>> likely_us, short_us = likely_network_time_us([40.0, 9e3], [0, 0], [0, 1e4], 300.0)
+    >>> likely_us.tolist(), short_us.tolist()
+    ([40.0, 320.0], [40, 300])
+    """
+    sent_us = np.asarray(send_time_us, np.float64)
+    read, written = (np.asarray(size, np.float64) for size in (request_bytes, response_bytes))
+    write_us = np.minimum(sent_us, read_us + np.nan_to_num(written) * READ_US_PER_BYTE)
+    by_bytes_us = np.nan_to_num(read) * READ_US_PER_BYTE
+    short_us = np.rint(np.minimum(sent_us, read_us)).astype(np.int64)
+    return write_us + by_bytes_us, short_us
+
+
+class LikelyReads:
+    """What reading a sensor's requests likely took, learned from the sends of its own requests.
+
+    Reading a request and writing its response are the same work of the same thread for the same
+    connection, and a send is a write and some waiting. So the mean of the short sends of the span
+    up to a request is what a read likely takes, and generous. A sum of n reads is off from n such
+    means by chance: by a deviation times sqrt(2 n), for the mean is one of n sends itself.
+    """
+
+    def __init__(self, span_ms: int) -> None:
+        """``span_ms`` is as long as the sensor's samples may reach back."""
+        self._span_ms = span_ms
+        self._at_ms = np.zeros(0, np.int64)
+        self._sent_us = np.zeros(0, np.int64)
+
+    def most_us(self, at_ms: Int64s, sent_us: Int64s) -> Floats:
+        """Return the read of each request such that those of a span likely sum up to no more.
+
+        ``sent_us`` are the requests' short sends, at ``at_ms``, after those given before. Infinite
+        where a span has fewer than LIKELY_REQUESTS_MIN requests.
+
+        >>> reads = LikelyReads(11_000)
+        >>> reads.most_us(np.arange(10), np.full(10, 70))[-2:].tolist()
+        [inf, 70.0]
+        >>> reads.most_us(np.array([5_000]), np.array([290])).round().tolist()
+        [198.0]
+        """
+        known = len(self._at_ms)
+        times_ms = np.maximum.accumulate(np.concatenate([self._at_ms, at_ms]))
+        sent_us = np.concatenate([self._sent_us, sent_us])
+        since = np.searchsorted(times_ms, times_ms - self._span_ms, side="right")
+        until = np.arange(1, len(times_ms) + 1)
+        self._at_ms, self._sent_us = times_ms[since[-1] :], sent_us[since[-1] :]
+        n = until - since
+        # Of whole numbers, sums are the same wherever the requests are cut.
+        sums, squares = (np.append(0, np.cumsum(each)) for each in (sent_us, sent_us**2))
+        mean, square = ((each[until] - each[since]) / n for each in (sums, squares))
+        deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+        most = mean + LIKELY_DEVIATIONS * deviation * np.sqrt(2.0 / n)
+        return np.asarray(np.where(n < LIKELY_REQUESTS_MIN, np.inf, most)[known:])
 
 
 @dataclass(frozen=True, slots=True)

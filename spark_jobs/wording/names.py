@@ -29,6 +29,8 @@ REASONS = {
     "size_not_logged": "the log does not hold the size of the request",
     "request_quota_interval": "a request quota was in force too, and the log does not say which "
     "of the two throttled",
+    "likely_request_time": "the time of network threads is not in the log, but its client's sends "
+    "tell what it likely was",
     "lines_missing": "log lines of its clients are missing just before",
     "state_unknown": "what the broker had already counted when the log began is not known",
     "partitions_unknown": "the number of partitions of the topic is not known",

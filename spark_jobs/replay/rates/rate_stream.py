@@ -21,7 +21,7 @@ from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_max
 from spark_jobs.replay.rates.fixed_times import Fixed, Fixing
-from spark_jobs.replay.rates.request_intervals import UNKNOWN_MS, RequestIntervals
+from spark_jobs.replay.rates.request_intervals import RequestIntervals, RequestThrottles
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import Decided, OrderedRows, StreamRows
 from spark_jobs.replay.rates.stream_states import NEVER_MS, StreamStates
@@ -299,7 +299,7 @@ class RateStream:
         if own.has_request_bound.any():
             alone = replace(judged, has_request_bound=repeated(False, len(own)))
             verdict_alone = rate_verdicts(alone, self._tolerances)
-        least_ms, most_ms = self._throttles_ms(own, run, runs.begins)
+        requested = self._requested(own, run, runs.begins)
         amount = np.where(amount_known | is_unrecorded, result.amount, np.nan)
         return Decided(
             rows=replace(own, amount=amount),
@@ -311,24 +311,21 @@ class RateStream:
             rate=result.rate,
             window_size_ms=result.window_size_ms,
             throttle_ms=throttle_ms,
-            throttle_min_ms=least_ms,
-            throttle_max_ms=most_ms,
+            throttle_min_ms=requested.least_ms,
+            throttle_max_ms=requested.most_ms,
+            throttle_likely_max_ms=requested.likely_most_ms,
             is_proven=fixed.is_proven,
             verdict=verdict,
             verdict_alone=verdict_alone,
         )
 
-    def _throttles_ms(
-        self, own: StreamRows, run: np.ndarray, begins: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the least and the most throttle that a request quota may have asked for."""
+    def _requested(self, own: StreamRows, run: np.ndarray, begins: np.ndarray) -> RequestThrottles:
+        """Return what a request quota may have asked for, where it is one and can be known."""
         if self.intervals is None:
-            return repeated(UNKNOWN_MS, len(own)), repeated(UNKNOWN_MS, len(own))
+            return RequestThrottles.unknown(len(own))
         is_open = own.known_for_ms < self._tolerances.warm_up_ms
         is_open |= own.change_distance_ms < self._tolerances.change_ms
-        least_ms, most_ms = self.intervals.throttles_ms(own, run, begins)
-        least_ms[is_open] = most_ms[is_open] = UNKNOWN_MS
-        return least_ms, most_ms
+        return self.intervals.throttles_ms(own, run, begins).only_where(~is_open)
 
     def _places(
         self, runs: _Runs, run: np.ndarray, rows: OrderedRows, ended: SensorStates

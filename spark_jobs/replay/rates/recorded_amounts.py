@@ -11,7 +11,12 @@ import pyarrow.compute as pc
 from spark_jobs.quota.apis import APIS, counted_by
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.repeated import repeated
-from spark_jobs.quota.request_time import PERCENT_PER_US, network_time_max_us, record_interval_ms
+from spark_jobs.quota.request_time import (
+    PERCENT_PER_US,
+    likely_network_time_us,
+    network_time_max_us,
+    record_interval_ms,
+)
 from spark_jobs.replay.alignment.events import likely_from_ms
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
@@ -134,15 +139,22 @@ class RecordedAmounts:
             known_for_ms = self._unsized.known_for_ms(
                 known_for_ms, resolved.sensor, at_ms, is_unsized
             )
-        unlogged_amount_max = repeated(np.nan, n)
+        unlogged_amount_max = unlogged_likely = repeated(np.nan, n)
+        short_send_us = repeated(np.int64(0), n)
         recorded_at_ms, recorded_ms = at_ms, (earliest_ms, latest_ms)
         if quota_type == QuotaType.REQUEST_PERCENTAGE:
             # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).
             amount = own("handler_time_us") * 1000 * 1e-7
             recorded_ms = _request_times_ms(requests, rows)
             recorded_at_ms = np.clip(at_ms, *recorded_ms)
-            later_us = network_time_max_us(own("send_time_us"), request_bytes, self._read_us)
+            sent_us = own("send_time_us")
+            later_us = network_time_max_us(sent_us, request_bytes, self._read_us)
             unlogged_amount_max = later_us * PERCENT_PER_US
+            response_bytes = floats(requests["response_bytes"])[rows]
+            likely_us, short_send_us = likely_network_time_us(
+                sent_us, request_bytes, response_bytes, self._read_us
+            )
+            unlogged_likely = likely_us * PERCENT_PER_US
         on_sensors = self._broker_id, quota_type, codes.names, resolved.sensor
         stamp_ms = self._broker_log.stamps_ms(
             *on_sensors, earliest_ms, latest_ms, own("recorded_estimate_us"), logged_ms
@@ -186,6 +198,8 @@ class RecordedAmounts:
             has_records=has_records,
             has_errors=has_errors,
             unlogged_amount_max=unlogged_amount_max,
+            unlogged_likely=unlogged_likely,
+            short_send_us=short_send_us,
             lost_amount_max=lost_amount_max,
         )  # fmt: skip
 

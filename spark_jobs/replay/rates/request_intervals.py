@@ -7,14 +7,20 @@ The time of network threads is in no line, so the rate is an interval, and so is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
 from spark_jobs.quota.interval_states import IntervalStates
-from spark_jobs.quota.request_time import PERCENT_PER_US, RequestRows, replay_requests
+from spark_jobs.quota.request_time import (
+    PERCENT_PER_US,
+    LikelyReads,
+    RequestRows,
+    replay_requests,
+)
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.sensors.amounts import encoded
@@ -30,6 +36,24 @@ CONNECTIONS_MAX = 65_536
 SAMPLES_MIN = 4
 
 
+class RequestThrottles(NamedTuple):
+    """What the request quota asked for, per request in ms; UNKNOWN_MS where nobody can say."""
+
+    least_ms: np.ndarray
+    most_ms: np.ndarray
+    # By what the sends of the sensor's own requests tell of their reads (LikelyReads).
+    likely_most_ms: np.ndarray
+
+    @classmethod
+    def unknown(cls, n: int) -> Self:
+        """Return that nothing is known of n requests."""
+        return cls(*np.full((len(cls._fields), n), UNKNOWN_MS))
+
+    def only_where(self, is_known: np.ndarray) -> RequestThrottles:
+        """Return the same, UNKNOWN_MS for all other requests."""
+        return RequestThrottles(*(np.where(is_known, ms, UNKNOWN_MS) for ms in self))
+
+
 class RequestIntervals:
     """The sensors of one broker's request quota, by their codes."""
 
@@ -40,21 +64,23 @@ class RequestIntervals:
 
     def throttles_ms(
         self, rows: StreamRows, run: np.ndarray, begins: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the least and the most throttle of each row, UNKNOWN_MS where nobody can say.
+    ) -> RequestThrottles:
+        """Return what the quota asked for of each row.
 
         ``run`` numbers the sensors' epochs, whose rows are together; ``begins`` tells which of
         them begin with these rows. Rows of a sensor that overlap must be in one call.
         """
-        least_ms, most_ms = np.full((2, len(rows)), UNKNOWN_MS)
+        found = RequestThrottles.unknown(len(rows))
         starts = np.flatnonzero(np.append(True, run[1:] != run[:-1])).tolist()
         for start, stop in pairwise([*starts, len(rows)]):
             own = rows.take(np.arange(start, stop))
             code = int(own.sensor[0])
             if begins[run[start]] or code not in self._sensors:
                 self._sensors[code] = self._begun(own)
-            least_ms[start:stop], most_ms[start:stop] = self._sensors[code].throttles_ms(own)
-        return least_ms, most_ms
+            of_sensor = self._sensors[code].throttles_ms(own)
+            for column, own_ms in zip(found, of_sensor, strict=True):
+                column[start:stop] = own_ms
+        return found
 
     def held(self, sensor: int) -> Mapping[str, Any]:
         """Return the intervals of a sensor's state after its rows (``quota_state.intervals``)."""
@@ -81,7 +107,8 @@ class _Sensor:
     """One sensor, which recorded nothing so far."""
 
     def __init__(self, states: SensorStates) -> None:
-        self._states = IntervalStates.of(states)
+        self._states, self._likely = IntervalStates.of(states), IntervalStates.of(states)
+        self._reads = LikelyReads(int(states.samples[0] * states.window_ms[0]))
         self._can_say = int(states.samples[0]) >= SAMPLES_MIN
         self._known_from_ms = self._until_ms = 0
         self._first_ms = 1
@@ -89,7 +116,9 @@ class _Sensor:
 
     def take_over(self, held: Mapping[str, Any]) -> None:
         """Go on with what :meth:`held` returned where the rows before ended."""
-        self._states.restore(0, held)
+        # What a sample likely holds is not handed on: after a span all samples are others.
+        for own in (self._states, self._likely):
+            own.restore(0, held)
         self._known_from_ms, self._until_ms = held["known_from_ms"], held["until_ms"]
         self._first_ms = self._until_ms + 1  # a row before may have met less than what is held
 
@@ -98,7 +127,8 @@ class _Sensor:
 
         It is gone after two windows, but when its samples begin follows from when they began.
         """
-        self._states.may_hold_a_sample(0, int(rows.earliest_ms[0]), int(rows.latest_ms[0]))
+        for own in (self._states, self._likely):
+            own.may_hold_a_sample(0, int(rows.earliest_ms[0]), int(rows.latest_ms[0]))
         span_ms = int(self._states.samples[0] * self._states.window_ms[0])
         self._known_from_ms = int(rows.at_ms[0]) + 2 * span_ms
 
@@ -107,25 +137,37 @@ class _Sensor:
         known = {"known_from_ms": self._known_from_ms, "until_ms": self._until_ms}
         return known | self._states.export(0)
 
-    def throttles_ms(self, rows: StreamRows) -> tuple[np.ndarray, np.ndarray]:
-        """Return the least and the most throttle of rows that follow those before."""
-        allowed = replay_requests(self._request_rows(rows), self._states)
-        unknown = np.full(len(rows), not self._can_say) | (rows.at_ms < self._known_from_ms)
-        unknown |= (rows.earliest_ms < self._first_ms) | np.isnan(rows.bound)
+    def throttles_ms(self, rows: StreamRows) -> RequestThrottles:
+        """Return what the quota asked for of rows that follow those before."""
+        handshakes_us = np.zeros(len(rows))
+        handshakes_us[self._first_of_connections(rows)] = HANDSHAKE_US
+        most_us = rows.unlogged_amount_max / PERCENT_PER_US + handshakes_us
+        # No line tells what authentication likely takes: it is left out, and may make a throttle
+        # longer than is likely.
+        reads_us = self._reads.most_us(rows.at_ms, rows.short_send_us)
+        likely_us = rows.unlogged_likely / PERCENT_PER_US + reads_us
+        counted = self._request_rows(rows, most_us)
+        surely = replay_requests(counted, self._states)
+        likely = replay_requests(
+            replace(counted, network_time_max_us=np.fmin(likely_us, most_us)), self._likely
+        )
+        known = self._can_say & (rows.at_ms >= self._known_from_ms)
+        known &= (rows.earliest_ms >= self._first_ms) & ~np.isnan(rows.bound)
         self._until_ms = max(self._until_ms, int(rows.latest_ms.max()), int(rows.log_time_ms.max()))
-        least_ms, most_ms = allowed.throttle_time_min_ms, allowed.throttle_time_max_ms
-        return np.where(unknown, UNKNOWN_MS, least_ms), np.where(unknown, UNKNOWN_MS, most_ms)
+        return RequestThrottles(
+            surely.throttle_time_min_ms,
+            surely.throttle_time_max_ms,
+            likely.throttle_time_max_ms,
+        ).only_where(known)
 
-    def _request_rows(self, rows: StreamRows) -> RequestRows:
-        later_us = rows.unlogged_amount_max / PERCENT_PER_US
-        later_us[self._first_of_connections(rows)] += HANDSHAKE_US
+    def _request_rows(self, rows: StreamRows, most_us: np.ndarray) -> RequestRows:
         return RequestRows(
             sensor=np.zeros(len(rows), np.int64),
             earliest_ms=rows.earliest_ms,
             latest_ms=rows.latest_ms,
             log_time_ms=rows.log_time_ms,
             handler_time_us=np.rint(rows.amount / PERCENT_PER_US),
-            network_time_max_us=later_us,
+            network_time_max_us=most_us,
             surely_counted=rows.change_distance_ms >= CHANGE_MS,
             bound=rows.bound,
             unlogged_max=np.where(

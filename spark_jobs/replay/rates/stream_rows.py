@@ -48,9 +48,11 @@ class StreamRows:
     fetch_max_bytes: np.ndarray
     has_records: np.ndarray
     has_errors: np.ndarray
-    # Of request times, else NaN: what is counted once the response was sent, at most, and what
-    # requests that are missing may have added.
+    # Of request times, else NaN: what is counted once the response was sent, at most, and likely
+    # but for the read; what a short send took; and what missing requests may have added.
     unlogged_amount_max: np.ndarray
+    unlogged_likely: np.ndarray
+    short_send_us: np.ndarray
     lost_amount_max: np.ndarray
 
     def __len__(self) -> int:
@@ -153,6 +155,7 @@ class Decided:
     # Between these lies what a request quota asked for; UNKNOWN_MS: another quota, or nobody knows.
     throttle_min_ms: np.ndarray
     throttle_max_ms: np.ndarray
+    throttle_likely_max_ms: np.ndarray
     is_proven: np.ndarray
     verdict: np.ndarray  # an index into RATE_VERDICTS (replay.verdicts)
     # The same if the request's other quota, the one on its time, asked for nothing.

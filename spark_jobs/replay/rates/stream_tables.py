@@ -56,12 +56,9 @@ def decisions(decided: Decided, stream: RateStream, *, shared: bool) -> pa.Table
     columns |= {
         "row_kind": _named([DECISION], np.zeros(n, np.int32)),
         "has_request_bound": rows.has_request_bound,
-        "throttle_time_min_ms": pa.array(
-            decided.throttle_min_ms, mask=decided.throttle_min_ms == UNKNOWN_MS
-        ),
-        "throttle_time_max_ms": pa.array(
-            decided.throttle_max_ms, mask=decided.throttle_max_ms == UNKNOWN_MS
-        ),
+        "throttle_time_min_ms": _known(decided.throttle_min_ms),
+        "throttle_time_max_ms": _known(decided.throttle_max_ms),
+        "throttle_time_likely_max_ms": _known(decided.throttle_likely_max_ms),
         "verdict_alone": _named(verdicts, decided.verdict_alone),
         "reason_alone": _named(reasons, decided.verdict_alone),
     }
@@ -99,6 +96,10 @@ def _table(
         "quota_client_id": _named([client_id for _, client_id in names], sensor),
     }
     return table_of({**key, **columns}, schema, n)
+
+
+def _known(throttle_ms: np.ndarray) -> pa.Array:
+    return pa.array(throttle_ms, mask=throttle_ms == UNKNOWN_MS)
 
 
 def _samples(states: SensorStates) -> pa.ListArray:

@@ -2,7 +2,9 @@
 
 The replay of a bandwidth quota and that of the request quota do not see each other; a request's
 one logged throttle is the larger of both (``KafkaApis.handleProduceRequest``). Here they meet. What
-the request quota asked for is known as an interval (:mod:`spark_jobs.quota.request_time`).
+the request quota asked for is known as an interval (:mod:`spark_jobs.quota.request_time`). Where
+that leaves open what the quota asked for, what it likely asked for may say that a decision agrees,
+with a reason of its own, and nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +15,12 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.replay.verdicts.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts, first_that_applies
+from spark_jobs.replay.verdicts.verdicts import (
+    LIKELY_REQUEST_TIME,
+    REQUEST_QUOTA_INTERVAL,
+    Verdicts,
+    first_that_applies,
+)
 
 
 class RequestShare(IntEnum):
@@ -43,6 +50,8 @@ class SharedRows:
     throttle_min_ms: np.ndarray
     throttle_max_ms: np.ndarray
     is_interval_known: np.ndarray  # bool
+    # Of decisions on the request quota: what it likely asked for at most.
+    throttle_likely_max_ms: np.ndarray
     # Of decisions on the request quota: the bandwidth quota's throttle, -1: it has none.
     other_ms: np.ndarray
     window_ms: np.ndarray
@@ -85,6 +94,21 @@ def judge_request_quota(rows: SharedRows, tolerance_ms: int) -> npt.NDArray[np.i
     ).astype(np.int8)
 
 
+def is_likely(rows: SharedRows, tolerance_ms: int) -> npt.NDArray[np.bool_]:
+    """Return True for decisions on the request quota that agree with what it likely asked for.
+
+    The rules are those of the sure interval, with its likely most. A throttle that is longer than
+    that is another quota's only where this other one explains it. What is not likely stays open: a
+    broker that begins, or one that waited for a core, takes longer than is likely.
+    """
+    logged, least, most = rows.logged_ms, rows.throttle_min_ms, rows.throttle_likely_max_ms
+    is_exact = (most - least <= tolerance_ms) & ((logged > 0) == (most > 0))
+    fits = (logged >= least - tolerance_ms) & (logged <= most + tolerance_ms)
+    by_other = (rows.other_ms > 0) & (np.abs(logged - rows.other_ms) <= tolerance_ms)
+    asks_no_more = most <= logged + tolerance_ms
+    return np.asarray(is_exact & fits | by_other & asks_no_more)
+
+
 def _by_interval(rows: SharedRows, tolerance_ms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return three masks: the log is below the interval, above it, or tells where inside it is."""
     logged, least, most = rows.logged_ms, rows.throttle_min_ms, rows.throttle_max_ms
@@ -123,6 +147,7 @@ def fix_shared(
         (on_request & (own == RequestShare.UNDER_THROTTLED), "under_throttled", None),
         (on_request & (own == RequestShare.OVER_THROTTLED), "over_throttled", None),
         (on_request & (own == RequestShare.AGREE), "agree", None),
+        (on_request & is_likely(rows, tolerance_ms), "agree", LIKELY_REQUEST_TIME),
         (on_request, "indeterminate", REQUEST_QUOTA_INTERVAL),
         (agrees, "agree", None),
         (on_other & alone, verdicts_alone.verdict, verdicts_alone.reason),

@@ -24,6 +24,8 @@ from spark_jobs.replay.verdicts.mutation_throttle import (
 SIZE_NOT_LOGGED = "size_not_logged"
 PARTITIONS_UNKNOWN = "partitions_unknown"
 REQUEST_QUOTA_INTERVAL = "request_quota_interval"
+LIKELY_REQUEST_TIME = "likely_request_time"
+"""Of a decision that agrees by what request times likely were: nothing else is said by that."""
 STATE_UNKNOWN = "state_unknown"
 QUOTA_CHANGE_IN_FLIGHT = "quota_change_in_flight"
 SAMPLE_TIMING = "sample_timing"

@@ -51,5 +51,7 @@ def stream_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> Stream
         has_records=column("has_records", bool, False),
         has_errors=column("has_errors", bool, False),
         unlogged_amount_max=column("unlogged_amount_max", float, np.nan),
+        unlogged_likely=column("unlogged_likely", float, np.nan),
+        short_send_us=column("short_send_us", np.int64, 0),
         lost_amount_max=column("lost_amount_max", float, np.nan),
     )

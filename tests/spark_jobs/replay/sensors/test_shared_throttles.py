@@ -22,6 +22,7 @@ from tests.spark_jobs.replay.sensors.shared_rows import (
     on_request,
 )
 
+LIKELY = ("agree", "likely_request_time")
 TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
 
 
@@ -67,6 +68,9 @@ def verdict(row: Row) -> tuple[str, str | None]:
         (of_request(400, 398, 401), ("agree", None)),
         (of_request(400, 300, 600), OPEN),
         (of_request(400, None, None), OPEN),
+        (of_request(0, 0, 600, throttle_time_likely_max_ms=0), LIKELY),
+        (of_request(0, 0, 600, throttle_time_likely_max_ms=300), OPEN),
+        (of_request(400, 0, 600, bandwidth=400, throttle_time_likely_max_ms=300), LIKELY),
         # The window of broker 2 is 2 s.
         (of_request(1000, 300, 1500), ("agree", None)),
         (of_request(1000, 300, 1500, broker_id=2), OPEN),
@@ -166,6 +170,9 @@ def shared_rows(draw: st.DrawFn) -> Row:
         "replayed_throttle_time_ms": None if np.isnan(state["bound"]) else replayed,
     }  # fmt: skip
     if is_request:
+        columns["throttle_time_likely_max_ms"] = (
+            draw(st.integers(least, most)) if is_known else None
+        )
         return of_request(logged, *bounds, draw(st.one_of(st.none(), MS)), **columns)
     return of_bandwidth(logged, columns.pop("replayed_throttle_time_ms"), *bounds, **columns)
 
@@ -180,9 +187,9 @@ def test_who_is_accused_differs_from_the_replay_to_the_side_named(rows: list[Row
             assert logged > replayed
         if row["verdict"] == "under_throttled":
             assert logged < replayed
-        assert (row["verdict"] == "indeterminate") == (row["reason"] is not None) or (
-            row["verdict"] == "no_quota"
-        )
+        is_reasoned = (row["verdict"] == "indeterminate") or row["reason"] == LIKELY[1]
+        assert is_reasoned == (row["reason"] is not None) or row["verdict"] == "no_quota"
+        assert row["reason"] != LIKELY[1] or row["verdict"] == "agree"
         assert (replayed is None) == (before["replayed_throttle_time_ms"] is None)
         is_request = before["quota_type"] == "request_percentage"
         if is_request and before["request_min_ms"] is not None and replayed is not None:

@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.codes import VERDICTS, WRONG_VERDICTS
 from spark_jobs.replay.verdicts.request_verdicts import SharedRows, fix_shared
-from spark_jobs.replay.verdicts.verdicts import REQUEST_QUOTA_INTERVAL, Verdicts
+from spark_jobs.replay.verdicts.verdicts import (
+    LIKELY_REQUEST_TIME,
+    REQUEST_QUOTA_INTERVAL,
+    Verdicts,
+)
 
 TOLERANCE_MS = 5
 OPEN = ("indeterminate", REQUEST_QUOTA_INTERVAL)
+LIKELY = ("agree", LIKELY_REQUEST_TIME)
 # What holds where the request quota cannot be told, and where it asked for nothing.
 BEFORE, ALONE = ("before", "why before"), ("alone", "why alone")
 Verdict = tuple[str, str | None]
@@ -29,6 +34,7 @@ def shared_row(**overrides: object) -> SharedRows:
         "throttle_min_ms": 0,
         "throttle_max_ms": 0,
         "is_interval_known": True,
+        "throttle_likely_max_ms": overrides.get("throttle_max_ms", 0),
         "other_ms": -1,
         "window_ms": 1000,
     } | overrides
@@ -126,6 +132,41 @@ def test_a_throttled_fetch_is_judged_only_where_the_request_quota_surely_asked_f
     assert fixed(logged_ms=logged, replayed_ms=logged, **row) == expected
 
 
+@pytest.mark.parametrize(
+    ("logged", "least", "most", "likely", "other", "expected"),
+    [
+        # What is likely tells the throttle, and the log has it.
+        (0, 0, 900, 0, -1, LIKELY),
+        (304, 300, 900, 303, -1, LIKELY),
+        # It leaves open whether there was one, or how long.
+        (0, 0, 900, 300, -1, OPEN),
+        (0, 0, 900, 4, -1, OPEN),
+        (200, 0, 900, 300, -1, OPEN),
+        (400, 300, 900, 500, -1, OPEN),
+        # It is not what the broker did: a warm-up, a handshake, or a fault.
+        (3, 0, 900, 0, -1, OPEN),
+        (400, 0, 900, 0, -1, OPEN),
+        (400, 300, 900, 303, -1, OPEN),
+        # The other quota explains the log, and this one likely asked for no more.
+        (400, 0, 900, 0, 400, LIKELY),
+        (400, 0, 900, 405, 396, LIKELY),
+        (400, 0, 900, 406, 400, OPEN),
+        (400, 0, 900, 0, 394, OPEN),
+        (0, 0, 900, 5, 0, OPEN),
+        # What is sure needs no guess.
+        (0, 0, 0, 0, -1, ("agree", None)),
+        (0, 300, 900, 300, -1, ("under_throttled", None)),
+        (1000, 300, 900, 300, -1, ("over_throttled", None)),
+    ],
+)
+def test_what_is_likely_says_of_an_open_decision_that_it_agrees_and_nothing_else(
+    logged: int, least: int, most: int, likely: int, other: int, expected: Verdict
+) -> None:
+    row = {"logged_ms": logged, "throttle_min_ms": least, "throttle_max_ms": most}
+    likely_row = row | {"throttle_likely_max_ms": likely, "other_ms": other}
+    assert fixed(is_request_quota=True, **likely_row) == expected
+
+
 @pytest.mark.parametrize("is_request_quota", [False, True])
 @pytest.mark.parametrize("before", [BEFORE, ("agree", None), ("under_throttled", None), OPEN])
 def test_an_interval_that_is_not_known_leaves_the_verdict(
@@ -207,3 +248,18 @@ def test_only_the_request_quota_itself_is_accused_by_its_interval(row: dict[str,
         assert row["logged_ms"] > most + TOLERANCE_MS
     if verdict == "under_throttled":
         assert row["logged_ms"] < least - TOLERANCE_MS
+
+
+@given(ROWS, st.integers(0, 1_200))
+def test_what_is_likely_changes_open_decisions_on_the_request_quota_only_and_to_agree_only(
+    row: dict[str, object], likely_ms: int
+) -> None:
+    (least, most), rest = row["least_and_most_ms"], dict(row)
+    del rest["least_and_most_ms"]
+    sure = rest | {"throttle_min_ms": least, "throttle_max_ms": most}
+    # With so wide a guess nothing is likely that is not sure.
+    without = fixed(**sure | {"throttle_likely_max_ms": 10**9})
+    found = fixed(**sure | {"throttle_likely_max_ms": likely_ms})
+    if found != without:
+        assert row["is_request_quota"]
+        assert (without, found) == (OPEN, LIKELY)
