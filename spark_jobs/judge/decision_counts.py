@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
+from spark_jobs.replay.verdicts.verdicts import LIKELY_REQUEST_TIME
 from spark_jobs.warehouse.read import count_rows, read_batches
 from spark_jobs.warehouse.scope import RunScope
 
@@ -29,6 +30,7 @@ class VerdictCounts:
 
     by_verdict: Mapping[str, int]
     indeterminate_by_reason: Mapping[str, int]  # most frequent first
+    likely: int = 0  # of those that agree: by what is likely only
 
     @property
     def recorded(self) -> int:
@@ -59,6 +61,11 @@ class VerdictCounts:
     def wrong(self) -> int:
         """Return the decisions that were not as configured."""
         return sum(self.by_verdict.get(v, 0) for v in WRONG_VERDICTS)
+
+    @property
+    def judged(self) -> int:
+        """Return the decisions that the log can decide."""
+        return self.agree + self.wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +101,15 @@ def verdict_counts(counted: Iterable[DecisionCount]) -> VerdictCounts:
     """Return the verdicts of ``counted`` (what :func:`count_decisions` returns)."""
     by_verdict: Counter[str] = Counter()
     by_reason: Counter[str] = Counter()
+    likely = 0
     for row in counted:
         by_verdict[row["verdict"]] += row["rows"]
         if row["verdict"] == "indeterminate":
             by_reason[row["reason"] or "no reason given"] += row["rows"]
+        elif row["reason"] == LIKELY_REQUEST_TIME:
+            likely += row["rows"]
     reasons = sorted(by_reason.items(), key=lambda item: (-item[1], item[0]))
-    return VerdictCounts(dict(sorted(by_verdict.items())), dict(reasons))
+    return VerdictCounts(dict(sorted(by_verdict.items())), dict(reasons), likely)
 
 
 def sensor_uses(counted: Iterable[DecisionCount]) -> dict[SensorKey, SensorUse]:

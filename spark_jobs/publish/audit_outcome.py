@@ -131,10 +131,9 @@ def _write_audit(facts: AuditFacts, registry: CollectorRegistry) -> None:
     decisions = _gauge(registry, "decisions", "Replayed decisions of the day.", "verdict")
     for verdict in VERDICTS:
         decisions.labels(cluster, verdict).set(verdicts.by_verdict.get(verdict, 0))
-    decided = verdicts.agree + verdicts.wrong
-    if decided:
+    if verdicts.judged:
         agreement = _gauge(registry, "agreement_ratio", "Decisions as configured, of those judged.")
-        agreement.labels(cluster).set(verdicts.agree / decided)
+        agreement.labels(cluster).set(verdicts.agree / verdicts.judged)
     quality = _gauge(registry, "data_quality", "1: the outcome of validation.", "outcome")
     for outcome in WORST_LAST:
         quality.labels(cluster, outcome).set(outcome == facts.news.data_quality)

@@ -77,16 +77,13 @@ def _audited(facts: AuditFacts) -> str:
 
 
 def _decisions(verdicts: VerdictCounts) -> str:
-    whole = verdicts.decided
+    """Return the shares of what the log decides, and beside them what it cannot decide."""
     parts = [
-        f"{count(number)} {what} ({share(number, whole)})"
-        for number, what in (
-            (verdicts.agree, "as configured"),
-            (verdicts.indeterminate, "cannot be decided"),
-            (verdicts.wrong, "wrong"),
-        )
+        f"{count(number)} {what} ({share(number, verdicts.judged)})"
+        for number, what in ((verdicts.agree, "as configured"), (verdicts.wrong, "wrong"))
     ]
-    return f"{counted(whole, 'decision')}: {', '.join(parts)}"
+    told = f"{counted(verdicts.decided, 'decision')}: {', '.join(parts)}"
+    return f"{told}; {count(verdicts.indeterminate)} cannot be decided"
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[Text]:

@@ -182,7 +182,7 @@ def _answer(verdicts: VerdictCounts, findings: tuple[Finding, ...]) -> tuple[str
         return "critical", counted(critical, "critical finding")
     if warnings:
         return "warning", f"Enforced as configured, except in {counted(warnings, 'case')}"
-    if verdicts.agree + verdicts.wrong < _JUDGED_SHARE_MIN * verdicts.decided:
+    if verdicts.judged < _JUDGED_SHARE_MIN * verdicts.decided:
         return "unknown", "This log cannot decide most of the decisions"
     if verdicts.wrong:
         return "good", "Enforced as configured, with differences too few to act on"
@@ -192,22 +192,23 @@ def _answer(verdicts: VerdictCounts, findings: tuple[Finding, ...]) -> tuple[str
 
 
 def _verdicts(verdicts: VerdictCounts) -> str:
-    parts = [
-        f"{_part(verdicts.agree, verdicts)} {plural(verdicts.agree, 'is', 'are')} as configured"
-    ]
-    if verdicts.indeterminate:
-        parts.append(f"{_part(verdicts.indeterminate, verdicts)} cannot be decided from this log")
-    if verdicts.wrong:
-        parts.append(
-            f"{_part(verdicts.wrong, verdicts)} {plural(verdicts.wrong, 'is', 'are')} wrong"
-        )
-    else:
-        parts.append("none is wrong")
-    return (
+    """Return the shares of what the log decides; what it cannot decide is beside them."""
+    replayed = (
         f"{counted(verdicts.decided, 'decision')} of the brokers "
-        f"{plural(verdicts.decided, 'was', 'were')} replayed: {', '.join(parts[:-1])} and "
-        f"{parts[-1]}."
+        f"{plural(verdicts.decided, 'was', 'were')} replayed"
     )
+    if not verdicts.judged:
+        return f"{replayed}, and none can be decided from this log."
+    likely = f", {count(verdicts.likely)} of these by what is likely," if verdicts.likely else ""
+    wrong = f"{_part(verdicts.wrong, verdicts)} {plural(verdicts.wrong, 'is', 'are')} wrong"
+    told = (
+        f"{_part(verdicts.agree, verdicts)} {plural(verdicts.agree, 'is', 'are')} as configured"
+        f"{likely} and {wrong if verdicts.wrong else 'none is wrong'}."
+    )
+    if not verdicts.indeterminate:
+        return f"{replayed}: {told}"
+    open_ones = f"{count(verdicts.indeterminate)} cannot be decided from this log"
+    return f"{replayed}; {open_ones}. Of the {count(verdicts.judged)} others, {told}"
 
 
 def throttled_in_words(facts: AuditFacts) -> str:
@@ -244,4 +245,4 @@ def _to_do(facts: AuditFacts) -> str:
 
 
 def _part(number: int, verdicts: VerdictCounts) -> str:
-    return f"{count(number)} ({share(number, verdicts.decided)})"
+    return f"{count(number)} ({share(number, verdicts.judged)})"

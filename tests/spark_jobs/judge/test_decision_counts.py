@@ -22,11 +22,13 @@ def test_verdicts_are_counted_and_no_quota_is_not_a_decision(tmp_path: Path) -> 
         decision(3, verdict="indeterminate", reason="sample_timing"),
         decision(4, verdict="indeterminate", reason="state_unknown"),
         decision(5, verdict="no_quota", bound=None),
+        decision(6, reason="likely_request_time"),
     ]
     write_rows(scope, "decisions", rows)
     verdicts = gather(scope).verdicts
-    assert (verdicts.recorded, verdicts.decided, verdicts.no_quota) == (6, 5, 1)
-    assert (verdicts.agree, verdicts.wrong, verdicts.indeterminate) == (1, 1, 3)
+    assert (verdicts.recorded, verdicts.decided, verdicts.no_quota) == (7, 6, 1)
+    assert (verdicts.agree, verdicts.wrong, verdicts.indeterminate) == (2, 1, 3)
+    assert (verdicts.judged, verdicts.likely) == (3, 1)
     assert list(verdicts.indeterminate_by_reason.items()) == [
         ("sample_timing", 2),
         ("state_unknown", 1),

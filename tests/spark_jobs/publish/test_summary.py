@@ -42,7 +42,7 @@ def test_the_summary_says_what_was_audited_and_found(tmp_path: Path) -> None:
     assert printed(scope) == [
         "default on 2026-11-10, 12:00:00 to 12:00:00 UTC: 1 request of 1 broker",
         "! Enforced as configured, except in 1 case",
-        "2 decisions: 2 as configured (100 %), 0 cannot be decided (0 %), 0 wrong (0 %)",
+        "2 decisions: 2 as configured (100 %), 0 wrong (0 %); 0 cannot be decided",
         "Findings:",
         "  warning  Broker 1 throttled user 'alice' too little.",
         "Throttled most:",

@@ -76,6 +76,24 @@ def test_a_log_that_decides_nearly_all_does_not_claim_all(tmp_path: Path) -> Non
     )
 
 
+def test_what_cannot_be_decided_is_beside_the_percentage_and_not_in_it(tmp_path: Path) -> None:
+    rows = [decision(n) for n in range(6)]
+    rows += [decision(n, reason="likely_request_time") for n in range(6, 9)]
+    rows += [decision(9, verdict="over_throttled")]
+    rows += [decision(n, verdict="indeterminate", reason="sample_timing") for n in range(10, 15)]
+    assert headline_of(tmp_path, rows, []).sentences[0] == (
+        "15 decisions of the brokers were replayed; 5 cannot be decided from this log. Of the 10 "
+        "others, 9 (90 %) are as configured, 3 of these by what is likely, and 1 (10 %) is wrong."
+    )
+
+
+def test_a_log_that_decides_nothing_has_no_percentage(tmp_path: Path) -> None:
+    rows = [decision(n, verdict="indeterminate", reason="sample_timing") for n in range(4)]
+    assert headline_of(tmp_path, rows, []).sentences[0] == (
+        "4 decisions of the brokers were replayed, and none can be decided from this log."
+    )
+
+
 def test_a_log_that_decides_little_claims_nothing(tmp_path: Path) -> None:
     undecided = {"verdict": "indeterminate", "reason": "request_quota_interval"}
     rows = [decision(0)] + [decision(n, **undecided) for n in range(1, 5)]
