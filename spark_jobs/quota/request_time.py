@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from spark_jobs.quota.interval_states import IntervalRows, IntervalStates, RateIntervals
 from spark_jobs.quota.rate_decision import RECORD, RECORD_ONLY
@@ -40,7 +41,9 @@ READ_US_PER_BYTE = 0.002
 """500 MB/s: what TLS on a slow core takes."""
 LIKELY_DEVIATIONS = 4.0
 """A mean is likely within so many standard errors: one of 16,000 is not by chance."""
-LIKELY_REQUESTS_MIN = 10
+SHARES_TOLD = 5
+"""So many throttles of one span tell of the next requests."""
+LIKELY_REQUESTS_MIN = 30
 """Of fewer requests in a window the deviation is not known well enough."""
 
 
@@ -134,10 +137,10 @@ class LikelyReads:
         where a span has fewer than LIKELY_REQUESTS_MIN requests.
 
         >>> reads = LikelyReads(11_000)
-        >>> reads.most_us(np.arange(10), np.full(10, 70))[-2:].tolist()
+        >>> reads.most_us(np.arange(30), np.full(30, 70))[-2:].tolist()
         [inf, 70.0]
         >>> reads.most_us(np.array([5_000]), np.array([290])).round().tolist()
-        [198.0]
+        [117.0]
         """
         known = len(self._at_ms)
         times_ms = np.maximum.accumulate(np.concatenate([self._at_ms, at_ms]))
@@ -152,6 +155,83 @@ class LikelyReads:
         deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
         most = mean + LIKELY_DEVIATIONS * deviation * np.sqrt(2.0 / n)
         return np.asarray(np.where(n < LIKELY_REQUESTS_MIN, np.inf, most)[known:])
+
+
+class ToldShares:
+    """What the throttles of a sensor told of the times that the log leaves open.
+
+    The rate at a request lies between the least and the most there can have been, and a throttle
+    tells where: at a share of the way. So long as a sensor's requests are of one kind, its next
+    rates likely lie where its last throttles had them.
+    """
+
+    def __init__(self, span_ms: int, window_ms: int) -> None:
+        """``span_ms`` is as long as samples may reach back, of ``window_ms`` each."""
+        self._span_ms, self._window_ms = span_ms, window_ms
+        self._at_ms = np.zeros(0, np.int64)
+        self._low, self._high = np.zeros(0), np.zeros(0)
+
+    def throttles_ms(
+        self,
+        at_ms: Int64s,
+        logged_ms: Int64s,
+        bound: Floats,
+        rates: RateIntervals,
+        can_tell: Bools,
+    ) -> tuple[Int64s, Int64s]:
+        """Return the least and the most throttle of each request that the throttles before it tell.
+
+        Those are the last SHARES_TOLD of its span, of requests that ``can_tell``. With fewer of
+        them nothing is told: from 0 to a window. A request's own throttle tells nothing of itself.
+        """
+        n = len(at_ms)
+        # Whatever part of a window the oldest sample is of.
+        sizes_ms = np.array([[self._span_ms - self._window_ms], [self._span_ms]])
+        open_rate = rates.rate_max - rates.rate_min
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = (bound * (1.0 + logged_ms / sizes_ms) - rates.rate_min) / open_rate
+        low, high = shares.min(axis=0), shares.max(axis=0)
+        tells = can_tell & np.isfinite(open_rate) & (low >= 0.0) & (high <= 1.0)
+        told = np.flatnonzero(tells & (logged_ms > 0) & (logged_ms < self._window_ms))
+        known = len(self._at_ms)
+        times_ms = np.concatenate([self._at_ms, at_ms[told]])
+        lows, highs = np.append(self._low, low[told]), np.append(self._high, high[told])
+        last = max(len(times_ms) - SHARES_TOLD, 0)
+        self._at_ms, self._low, self._high = times_ms[last:], lows[last:], highs[last:]
+        first = known + np.searchsorted(told, np.arange(n), side="left") - SHARES_TOLD
+        of = np.flatnonzero(first >= 0)
+        of = of[times_ms[first[of]] > at_ms[of] - self._span_ms]
+        least_ms, most_ms = np.zeros(n, np.int64), np.full(n, self._window_ms)
+        if len(of):
+            lowest = sliding_window_view(lows, SHARES_TOLD).min(axis=1)[first[of]]
+            highest = sliding_window_view(highs, SHARES_TOLD).max(axis=1)[first[of]]
+            least_ms[of], most_ms[of] = self._between(of, lowest, highest, bound, rates, sizes_ms)
+        return least_ms, most_ms
+
+    def _between(
+        self,
+        of: Int64s,
+        lowest: Floats,
+        highest: Floats,
+        bound: Floats,
+        rates: RateIntervals,
+        sizes_ms: npt.NDArray[np.int64],
+    ) -> tuple[Int64s, Int64s]:
+        """Return the least and the most throttle of rates at these shares of the way."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            throttles_ms = [
+                (
+                    (rates.rate_min[of] * (1.0 - share) + rates.rate_max[of] * share) / bound[of]
+                    - 1.0
+                )
+                * sizes_ms
+                for share in (lowest, highest)
+            ]
+        least_ms = np.nan_to_num(throttles_ms[0].min(axis=0), nan=0.0)
+        most_ms = np.nan_to_num(throttles_ms[1].max(axis=0), nan=float(self._window_ms))
+        within = (np.clip(ms, 0, self._window_ms) for ms in (least_ms, most_ms))
+        low_ms, high_ms = (np.rint(ms).astype(np.int64) for ms in within)
+        return low_ms, high_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,6 +313,7 @@ class RateStream:
             throttle_ms=throttle_ms,
             throttle_min_ms=requested.least_ms,
             throttle_max_ms=requested.most_ms,
+            throttle_likely_min_ms=requested.likely_least_ms,
             throttle_likely_max_ms=requested.likely_most_ms,
             is_proven=fixed.is_proven,
             verdict=verdict,

@@ -19,6 +19,7 @@ from spark_jobs.quota.request_time import (
     PERCENT_PER_US,
     LikelyReads,
     RequestRows,
+    ToldShares,
     replay_requests,
 )
 from spark_jobs.quota.states import SensorStates
@@ -41,7 +42,9 @@ class RequestThrottles(NamedTuple):
 
     least_ms: np.ndarray
     most_ms: np.ndarray
-    # By what the sends of the sensor's own requests tell of their reads (LikelyReads).
+    # By what the sensor's sends tell of its reads (LikelyReads), and its last throttles of both
+    # (ToldShares).
+    likely_least_ms: np.ndarray
     likely_most_ms: np.ndarray
 
     @classmethod
@@ -107,8 +110,10 @@ class _Sensor:
     """One sensor, which recorded nothing so far."""
 
     def __init__(self, states: SensorStates) -> None:
+        window_ms = int(states.window_ms[0])
+        span_ms = int(states.samples[0]) * window_ms
         self._states, self._likely = IntervalStates.of(states), IntervalStates.of(states)
-        self._reads = LikelyReads(int(states.samples[0] * states.window_ms[0]))
+        self._reads, self._told = LikelyReads(span_ms), ToldShares(span_ms, window_ms)
         self._can_say = int(states.samples[0]) >= SAMPLES_MIN
         self._known_from_ms = self._until_ms = 0
         self._first_ms = 1
@@ -153,11 +158,16 @@ class _Sensor:
         )
         known = self._can_say & (rows.at_ms >= self._known_from_ms)
         known &= (rows.earliest_ms >= self._first_ms) & ~np.isnan(rows.bound)
+        told_least_ms, told_most_ms = self._told.throttles_ms(
+            rows.at_ms, rows.logged_ms, rows.bound, likely, known & counted.surely_counted
+        )
         self._until_ms = max(self._until_ms, int(rows.latest_ms.max()), int(rows.log_time_ms.max()))
+        likely_least_ms = np.maximum(surely.throttle_time_min_ms, told_least_ms)
         return RequestThrottles(
             surely.throttle_time_min_ms,
             surely.throttle_time_max_ms,
-            likely.throttle_time_max_ms,
+            likely_least_ms,
+            np.maximum(np.minimum(likely.throttle_time_max_ms, told_most_ms), likely_least_ms),
         ).only_where(known)
 
     def _request_rows(self, rows: StreamRows, most_us: np.ndarray) -> RequestRows:

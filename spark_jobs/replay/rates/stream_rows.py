@@ -155,6 +155,7 @@ class Decided:
     # Between these lies what a request quota asked for; UNKNOWN_MS: another quota, or nobody knows.
     throttle_min_ms: np.ndarray
     throttle_max_ms: np.ndarray
+    throttle_likely_min_ms: np.ndarray
     throttle_likely_max_ms: np.ndarray
     is_proven: np.ndarray
     verdict: np.ndarray  # an index into RATE_VERDICTS (replay.verdicts)

@@ -58,6 +58,7 @@ def decisions(decided: Decided, stream: RateStream, *, shared: bool) -> pa.Table
         "has_request_bound": rows.has_request_bound,
         "throttle_time_min_ms": _known(decided.throttle_min_ms),
         "throttle_time_max_ms": _known(decided.throttle_max_ms),
+        "throttle_time_likely_min_ms": _known(decided.throttle_likely_min_ms),
         "throttle_time_likely_max_ms": _known(decided.throttle_likely_max_ms),
         "verdict_alone": _named(verdicts, decided.verdict_alone),
         "reason_alone": _named(reasons, decided.verdict_alone),

@@ -118,6 +118,7 @@ _MORE = (
     pa.field("has_request_bound", BOOL),
     pa.field("throttle_time_min_ms", I64),
     pa.field("throttle_time_max_ms", I64),
+    pa.field("throttle_time_likely_min_ms", I64),
     pa.field("throttle_time_likely_max_ms", I64),
     pa.field("verdict_alone", STR),
     pa.field("reason_alone", STR),

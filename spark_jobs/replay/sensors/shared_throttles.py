@@ -65,6 +65,7 @@ def _fixed(
         throttle_min_ms=least,
         throttle_max_ms=most,
         is_interval_known=is_known,
+        throttle_likely_min_ms=_whole(batch["throttle_time_likely_min_ms"], 0),
         throttle_likely_max_ms=_whole(batch["throttle_time_likely_max_ms"], 0),
         other_ms=other_ms,
         window_ms=np.array([rules[b].window_ms for b in batch["broker_id"].to_pylist()], np.int64),

@@ -22,6 +22,9 @@ from spark_jobs.replay.verdicts.verdicts import (
     first_that_applies,
 )
 
+LIKELY_WIDTH_SHARE = 0.2
+"""A throttle that is likely to no more than this of a window tells enough to agree with."""
+
 
 class RequestShare(IntEnum):
     """What the request quota's interval leaves of a logged throttle."""
@@ -50,7 +53,8 @@ class SharedRows:
     throttle_min_ms: np.ndarray
     throttle_max_ms: np.ndarray
     is_interval_known: np.ndarray  # bool
-    # Of decisions on the request quota: what it likely asked for at most.
+    # Of decisions on the request quota: what it likely asked for.
+    throttle_likely_min_ms: np.ndarray
     throttle_likely_max_ms: np.ndarray
     # Of decisions on the request quota: the bandwidth quota's throttle, -1: it has none.
     other_ms: np.ndarray
@@ -97,16 +101,18 @@ def judge_request_quota(rows: SharedRows, tolerance_ms: int) -> npt.NDArray[np.i
 def is_likely(rows: SharedRows, tolerance_ms: int) -> npt.NDArray[np.bool_]:
     """Return True for decisions on the request quota that agree with what it likely asked for.
 
-    The rules are those of the sure interval, with its likely most. A throttle that is longer than
-    that is another quota's only where this other one explains it. What is not likely stays open: a
-    broker that begins, or one that waited for a core, takes longer than is likely.
+    What was logged is in the likely interval, and this tells something: that there was no throttle,
+    or that there was one, to LIKELY_WIDTH_SHARE of a window. A throttle that is longer than likely
+    is another quota's only where this other one explains it. What is not likely stays open: a
+    broker that begins, or one that waits for a core, takes longer than is likely.
     """
-    logged, least, most = rows.logged_ms, rows.throttle_min_ms, rows.throttle_likely_max_ms
-    is_exact = (most - least <= tolerance_ms) & ((logged > 0) == (most > 0))
+    logged, least, most = rows.logged_ms, rows.throttle_likely_min_ms, rows.throttle_likely_max_ms
     fits = (logged >= least - tolerance_ms) & (logged <= most + tolerance_ms)
+    is_short = most - least <= LIKELY_WIDTH_SHARE * rows.window_ms
+    tells = (most - least <= tolerance_ms) | ((logged > 0) & (least > 0) & is_short)
     by_other = (rows.other_ms > 0) & (np.abs(logged - rows.other_ms) <= tolerance_ms)
     asks_no_more = most <= logged + tolerance_ms
-    return np.asarray(is_exact & fits | by_other & asks_no_more)
+    return np.asarray(fits & tells | by_other & asks_no_more)
 
 
 def _by_interval(rows: SharedRows, tolerance_ms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -6,11 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from spark_jobs.quota.interval_states import IntervalStates
+from spark_jobs.quota.interval_states import IntervalStates, RateIntervals
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.request_time import (
+    LIKELY_REQUESTS_MIN,
+    SHARES_TOLD,
+    LikelyReads,
     RequestRows,
+    ToldShares,
+    likely_network_time_us,
     network_time_max_us,
     record_interval_ms,
     replay_requests,
@@ -94,3 +101,110 @@ def test_answers_come_in_the_order_asked_whatever_the_order_of_record() -> None:
     found, turned = replay_requests(rows, states()), replay_requests(backwards, states())
     assert found.throttle_time_min_ms.tolist() == turned.throttle_time_min_ms[::-1].tolist()
     assert found.rate_max.tolist() == turned.rate_max[::-1].tolist()
+
+
+def test_what_a_send_took_longer_than_any_read_of_as_many_bytes_was_waiting() -> None:
+    found = likely_network_time_us([70.0, 9e3, 9e3], [np.nan, 0, 5e4], [np.nan, 0, 1e5], 300.0)
+    assert found[0].tolist() == [70.0, 300.0, 600.0]
+    assert found[1].tolist() == [70, 300, 300]
+
+
+SENDS = st.lists(
+    st.tuples(st.sampled_from([0, 1, 40, 900, 12_000]), st.integers(1, 900)),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(SENDS, st.integers(0, 60))
+def test_likely_reads_are_learned_alike_wherever_requests_are_cut(
+    sent: list[tuple[int, int]], cut: int
+) -> None:
+    at_ms = np.cumsum([gap for gap, _ in sent], dtype=np.int64)
+    sent_us = np.array([us for _, us in sent], np.int64)
+    whole = LikelyReads(11_000).most_us(at_ms, sent_us)
+    parts = LikelyReads(11_000)
+    cuts = [c for c in (slice(0, cut), slice(cut, None)) if len(at_ms[c])]
+    found = np.concatenate([parts.most_us(at_ms[c], sent_us[c]) for c in cuts])
+    assert found.tolist() == whole.tolist()
+
+
+@pytest.mark.parametrize("n", [LIKELY_REQUESTS_MIN, 90, 400])
+def test_the_reads_of_a_span_hardly_ever_sum_up_to_more_than_is_likely(n: int) -> None:
+    # Drawn as the sends are, most of them short and a few long, though no send holds any waiting.
+    rng = np.random.default_rng(n)
+    above = 0
+    for _ in range(2_000):
+        reads_us, sends_us = np.minimum(rng.lognormal(4.0, 0.6, (2, n)), 300.0)
+        likely_us = LikelyReads(11_000).most_us(np.arange(n), np.rint(sends_us).astype(np.int64))
+        above += reads_us.sum() > n * likely_us[-1]
+    assert above <= 20
+
+
+def test_of_few_requests_nothing_is_likely() -> None:
+    def likely_us(gap_ms: int) -> list[float]:
+        at_ms = np.arange(LIKELY_REQUESTS_MIN + 2) * gap_ms
+        return LikelyReads(11_000).most_us(at_ms, np.full(len(at_ms), 70)).tolist()
+
+    few = LIKELY_REQUESTS_MIN - 1
+    assert likely_us(11_000 // few) == [np.inf] * few + [70.0] * 3
+    # Eleven seconds hold no more than eleven of them.
+    assert set(likely_us(1_000)) == {np.inf}
+
+
+def told(
+    logged_ms: list[int], share: float = 0.4, can_tell: bool = True, gap_ms: int = 100
+) -> list[tuple[int, int]]:
+    """Return what throttles tell where the rate lies at ``share`` between 4 and 6 percent."""
+    n = len(logged_ms)
+    # A bound for each logged throttle, such that the rate is at the share of the way.
+    bound = (4.0 + 2.0 * share) / (1.0 + np.array(logged_ms) / 10_500)
+    zeros = np.zeros(n, np.int64)
+    rates = RateIntervals(np.full(n, 4.0), np.full(n, 6.0), zeros, zeros)
+    found = ToldShares(11_000, 1_000).throttles_ms(
+        np.arange(n) * gap_ms, np.array(logged_ms), bound, rates, np.full(n, can_tell)
+    )
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def test_throttles_tell_of_the_requests_after_them_and_not_of_themselves() -> None:
+    found = told([300] * (SHARES_TOLD + 2))
+    assert found[:SHARES_TOLD] == [(0, 1000)] * SHARES_TOLD
+    for least, most in found[SHARES_TOLD:]:
+        assert 250 < least <= 300 <= most < 350
+
+
+@pytest.mark.parametrize(
+    ("logged_ms", "options"),
+    [
+        ([300] * (SHARES_TOLD - 1) + [0] * 3, {}),  # too few
+        ([0] * 20, {}),
+        ([1000] * 20, {}),  # cut at the window
+        ([300] * 20, {"can_tell": False}),
+        ([300] * 20, {"share": -0.2}),  # less, or more, than was likely: a fault, a warm-up
+        ([300] * 20, {"share": 1.2}),
+        ([300] * 20, {"gap_ms": 3_000}),  # not in one span
+    ],
+)
+def test_what_tells_nothing_leaves_all_open(
+    logged_ms: list[int], options: dict[str, float]
+) -> None:
+    assert set(told(logged_ms, **options)) == {(0, 1000)}
+
+
+@given(st.lists(st.sampled_from([0, 0, 150, 300, 301, 700, 1000]), max_size=40), st.integers(0, 40))
+def test_shares_are_told_alike_wherever_requests_are_cut(logged: list[int], cut: int) -> None:
+    n = len(logged)
+    logged_ms, at_ms, bound = np.array(logged, np.int64), np.arange(n) * 400, np.full(n, 4.5)
+    zeros, can_tell = np.zeros(n, np.int64), np.ones(n, bool)
+    rates = RateIntervals(4.0 + at_ms / 1e5, np.full(n, 6.0), zeros, zeros)
+
+    def part(shares: ToldShares, rows: slice) -> list[list[int]]:
+        own = RateIntervals(*(column[rows] for column in rates))
+        columns = at_ms[rows], logged_ms[rows], bound[rows]
+        found = shares.throttles_ms(*columns, own, can_tell[rows])
+        return np.stack(found, axis=1).tolist()
+
+    shares = ToldShares(11_000, 1_000)
+    parts = [*part(shares, slice(0, cut)), *part(shares, slice(cut, None))]
+    assert parts == part(ToldShares(11_000, 1_000), slice(None))

@@ -31,6 +31,7 @@ def decided(
         "has_request_bound": True,
         "throttle_time_min_ms": None,
         "throttle_time_max_ms": None,
+        "throttle_time_likely_min_ms": None,
         "throttle_time_likely_max_ms": None,
         "verdict": before[0],
         "reason": before[1],
@@ -46,6 +47,7 @@ def on_request(least: int | None, most: int | None, **columns: Any) -> Row:
         "quota_type": "request_percentage",
         "throttle_time_min_ms": least,
         "throttle_time_max_ms": most,
+        "throttle_time_likely_min_ms": least,
         "throttle_time_likely_max_ms": most,
     }
     return decided(**own | columns)

@@ -170,9 +170,10 @@ def shared_rows(draw: st.DrawFn) -> Row:
         "replayed_throttle_time_ms": None if np.isnan(state["bound"]) else replayed,
     }  # fmt: skip
     if is_request:
-        columns["throttle_time_likely_max_ms"] = (
-            draw(st.integers(least, most)) if is_known else None
-        )
+        within = st.tuples(st.integers(least, most), st.integers(least, most)).map(sorted)
+        likely = draw(within) if is_known else (None, None)
+        names = "throttle_time_likely_min_ms", "throttle_time_likely_max_ms"
+        columns |= dict(zip(names, likely, strict=True))
         return of_request(logged, *bounds, draw(st.one_of(st.none(), MS)), **columns)
     return of_bandwidth(logged, columns.pop("replayed_throttle_time_ms"), *bounds, **columns)
 

@@ -24,6 +24,7 @@ def rows(logged: int, least: int, most: int, other: int, window: int = 1000) -> 
         throttle_min_ms=np.array([least]),
         throttle_max_ms=np.array([most]),
         is_interval_known=np.array([True]),
+        throttle_likely_min_ms=np.array([least]),
         throttle_likely_max_ms=np.array([most]),
         other_ms=np.array([other]),
         window_ms=np.array([window]),

@@ -34,6 +34,7 @@ def shared_row(**overrides: object) -> SharedRows:
         "throttle_min_ms": 0,
         "throttle_max_ms": 0,
         "is_interval_known": True,
+        "throttle_likely_min_ms": overrides.get("throttle_min_ms", 0),
         "throttle_likely_max_ms": overrides.get("throttle_max_ms", 0),
         "other_ms": -1,
         "window_ms": 1000,
@@ -133,38 +134,58 @@ def test_a_throttled_fetch_is_judged_only_where_the_request_quota_surely_asked_f
 
 
 @pytest.mark.parametrize(
-    ("logged", "least", "most", "likely", "other", "expected"),
+    ("logged", "likely", "other", "expected"),
     [
-        # What is likely tells the throttle, and the log has it.
-        (0, 0, 900, 0, -1, LIKELY),
-        (304, 300, 900, 303, -1, LIKELY),
-        # It leaves open whether there was one, or how long.
-        (0, 0, 900, 300, -1, OPEN),
-        (0, 0, 900, 4, -1, OPEN),
-        (200, 0, 900, 300, -1, OPEN),
-        (400, 300, 900, 500, -1, OPEN),
+        # No throttle is likely, and none was logged, or hardly one.
+        (0, (0, 0), -1, LIKELY),
+        (0, (0, 5), -1, LIKELY),
+        (5, (0, 0), -1, LIKELY),
+        # Such a throttle is likely.
+        (304, (300, 303), -1, LIKELY),
+        (250, (200, 400), -1, LIKELY),
+        (405, (200, 400), -1, LIKELY),
+        # What is likely leaves open whether there was one, or how long.
+        (0, (0, 300), -1, OPEN),
+        (0, (0, 6), -1, OPEN),
+        (100, (0, 190), -1, OPEN),
+        (300, (200, 401), -1, OPEN),
         # It is not what the broker did: a warm-up, a handshake, or a fault.
-        (3, 0, 900, 0, -1, OPEN),
-        (400, 0, 900, 0, -1, OPEN),
-        (400, 300, 900, 303, -1, OPEN),
+        (6, (0, 0), -1, OPEN),
+        (400, (0, 0), -1, OPEN),
+        (406, (200, 400), -1, OPEN),
+        (0, (200, 400), -1, OPEN),
         # The other quota explains the log, and this one likely asked for no more.
-        (400, 0, 900, 0, 400, LIKELY),
-        (400, 0, 900, 405, 396, LIKELY),
-        (400, 0, 900, 406, 400, OPEN),
-        (400, 0, 900, 0, 394, OPEN),
-        (0, 0, 900, 5, 0, OPEN),
-        # What is sure needs no guess.
-        (0, 0, 0, 0, -1, ("agree", None)),
-        (0, 300, 900, 300, -1, ("under_throttled", None)),
-        (1000, 300, 900, 300, -1, ("over_throttled", None)),
+        (400, (0, 0), 400, LIKELY),
+        (400, (0, 405), 396, LIKELY),
+        (400, (0, 406), 400, OPEN),
+        (400, (0, 0), 394, OPEN),
+        (0, (0, 6), 0, OPEN),
     ],
 )
 def test_what_is_likely_says_of_an_open_decision_that_it_agrees_and_nothing_else(
-    logged: int, least: int, most: int, likely: int, other: int, expected: Verdict
+    logged: int, likely: tuple[int, int], other: int, expected: Verdict
+) -> None:
+    row = {"logged_ms": logged, "throttle_min_ms": 0, "throttle_max_ms": 900, "other_ms": other}
+    least, most = likely
+    guess = {"throttle_likely_min_ms": least, "throttle_likely_max_ms": most}
+    assert fixed(is_request_quota=True, **row | guess) == expected
+
+
+@pytest.mark.parametrize(
+    ("logged", "least", "most", "expected"),
+    [
+        (0, 0, 0, ("agree", None)),
+        (0, 300, 900, ("under_throttled", None)),
+        (1000, 300, 900, ("over_throttled", None)),
+    ],
+)
+@pytest.mark.parametrize("likely", [0, 300, 1000])
+def test_what_is_sure_is_said_whatever_is_likely(
+    logged: int, least: int, most: int, expected: Verdict, likely: int
 ) -> None:
     row = {"logged_ms": logged, "throttle_min_ms": least, "throttle_max_ms": most}
-    likely_row = row | {"throttle_likely_max_ms": likely, "other_ms": other}
-    assert fixed(is_request_quota=True, **likely_row) == expected
+    guess = dict.fromkeys(("throttle_likely_min_ms", "throttle_likely_max_ms"), likely)
+    assert fixed(is_request_quota=True, **row | guess) == expected
 
 
 @pytest.mark.parametrize("is_request_quota", [False, True])
@@ -250,16 +271,18 @@ def test_only_the_request_quota_itself_is_accused_by_its_interval(row: dict[str,
         assert row["logged_ms"] < least - TOLERANCE_MS
 
 
-@given(ROWS, st.integers(0, 1_200))
+@given(ROWS, st.tuples(MS, MS).map(sorted))
 def test_what_is_likely_changes_open_decisions_on_the_request_quota_only_and_to_agree_only(
-    row: dict[str, object], likely_ms: int
+    row: dict[str, object], likely_ms: tuple[int, int]
 ) -> None:
     (least, most), rest = row["least_and_most_ms"], dict(row)
     del rest["least_and_most_ms"]
     sure = rest | {"throttle_min_ms": least, "throttle_max_ms": most}
-    # With so wide a guess nothing is likely that is not sure.
-    without = fixed(**sure | {"throttle_likely_max_ms": 10**9})
-    found = fixed(**sure | {"throttle_likely_max_ms": likely_ms})
-    if found != without:
+
+    def with_guess(low_ms: int, high_ms: int) -> Verdict:
+        return fixed(**sure | {"throttle_likely_min_ms": low_ms, "throttle_likely_max_ms": high_ms})
+
+    nothing_likely, found = with_guess(0, 10**9), with_guess(*likely_ms)
+    if found != nothing_likely:
         assert row["is_request_quota"]
-        assert (without, found) == (OPEN, LIKELY)
+        assert (nothing_likely, found) == (OPEN, LIKELY)
