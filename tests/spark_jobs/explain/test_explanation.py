@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from spark_jobs.explain.decision_steps import BucketSteps, RateSteps
-from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation
+from spark_jobs.explain.explanation import DecisionHistory, Explanation, explanation, logged_lines
 from spark_jobs.wording.numbers import duration
+from tests.builders import day_builder
 from tests.builders.tables_builder import NOON_MS, Row, row
 from tests.spark_jobs.recommend.day import fetches, mutations, produces, steady
 
@@ -121,3 +122,10 @@ def test_both_quotas_of_a_request_are_sections() -> None:
         "request_percentage",
     ]
     assert found.sections[1].lines == ("No quota was in force.",)
+
+
+def test_what_agrees_by_what_is_likely_only_says_so() -> None:
+    likely = day_builder.decision(0, quota_type="request_percentage", reason="likely_request_time")
+    (said,) = logged_lines(likely)
+    assert said.startswith("The log has a throttle of 0 ms: as configured: the time of network")
+    assert "likely" in said
