@@ -1,0 +1,158 @@
+"""A fleet of simulated brokers, audited: thousands of runs, and nobody sound may be accused.
+
+``python -m tests.fleet.simulated_fleet [RUNS] [--seed N]`` simulates and audits; the same seed
+draws the same runs. Kafka's own classes decide, in ``FleetSimulator.java``. ``--again`` audits the
+clusters of a folder as the rules are now. Prints the tables of :mod:`tests.fleet.fleet_table`, and
+ends with 1 where a limit is missed, 3 where too many runs failed. Brokers that accuse somebody are
+kept in the folder, and clusters whose audit failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from spark_jobs.settings import SparkSettings
+from spark_jobs.spark.spark_session import spark_session
+from tests.fleet.fleet_table import OVER_LIMITS, WIDTH, FailedRun, print_fleet
+from tests.fleet.run_score import RunScore
+from tests.fleet.simulated_plan import SimulatedCluster, simulated_clusters
+from tests.fleet.simulated_run import (
+    CLUSTER,
+    audit_cluster,
+    keep_accusing,
+    read_cluster,
+    simulate,
+)
+
+RUNS = 300
+BROKERS_OF_AN_ARCHIVE = 100
+SPARK = SparkSettings(
+    master="local[2]",
+    driver_memory="4g",
+    shuffle_partitions=2,
+    driver_java_options="-XX:+UseSerialGC",
+)
+
+
+class SimulatedRuns:
+    """What has become of the runs so far."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.scores: list[RunScore] = []
+        self.failed: list[FailedRun] = []
+        self._began = time.monotonic()
+
+    def simulate(self, cluster: SimulatedCluster, folder: Path) -> None:
+        """Make ``folder`` anew the archive of a cluster that has run."""
+        shutil.rmtree(folder, ignore_errors=True)
+        simulate(cluster, folder)
+
+    def audit(self, spark: SparkSession, folder: Path) -> list[RunScore] | None:
+        """Return the scores of a cluster's brokers; None where its audit failed."""
+        cluster = read_cluster(folder)
+        try:
+            scores = audit_cluster(spark, folder)
+        except Exception as error:  # any of them is a fault of the auditor, and the fleet goes on
+            traceback.print_exc()
+            why = f"its audit failed: {error!r}"
+            names = [cluster.run_of(broker).name for broker in cluster.brokers]
+            self.failed += [FailedRun(name, cluster.kafka_version, why) for name in names]
+            self._say(f"{cluster.name}: {why}")
+            return None
+        self.scores += scores
+        self._say(
+            f"{cluster.name}: {len(scores)} runs, {sum(s.decisions for s in scores):,} decisions, "
+            f"{sum(s.is_accusing for s in scores)} runs accuse; {self.runs_per_minute:.0f} a minute"
+        )
+        return scores
+
+    @property
+    def runs_per_minute(self) -> float:
+        """Return how many runs have been simulated and audited in a minute."""
+        return 60 * len(self.scores) / (time.monotonic() - self._began)
+
+    def print(self) -> int:
+        """Print the tables; return the exit code."""
+        code = print_fleet(self.console, self.scores, self.failed)
+        self._say(f"{self.runs_per_minute:.0f} runs a minute")
+        return max(code, OVER_LIMITS) if self.failed else code
+
+    def _say(self, text: str) -> None:
+        now = dt.datetime.now(dt.UTC)
+        self.console.print(f"{now:%H:%M:%S} {text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def run_simulated_fleet(
+    runs: SimulatedRuns,
+    spark: SparkSession,
+    clusters: Iterable[SimulatedCluster],
+    folder: Path,
+    is_keeping_all: bool,
+) -> None:
+    """Simulate and audit each cluster; keep in ``folder`` the brokers that accuse, or all."""
+    for cluster in clusters:
+        own = folder / cluster.name
+        runs.simulate(cluster, own)
+        scores = runs.audit(spark, own)
+        if scores is None or is_keeping_all:
+            continue
+        if any(score.is_accusing for score in scores):
+            keep_accusing(own, scores)
+        else:
+            shutil.rmtree(own)
+
+
+def kept_clusters(folder: Path) -> list[Path]:
+    """Return the folders of simulated clusters, in order of their names."""
+    return sorted(cluster.parent for cluster in folder.glob(f"*/{CLUSTER}"))
+
+
+def main() -> int:
+    """Return KEPT, OVER_LIMITS or MANY_FAILED."""
+    asked = _asked()
+    seed = asked.seed if asked.seed is not None else int(f"{dt.datetime.now(dt.UTC):%y%m%d%H%M}")
+    runs = SimulatedRuns(Console(width=WIDTH))
+    with spark_session("fleet", SPARK) as spark:
+        if asked.again is None:
+            print(f"seed {seed}; what accuses is kept in {asked.folder}", flush=True)
+            clusters = simulated_clusters(seed, asked.runs, asked.brokers)
+            run_simulated_fleet(runs, spark, clusters, asked.folder, asked.keep_all)
+        else:
+            for folder in kept_clusters(asked.again):
+                runs.audit(spark, folder)
+    return runs.print()
+
+
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=_count, nargs="?", default=RUNS, help="how many brokers")
+    parser.add_argument("--seed", type=int, help="of the runs; by default the time of day")
+    parser.add_argument(
+        "--brokers", type=_count, default=BROKERS_OF_AN_ARCHIVE, help="how many share an archive"
+    )
+    parser.add_argument("--folder", type=Path, default=Path("artifacts/simulated-fleet"))
+    parser.add_argument("--keep-all", action="store_true", help="keep runs that accuse nobody too")
+    parser.add_argument("--again", type=Path, help="audit the clusters of this folder, run none")
+    return parser.parse_args()
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"found {number}, expected 1 or more")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

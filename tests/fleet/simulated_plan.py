@@ -1,0 +1,393 @@
+"""What simulated brokers are to do: clients, quotas, changes and pauses, all drawn from a seed.
+
+One cluster holds many brokers, and each of them is a run with clients of its own: an archive of
+all of them is audited at once. The last one is the cluster's controller, whose clients are admins.
+Times are microseconds since the cluster's beginning. ``FleetSimulator.java`` reads the words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import msgspec
+
+from tests.fleet.run_score import Run
+
+KAFKA_VERSIONS = ("3.2.3", "3.3.2", "3.7.2", "3.9.1", "4.1.0", "4.4.0")
+"""Two of each rate: before 3.3, from 3.3 on, from 3.8 on (and the last release)."""
+
+ALWAYS_WITH_ZOOKEEPER = ("3.2.3", "3.3.2")
+"""KRaft controllers of these never enforce ``controller_mutation_rate`` (KAFKA-14351)."""
+NEVER_WITH_ZOOKEEPER = ("4.1.0", "4.4.0")
+
+SECOND = 1_000_000
+FIRST_QUOTAS_US = SECOND
+LOAD_BEGINS_US = 8 * SECOND
+"""A score asks for no decision in the first seconds after the first quota."""
+PRODUCE, CONSUME, REQUEST, MUTATE = (
+    "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
+)  # fmt: skip
+NOBODY, EVERYBODY = "-", "*"
+_DECISIONS = (300, 1500)
+_CLIENTS_OF_A_SENSOR = (1, 1, 1, 2, 2, 3, 4, 6, 8, 12)
+_SIZES = (40, 100, 300, 700, 1000, 1500, 3000, 8000, 20000)
+_REQUEST_OVERHEAD_BYTES = 90
+_HANDLER_PERCENT = 0.06
+"""About what one request takes of a thread-second, with its share of slow ones."""
+
+
+class Entity(msgspec.Struct, frozen=True):
+    """Whom a quota is for: ``-`` for no such part, ``*`` for the default, ``=x`` for one named."""
+
+    user: str
+    client_id: str
+
+
+class QuotaChange(msgspec.Struct, frozen=True):
+    """One quota set or (None) removed: when its request was answered, and when it was applied."""
+
+    answered_us: int
+    applied_us: int
+    quota_type: str
+    entity: Entity
+    bound: float | None
+
+
+class SimulatedBroker(msgspec.Struct, frozen=True):
+    """One broker: its settings, its own quota changes and the simulator's words of its clients.
+
+    ``default_applied_us`` is when it applies each change of the cluster's own.
+    """
+
+    broker_id: int
+    seed: int
+    samples: int
+    window_seconds: int
+    controller_samples: int
+    controller_window_seconds: int
+    handlers: int
+    late_share: float
+    very_late_share: float
+    is_controller: bool
+    changes: tuple[QuotaChange, ...]
+    default_applied_us: tuple[int, ...]
+    pauses: tuple[tuple[int, int], ...]
+    clients: tuple[tuple[str, ...], ...]
+
+
+class SimulatedCluster(msgspec.Struct, frozen=True):
+    """Brokers of one version that share an archive, and the quota changes that all of them meet."""
+
+    seed: int
+    number: int
+    kafka_version: str
+    uses_zookeeper: bool
+    end_us: int
+    changes: tuple[QuotaChange, ...]
+    brokers: tuple[SimulatedBroker, ...]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the cluster and of its folder."""
+        return f"{self.seed}-{self.number}-{self.kafka_version}"
+
+    def run_of(self, broker: SimulatedBroker) -> Run:
+        """Return what the score of one of its brokers says of it."""
+        return Run(
+            name=f"{self.name}-{broker.broker_id}",
+            kafka_version=self.kafka_version,
+            layout="zookeeper" if self.uses_zookeeper else "kraft",
+            pauses=len(broker.pauses),
+        )
+
+
+class _Draft:
+    """A broker while it is drawn."""
+
+    def __init__(self, random: Random, broker_id: int, levels: Sequence[str]) -> None:
+        self.random = random
+        self.broker_id = broker_id
+        self.levels = levels
+        # Of many lengths, so that sparse and dense traffic comes at every number of decisions.
+        self.end_us = LOAD_BEGINS_US + int(self.between(20, 90) * SECOND)
+        self.changes: list[QuotaChange] = []
+        self.clients: list[tuple[str, ...]] = []
+
+    def between(self, least: float, most: float) -> float:
+        """Return a number whose logarithm is even between two."""
+        return math.exp(self.random.uniform(math.log(least), math.log(most)))
+
+    def happens(self, chance: float) -> bool:
+        return self.random.random() < chance
+
+    def moment(self, begin: float, end: float) -> int:
+        """Return a moment of the load, between two shares of it."""
+        return LOAD_BEGINS_US + int(self.span_us * self.random.uniform(begin, end))
+
+    @property
+    def span_us(self) -> int:
+        return self.end_us - LOAD_BEGINS_US
+
+    def change(self, at_us: int, quota_type: str, entity: Entity, bound: float | None) -> None:
+        applied_us = applied_after(self.random, at_us)
+        self.changes.append(QuotaChange(at_us, applied_us, quota_type, entity, bound))
+
+    def add_client(self, kind: str, user: str, client_id: str, *words: object) -> None:
+        number = len(self.clients)
+        address = f"127.0.0.1:{9092 + self.broker_id}-127.0.0.1:{40_000 + number}-{number}"
+        said = (f"{word:.6f}" if isinstance(word, float) else str(word) for word in words)
+        self.clients.append((kind, address, user, client_id, *said))
+
+
+def applied_after(random: Random, answered_us: int) -> int:
+    """Return when a broker applies a change: mostly some ms after its answer, rarely far more."""
+    delay_ms = random.lognormvariate(math.log(6), 0.9)
+    return answered_us + int(min(delay_ms, 300) * 1000)
+
+
+def simulated_clusters(seed: int, runs: int, brokers: int) -> Iterator[SimulatedCluster]:
+    """Yield clusters of all versions in turn that have ``runs`` brokers in all."""
+    random = Random(seed)
+    versions: list[str] = []
+    number = 0
+    while runs > 0:
+        number += 1
+        versions = versions or random.sample(KAFKA_VERSIONS, k=len(KAFKA_VERSIONS))
+        count = min(brokers, runs)
+        runs -= count
+        yield simulated_cluster(seed, number, versions.pop(), count)
+
+
+def simulated_cluster(seed: int, number: int, kafka_version: str, runs: int) -> SimulatedCluster:
+    """Return a cluster of so many runs: its brokers, the last of which is the controller."""
+    random = Random(f"{seed}-{number}")
+    uses_zookeeper = kafka_version in ALWAYS_WITH_ZOOKEEPER or (
+        kafka_version not in NEVER_WITH_ZOOKEEPER and random.random() < 0.5
+    )
+    levels = random.choice((("user",), ("client",), ("both",), ("user", "client", "both")))
+    changes = tuple(sorted(_of_cluster(random, levels), key=lambda one: one.answered_us))
+    brokers = [_broker(Random(f"{seed}-{number}-{i}"), i, levels, changes) for i in range(1, runs)]
+    brokers.append(_controller(Random(f"{seed}-{number}-{runs}"), runs, levels, changes))
+    return SimulatedCluster(
+        seed=seed,
+        number=number,
+        kafka_version=kafka_version,
+        uses_zookeeper=uses_zookeeper,
+        end_us=LOAD_BEGINS_US + 91 * SECOND,
+        changes=changes,
+        brokers=tuple(brokers),
+    )
+
+
+def _of_cluster(random: Random, levels: Sequence[str]) -> Iterator[QuotaChange]:
+    # Which levels hold quotas decides whose sensor a client has, so all are there from the first.
+    for quota_type in (PRODUCE, CONSUME, REQUEST, MUTATE):
+        for level in levels:
+            at_us = FIRST_QUOTAS_US + random.randint(0, SECOND)
+            yield QuotaChange(at_us, at_us, quota_type, _entity(level, "nobody", "nothing"), 1e9)
+    for level in levels:
+        if random.random() < 0.3:
+            entity = _entity(level, None, None)
+            for at_us in (3 * SECOND, LOAD_BEGINS_US + random.randint(5, 60) * SECOND):
+                bound = float(f"{math.exp(random.uniform(math.log(3000), math.log(300000))):.3g}")
+                yield QuotaChange(at_us, at_us, PRODUCE, entity, bound)
+
+
+def _entity(level: str, user: str | None, client_id: str | None) -> Entity:
+    named_user = EVERYBODY if user is None else f"={user}"
+    named_client = EVERYBODY if client_id is None else f"={client_id}"
+    return Entity(
+        NOBODY if level == "client" else named_user, NOBODY if level == "user" else named_client
+    )
+
+
+def _broker(
+    random: Random, broker_id: int, levels: Sequence[str], of_cluster: Sequence[QuotaChange]
+) -> SimulatedBroker:
+    draft = _Draft(random, broker_id, levels)
+    groups = random.choice((1, 1, 2, 3))
+    decisions = draft.between(*_DECISIONS)
+    for group in range(groups):
+        _add_producers(draft, f"u{broker_id}-{group}", f"c{broker_id}-{group}", decisions / groups)
+    for group in range(random.choice((0, 0, 1, 1, 2))):
+        _add_consumers(draft, f"r{broker_id}-{group}", f"f{broker_id}-{group}")
+    return _settled(draft, of_cluster, is_controller=False)
+
+
+def _settled(
+    draft: _Draft, of_cluster: Sequence[QuotaChange], *, is_controller: bool
+) -> SimulatedBroker:
+    random = draft.random
+    has_own_windows = draft.happens(0.25)
+    return SimulatedBroker(
+        broker_id=draft.broker_id,
+        seed=random.getrandbits(48),
+        samples=random.choice((2, 3, 5, 6, 21, 31)) if has_own_windows else 11,
+        window_seconds=random.choice((1, 1, 2, 3, 5)) if has_own_windows else 1,
+        controller_samples=random.choice((2, 5, 21)) if has_own_windows else 11,
+        controller_window_seconds=random.choice((1, 2)) if has_own_windows else 1,
+        handlers=random.choice((1, 2, 8, 8, 8)),
+        late_share=random.choice((0.0, 0.01, 0.03)),
+        very_late_share=random.choice((0.0, 0.0, 0.0005, 0.002)),
+        is_controller=is_controller,
+        changes=tuple(sorted(draft.changes, key=lambda one: one.answered_us)),
+        default_applied_us=tuple(applied_after(random, one.answered_us) for one in of_cluster),
+        pauses=tuple(_pauses(draft)),
+        clients=tuple(draft.clients),
+    )
+
+
+def _pauses(draft: _Draft) -> Iterator[tuple[int, int]]:
+    if draft.happens(0.5):
+        return
+    for _ in range(draft.random.randint(1, 4)):
+        length_ms = draft.between(50, 700) if draft.happens(0.8) else draft.between(1000, 4000)
+        yield draft.moment(0, 0.95), int(length_ms * 1000)
+
+
+def _add_producers(draft: _Draft, user: str, client_id: str, decisions: float) -> None:
+    random = draft.random
+    level = random.choice(draft.levels)
+    count = random.choice(_CLIENTS_OF_A_SENSOR)
+    rate = decisions / (draft.span_us / SECOND)
+    if draft.happens(0.2):
+        rate = 60.0
+    is_regular = draft.happens(0.35)
+    demand = 0.0
+    for i in range(count):
+        least = random.choice(_SIZES)
+        most = min(least * random.choice((4, 20)), 30_000) if draft.happens(0.4) else least
+        acks, waits = random.choice(((0, 0.0), (1, 0.0), (1, 0.0), (-1, 0.0), (-1, 1.0)))
+        # A sensor of a user spans client-ids; any other spans connections of one.
+        name = f"{client_id}-{i}" if level == "user" and draft.happens(0.5) else client_id
+        gap_us = int(SECOND * count / rate)
+        for begin_us, end_us in _spells(draft):
+            draft.add_client(
+                "produce", user, name, begin_us, end_us, gap_us, int(is_regular),
+                int(draft.happens(0.85)), int(i == 0), acks, waits, _topic(draft, waits),
+                least, max(least, most), random.choice((1, 4)),
+            )  # fmt: skip
+        demand += rate / count * ((least + max(least, most)) / 2 + _REQUEST_OVERHEAD_BYTES)
+    _add_quotas(draft, PRODUCE, level, (user, client_id), demand)
+    if draft.happens(0.25):
+        _add_quotas(draft, REQUEST, level, (user, client_id), rate * _HANDLER_PERCENT)
+
+
+def _topic(draft: _Draft, waits: float) -> str:
+    # Whether a produce waits for replicas is a matter of its topic.
+    return f"{'replicated' if waits else 'single'}-{draft.broker_id}"
+
+
+def _spells(draft: _Draft) -> list[tuple[int, int]]:
+    """Return when a client sends: all the time, or in two or three bursts."""
+    if draft.happens(0.75):
+        return [(LOAD_BEGINS_US + draft.random.randint(0, SECOND), draft.end_us)]
+    count = draft.random.randint(2, 3)
+    span = draft.span_us // count
+    begins = [LOAD_BEGINS_US + i * span + draft.random.randint(0, span // 3) for i in range(count)]
+    return [(b, b + draft.random.randint(span // 4, span // 2)) for b in begins]
+
+
+def _add_quotas(
+    draft: _Draft, quota_type: str, level: str, names: tuple[str, str], demand: float
+) -> None:
+    """Set a quota that part of the ``demand`` meets; change it under load."""
+    random = draft.random
+    if quota_type == PRODUCE and draft.happens(0.1):
+        return
+    entity = _entity(level, *names)
+    bound = demand * draft.between(0.4, 1.6)
+    # From far above the demand to below it: dense traffic that nothing has synchronised before.
+    is_lowered = draft.happens(0.25)
+    begin_us = 3 * SECOND if draft.happens(0.85) else draft.moment(0, 0.3)
+    first = bound * 20 if is_lowered else bound
+    draft.change(begin_us, quota_type, entity, _rounded(draft, quota_type, first))
+    moments = sorted(
+        draft.moment(0.1, 0.95) for _ in range(random.choice((0, 0, 1, 1, 2, 3)) or is_lowered)
+    )
+    for i, at_us in enumerate(moments):
+        if at_us <= begin_us + SECOND:
+            continue
+        what = random.choice(("change", "change", "change", "remove", "override"))
+        if i == 0 and is_lowered:
+            what = "change"
+        if what == "override":
+            entity = _entity(random.choice(draft.levels), *names)
+        value = _rounded(draft, quota_type, bound * draft.between(0.4, 2.5))
+        draft.change(at_us, quota_type, entity, None if what == "remove" else value)
+
+
+def _rounded(draft: _Draft, quota_type: str, bound: float) -> float:
+    # People set round values; Kafka takes any, of bytes any whole one.
+    if draft.happens(0.7) and bound >= 10:
+        return float(f"{bound:.2g}")
+    is_of_bytes = quota_type in (PRODUCE, CONSUME)
+    return float(math.ceil(bound)) if is_of_bytes else round(bound, 6)
+
+
+def _add_consumers(draft: _Draft, user: str, client_id: str) -> None:
+    random = draft.random
+    level = random.choice(draft.levels)
+    batch_bytes = random.choice((300, 1000, 5000, 16_384, 100_000))
+    per_second = draft.between(1, 40)
+    ends_us = draft.moment(0.5, 0.9) if draft.happens(0.5) else draft.end_us
+    for i in range(random.choice((1, 1, 2, 3))):
+        draft.add_client(
+            "fetch", user, client_id, draft.moment(0, 0.1), draft.end_us,
+            int(draft.between(1000, 100_000)), 0, 1, int(i == 0), f"read-{draft.broker_id}",
+            batch_bytes, per_second, random.choice((0, 0, 100, 1000)),
+            random.choice((65_536, 1_048_576)), ends_us, random.choice((0.0, 0.0, 0.03)),
+        )  # fmt: skip
+    demand = max(batch_bytes * per_second, 5000)
+    _add_quotas(draft, CONSUME, level, (user, client_id), demand)
+
+
+def _controller(
+    random: Random, broker_id: int, levels: Sequence[str], of_cluster: Sequence[QuotaChange]
+) -> SimulatedBroker:
+    draft = _Draft(random, broker_id, levels)
+    draft.end_us = LOAD_BEGINS_US + 90 * SECOND
+    for group in range(random.randint(4, 10)):
+        user, level = f"m{group}", random.choice(levels)
+        demand = 0.0
+        for i in range(random.choice((1, 2, 2, 3))):
+            # Admins of one bucket share what it is named after.
+            client_id = f"admin{group}-{i}" if level == "user" else f"admin{group}"
+            topics, partitions = random.randint(1, 3), random.randint(1, 3)
+            per_second = draft.between(0.3, 2)
+            draft.add_client(
+                "mutate", user, client_id, LOAD_BEGINS_US + random.randint(0, 3 * SECOND),
+                draft.end_us, int(SECOND / per_second), int(draft.happens(0.3)),
+                int(draft.happens(0.5)), int(i == 0), topics, partitions,
+                random.choice(("strict", "strict", "permissive")),
+            )  # fmt: skip
+            demand += per_second * (1 + topics) / 2 * (1 + partitions) / 2
+        _add_quotas(draft, MUTATE, level, (user, f"admin{group}"), demand)
+    return _settled(draft, of_cluster, is_controller=True)
+
+
+def simulator_words(cluster: SimulatedCluster, broker: SimulatedBroker) -> Iterator[str]:
+    """Yield the lines that make ``FleetSimulator.java`` run a broker."""
+    decides_in_handler = int(cluster.uses_zookeeper)
+    settings = (
+        broker.broker_id, broker.seed, broker.samples, broker.window_seconds * 1000,
+        broker.controller_samples, broker.controller_window_seconds * 1000, broker.handlers,
+        cluster.end_us, broker.late_share, broker.very_late_share, decides_in_handler,
+    )  # fmt: skip
+    yield "\t".join(map(str, ("broker", *settings)))
+    of_cluster = zip(broker.default_applied_us, cluster.changes, strict=True)
+    applied = [*of_cluster, *((one.applied_us, one) for one in broker.changes)]
+    # Records are applied in the order in which they were committed.
+    latest_us = 0
+    for at_us, one in sorted(applied, key=lambda pair: pair[1].answered_us):
+        latest_us = max(latest_us, at_us)
+        bound = "-" if one.bound is None else repr(one.bound)
+        words = ("set", latest_us, one.quota_type, one.entity.user, one.entity.client_id, bound)
+        yield "\t".join(map(str, words))
+    for at_us, length_us in broker.pauses:
+        yield f"pause\t{at_us}\t{length_us}"
+    for words in broker.clients:
+        yield "\t".join(words)
+    yield "run"
