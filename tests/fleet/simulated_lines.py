@@ -91,7 +91,13 @@ def request_line(row: Row, client: ClientName, base_ms: int, *, is_forwarded: bo
 
 
 def alteration_line(
-    change: QuotaChange, number: int, admin: str, base_ms: int, port: int, *, is_forwarded: bool
+    change: QuotaChange,
+    number: int,
+    admin: str,
+    base_ms: int,
+    connection: str,
+    *,
+    is_forwarded: bool,
 ) -> tuple[int, bytes]:
     """Return when an ALTER_CLIENT_QUOTAS was logged (ns) and its line."""
     complete_ns = change.answered_us * 1000
@@ -111,7 +117,7 @@ def alteration_line(
                     "validateOnly": False},
         "response": {"throttleTimeMs": 0, "entries": [
             {"errorCode": 0, "errorMessage": None, "entity": _entity(change)}]},
-        "connection": f"127.0.0.1:{port}-127.0.0.1:39999-9",
+        "connection": connection,
         **_times(stamps, 0),
         **_session("ANONYMOUS", is_forwarded=is_forwarded),
     }  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,10 +31,13 @@ PRODUCE, CONSUME, REQUEST, MUTATE = (
     "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
 )  # fmt: skip
 NOBODY, EVERYBODY = "-", "*"
+ANSWERING_US = 10_000
+"""So long an ALTER_CLIENT_QUOTAS is under way, from its reading to its line."""
 _DECISIONS = (300, 1500)
 _CLIENTS_OF_A_SENSOR = (1, 1, 1, 2, 2, 3, 4, 6, 8, 12)
 _SIZES = (40, 100, 300, 700, 1000, 1500, 3000, 8000, 20000)
 _REQUEST_OVERHEAD_BYTES = 90
+_CONTROLLER_LOAD_SECONDS = 90.0
 _HANDLER_PERCENT = 0.06
 """About what one request takes of a thread-second, with its share of slow ones."""
 
@@ -103,15 +107,28 @@ class SimulatedCluster(msgspec.Struct, frozen=True):
         )
 
 
+class _Cluster(NamedTuple):
+    """What the brokers of a cluster have in common; ``pauses`` are those of its controller."""
+
+    uses_zookeeper: bool
+    levels: Sequence[str]
+    changes: Sequence[QuotaChange] = ()
+    pauses: Sequence[tuple[int, int]] = ()
+
+
 class _Draft:
     """A broker while it is drawn."""
 
-    def __init__(self, random: Random, broker_id: int, levels: Sequence[str]) -> None:
+    def __init__(
+        self, random: Random, broker_id: int, cluster: _Cluster, load_seconds: float | None = None
+    ) -> None:
         self.random = random
         self.broker_id = broker_id
-        self.levels = levels
+        self.levels = cluster.levels
         # Of many lengths, so that sparse and dense traffic comes at every number of decisions.
-        self.end_us = LOAD_BEGINS_US + int(self.between(20, 90) * SECOND)
+        self.end_us = LOAD_BEGINS_US + int((load_seconds or self.between(20, 90)) * SECOND)
+        self.pauses = tuple(sorted(_pauses(self)))
+        self.answering = self.pauses if cluster.uses_zookeeper else cluster.pauses
         self.changes: list[QuotaChange] = []
         self.clients: list[tuple[str, ...]] = []
 
@@ -131,8 +148,9 @@ class _Draft:
         return self.end_us - LOAD_BEGINS_US
 
     def change(self, at_us: int, quota_type: str, entity: Entity, bound: float | None) -> None:
-        applied_us = applied_after(self.random, at_us)
-        self.changes.append(QuotaChange(at_us, applied_us, quota_type, entity, bound))
+        answered_us = awake(at_us, self.answering)
+        applied_us = applied_after(self.random, answered_us)
+        self.changes.append(QuotaChange(answered_us, applied_us, quota_type, entity, bound))
 
     def add_client(self, kind: str, user: str, client_id: str, *words: object) -> None:
         number = len(self.clients)
@@ -145,6 +163,18 @@ def applied_after(random: Random, answered_us: int) -> int:
     """Return when a broker applies a change: mostly some ms after its answer, rarely far more."""
     delay_ms = random.lognormvariate(math.log(6), 0.9)
     return answered_us + int(min(delay_ms, 300) * 1000)
+
+
+def awake(answered_us: int, pauses: Sequence[tuple[int, int]]) -> int:
+    """Return when a process can have answered that may have been stopped meanwhile.
+
+    >>> awake(40_000, [(39_000, 700_000)]), awake(20_000, [(39_000, 700_000)])
+    (749000, 20000)
+    """
+    for begin_us, length_us in sorted(pauses):
+        if begin_us - ANSWERING_US <= answered_us < begin_us + length_us + ANSWERING_US:
+            answered_us = begin_us + length_us + ANSWERING_US
+    return answered_us
 
 
 def simulated_clusters(seed: int, runs: int, brokers: int) -> Iterator[SimulatedCluster]:
@@ -167,21 +197,29 @@ def simulated_cluster(seed: int, number: int, kafka_version: str, runs: int) -> 
         kafka_version not in NEVER_WITH_ZOOKEEPER and random.random() < 0.5
     )
     levels = random.choice((("user",), ("client",), ("both",), ("user", "client", "both")))
-    changes = tuple(sorted(_of_cluster(random, levels), key=lambda one: one.answered_us))
-    brokers = [_broker(Random(f"{seed}-{number}-{i}"), i, levels, changes) for i in range(1, runs)]
-    brokers.append(_controller(Random(f"{seed}-{number}-{runs}"), runs, levels, changes))
+    cluster = _Cluster(uses_zookeeper, levels)
+    last = _Draft(Random(f"{seed}-{number}-{runs}"), runs, cluster, _CONTROLLER_LOAD_SECONDS)
+    last.answering = last.pauses
+    changes = tuple(
+        sorted(_of_cluster(random, levels, last.pauses), key=lambda one: one.answered_us)
+    )
+    cluster = _Cluster(uses_zookeeper, levels, changes, last.pauses)
+    brokers = [_broker(Random(f"{seed}-{number}-{i}"), i, cluster) for i in range(1, runs)]
+    brokers.append(_controller(last, cluster))
     return SimulatedCluster(
         seed=seed,
         number=number,
         kafka_version=kafka_version,
         uses_zookeeper=uses_zookeeper,
-        end_us=LOAD_BEGINS_US + 91 * SECOND,
+        end_us=LOAD_BEGINS_US + int(_CONTROLLER_LOAD_SECONDS * SECOND),
         changes=changes,
         brokers=tuple(brokers),
     )
 
 
-def _of_cluster(random: Random, levels: Sequence[str]) -> Iterator[QuotaChange]:
+def _of_cluster(
+    random: Random, levels: Sequence[str], pauses: Sequence[tuple[int, int]]
+) -> Iterator[QuotaChange]:
     # Which levels hold quotas decides whose sensor a client has, so all are there from the first.
     for quota_type in (PRODUCE, CONSUME, REQUEST, MUTATE):
         for level in levels:
@@ -192,7 +230,8 @@ def _of_cluster(random: Random, levels: Sequence[str]) -> Iterator[QuotaChange]:
             entity = _entity(level, None, None)
             for at_us in (3 * SECOND, LOAD_BEGINS_US + random.randint(5, 60) * SECOND):
                 bound = float(f"{math.exp(random.uniform(math.log(3000), math.log(300000))):.3g}")
-                yield QuotaChange(at_us, at_us, PRODUCE, entity, bound)
+                answered_us = awake(at_us, pauses)
+                yield QuotaChange(answered_us, answered_us, PRODUCE, entity, bound)
 
 
 def _entity(level: str, user: str | None, client_id: str | None) -> Entity:
@@ -203,22 +242,18 @@ def _entity(level: str, user: str | None, client_id: str | None) -> Entity:
     )
 
 
-def _broker(
-    random: Random, broker_id: int, levels: Sequence[str], of_cluster: Sequence[QuotaChange]
-) -> SimulatedBroker:
-    draft = _Draft(random, broker_id, levels)
+def _broker(random: Random, broker_id: int, cluster: _Cluster) -> SimulatedBroker:
+    draft = _Draft(random, broker_id, cluster)
     groups = random.choice((1, 1, 2, 3))
     decisions = draft.between(*_DECISIONS)
     for group in range(groups):
         _add_producers(draft, f"u{broker_id}-{group}", f"c{broker_id}-{group}", decisions / groups)
     for group in range(random.choice((0, 0, 1, 1, 2))):
         _add_consumers(draft, f"r{broker_id}-{group}", f"f{broker_id}-{group}")
-    return _settled(draft, of_cluster, is_controller=False)
+    return _settled(draft, cluster, is_controller=False)
 
 
-def _settled(
-    draft: _Draft, of_cluster: Sequence[QuotaChange], *, is_controller: bool
-) -> SimulatedBroker:
+def _settled(draft: _Draft, cluster: _Cluster, *, is_controller: bool) -> SimulatedBroker:
     random = draft.random
     has_own_windows = draft.happens(0.25)
     return SimulatedBroker(
@@ -233,8 +268,8 @@ def _settled(
         very_late_share=random.choice((0.0, 0.0, 0.0005, 0.002)),
         is_controller=is_controller,
         changes=tuple(sorted(draft.changes, key=lambda one: one.answered_us)),
-        default_applied_us=tuple(applied_after(random, one.answered_us) for one in of_cluster),
-        pauses=tuple(_pauses(draft)),
+        default_applied_us=tuple(applied_after(random, one.answered_us) for one in cluster.changes),
+        pauses=draft.pauses,
         clients=tuple(draft.clients),
     )
 
@@ -344,13 +379,10 @@ def _add_consumers(draft: _Draft, user: str, client_id: str) -> None:
     _add_quotas(draft, CONSUME, level, (user, client_id), demand)
 
 
-def _controller(
-    random: Random, broker_id: int, levels: Sequence[str], of_cluster: Sequence[QuotaChange]
-) -> SimulatedBroker:
-    draft = _Draft(random, broker_id, levels)
-    draft.end_us = LOAD_BEGINS_US + 90 * SECOND
+def _controller(draft: _Draft, cluster: _Cluster) -> SimulatedBroker:
+    random = draft.random
     for group in range(random.randint(4, 10)):
-        user, level = f"m{group}", random.choice(levels)
+        user, level = f"m{group}", random.choice(draft.levels)
         demand = 0.0
         for i in range(random.choice((1, 2, 2, 3))):
             # Admins of one bucket share what it is named after.
@@ -365,7 +397,7 @@ def _controller(
             )  # fmt: skip
             demand += per_second * (1 + topics) / 2 * (1 + partitions) / 2
         _add_quotas(draft, MUTATE, level, (user, f"admin{group}"), demand)
-    return _settled(draft, of_cluster, is_controller=True)
+    return _settled(draft, cluster, is_controller=True)
 
 
 def simulator_words(cluster: SimulatedCluster, broker: SimulatedBroker) -> Iterator[str]:

@@ -21,6 +21,7 @@ from tests.fleet.simulated_plan import (
     QuotaChange,
     SimulatedBroker,
     SimulatedCluster,
+    awake,
     simulator_words,
 )
 from tests.oracle.jars import run_java
@@ -31,7 +32,7 @@ PROGRAM = Path(__file__).parents[1] / "oracle" / "java" / "FleetSimulator.java"
 BASE_MS = 1_795_168_800_000
 """When every cluster begins: 2026-11-20 10:00:00 UTC."""
 CLUSTER, SCORE = "cluster.json", "score.json"
-_CLUSTER_ADMIN = "cluster-admin"
+_OF_THE_CLUSTER = 0
 _CONTROLLER_PORT, _BROKER_PORT = 9093, 9092
 
 Line = tuple[int, bytes]
@@ -90,24 +91,36 @@ def _alterations(cluster: SimulatedCluster) -> Iterator[tuple[int, Line]]:
     controller = cluster.brokers[-1]
     is_forwarded = not cluster.uses_zookeeper
 
-    def by_controller(changes: Iterable[QuotaChange], admin: str) -> Iterator[tuple[int, Line]]:
+    def by_controller(changes: Iterable[QuotaChange], sender: int) -> Iterator[tuple[int, Line]]:
+        connection = f"127.0.0.1:{_CONTROLLER_PORT}-127.0.0.1:{30_000 + sender}-{sender}"
         for number, change in enumerate(changes):
             line = alteration_line(
-                change, number, admin, BASE_MS, _CONTROLLER_PORT, is_forwarded=is_forwarded
+                change, number, _admin(sender), BASE_MS, connection, is_forwarded=is_forwarded
             )
             yield controller.broker_id, line
 
-    yield from by_controller(cluster.changes, _CLUSTER_ADMIN)
+    yield from by_controller(cluster.changes, _OF_THE_CLUSTER)
     for broker in cluster.brokers:
-        admin = f"quotas-{broker.broker_id}"
         if is_forwarded or broker is controller:
-            yield from by_controller(broker.changes, admin)
+            yield from by_controller(broker.changes, broker.broker_id)
         if broker is controller:
             continue
+        port = _BROKER_PORT + broker.broker_id
+        connection = f"127.0.0.1:{port}-127.0.0.1:{30_000 + port}-{broker.broker_id}"
         for number, change in enumerate(broker.changes):
-            port = _BROKER_PORT + broker.broker_id
-            line = alteration_line(change, number, admin, BASE_MS, port, is_forwarded=False)
+            own = change
+            # A broker that was stopped hands the controller's answer on when it runs again.
+            if is_forwarded:
+                at_us = awake(change.answered_us + 2000, broker.pauses)
+                own = msgspec.structs.replace(change, answered_us=at_us)
+            line = alteration_line(
+                own, number, _admin(broker.broker_id), BASE_MS, connection, is_forwarded=False
+            )
             yield broker.broker_id, line
+
+
+def _admin(sender: int) -> str:
+    return "quotas" if sender == _OF_THE_CLUSTER else f"quotas-{sender}"
 
 
 def _properties(cluster: SimulatedCluster, broker: SimulatedBroker) -> str:
