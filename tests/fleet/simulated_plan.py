@@ -333,7 +333,7 @@ def _add_quotas(
     if quota_type == PRODUCE and draft.happens(0.1):
         return
     entity = _entity(level, *names)
-    bound = demand * draft.between(0.4, 1.6)
+    bound = demand * draft.between(0.3, 1.2)
     # From far above the demand to below it: dense traffic that nothing has synchronised before.
     is_lowered = draft.happens(0.25)
     begin_us = 3 * SECOND if draft.happens(0.85) else draft.moment(0, 0.3)
