@@ -576,26 +576,15 @@ public final class FleetSimulator {
             long freeNs = broker.after(request.dequeuedNs, workNs);
             List<String> named = names();
             Object quota = newQuota();
-            StringJoiner told = new StringJoiner(";");
-            if (broker.isZooKeeper) {
-                // Kafka: ZkAdminManager writes each topic in the handler, one after the other.
-                long nowNs = broker.after(request.dequeuedNs, workNs / 2);
-                for (int i = 0; i < named.size(); i++) {
-                    recordAt(nowNs, request, quota, named.get(i), told, i == named.size() - 1);
-                    nowNs = broker.after(nowNs, broker.logNormal(2500, 0.5));
-                }
-                request.localCompleteNs = Math.max(nowNs, freeNs);
-                return request.localCompleteNs;
+            // Kafka: one thread of a KRaft controller decides all mutations, one after the other; with ZooKeeper each
+            // handler does (ZkAdminManager).
+            long beginNs = broker.after(request.dequeuedNs, workNs / 2);
+            if (!broker.isZooKeeper) {
+                request.localCompleteNs = freeNs;
+                beginNs = broker.after(Math.max(beginNs, broker.controllerFreeNs), broker.logNormal(200, 0.8));
+                broker.controllerFreeNs = broker.after(beginNs, named.size() * 40 * US);
             }
-            // Kafka: one thread of the controller decides all mutations, one after the other.
-            request.localCompleteNs = freeNs;
-            long queuedNs = broker.after(request.dequeuedNs, workNs / 2);
-            long nowNs = broker.after(Math.max(queuedNs, broker.controllerFreeNs), broker.logNormal(200, 0.8));
-            for (int i = 0; i < named.size(); i++) {
-                recordAt(nowNs, request, quota, named.get(i), told, i == named.size() - 1);
-                nowNs = broker.after(nowNs, broker.logNormal(40, 0.5));
-            }
-            broker.controllerFreeNs = nowNs;
+            decide(request, quota, named, 0, new StringJoiner(";"), beginNs);
             return freeNs;
         }
 
@@ -615,32 +604,42 @@ public final class FleetSimulator {
             return broker.quotas.get("controller_mutation_rate").mutationQuota(user, clientId, isStrict);
         }
 
-        private void recordAt(long atNs, Request request, Object quota, String topic, StringJoiner told,
-            boolean isLast) {
-            boolean isCreate = kind.equals("create");
+        /** Decides one topic of a request after the other. */
+        private void decide(Request request, Object quota, List<String> names, int i, StringJoiner told, long atNs) {
+            if (i == names.size()) {
+                complete(request, quota, told.toString(), atNs);
+                return;
+            }
             int asked = 1 + broker.random.nextInt(partitionsMost);
-            String what = kind;
             broker.at(atNs, now -> {
                 MutationQuotas.nowMs = msOf(now);
                 request.recordedMs = msOf(now);
                 if (quota != null)
                     broker.quotas.get("controller_mutation_rate").sensor(user, clientId);
-                int held = partitionsOf.getOrDefault(topic, 0);
-                int spent = what.equals("delete") ? held : asked;
-                boolean isIn = quota == null || MutationQuotas.of(isStrict).admits(quota, spent);
-                if (isIn && what.equals("delete"))
-                    partitionsOf.remove(topic);
-                else if (isIn)
-                    partitionsOf.merge(topic, asked, Integer::sum);
-                if (isCreate ? isIn : !isIn || !what.equals("delete"))
-                    topics.add(topic);
-                told.add(topic + "," + (what.equals("extend") ? held + asked : spent) + "," + (isIn ? 0 : 89));
-                if (isLast)
-                    complete(request, quota, told.toString(), now);
+                boolean isIn = record(quota, names.get(i), asked, told);
+                // Only what is let in is written to ZooKeeper before the next one.
+                long writtenNs = isIn && broker.isZooKeeper ? broker.logNormal(2500, 0.5) : broker.logNormal(15, 0.5);
+                decide(request, quota, names, i + 1, told, broker.after(now, writtenNs));
             });
         }
 
+        private boolean record(Object quota, String topic, int asked, StringJoiner told) throws Exception {
+            int held = partitionsOf.getOrDefault(topic, 0);
+            int spent = kind.equals("delete") ? held : asked;
+            boolean isIn = quota == null || MutationQuotas.of(isStrict).admits(quota, spent);
+            if (isIn && kind.equals("delete"))
+                partitionsOf.remove(topic);
+            else if (isIn)
+                partitionsOf.merge(topic, asked, Integer::sum);
+            if (kind.equals("create") ? isIn : !isIn || kind.equals("extend"))
+                topics.add(topic);
+            told.add(topic + "," + (kind.equals("extend") ? held + asked : spent) + "," + (isIn ? 0 : 89));
+            return isIn;
+        }
+
         private void complete(Request request, Object quota, String told, long nowNs) {
+            if (broker.isZooKeeper)
+                request.localCompleteNs = nowNs;
             long completeNs = Math.max(broker.after(nowNs, broker.logNormal(12_000, 0.8)), request.localCompleteNs);
             request.described = (isStrict ? "strict" : "permissive") + "\t" + told;
             broker.at(completeNs, now -> {
