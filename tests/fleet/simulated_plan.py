@@ -287,8 +287,8 @@ def _add_producers(draft: _Draft, user: str, client_id: str, decisions: float) -
     level = random.choice(draft.levels)
     count = random.choice(_CLIENTS_OF_A_SENSOR)
     rate = decisions / (draft.span_us / SECOND)
-    if draft.happens(0.2):
-        rate = 60.0
+    if draft.happens(0.12):
+        rate = 60.0  # without a silence that would tell where samples begin
     is_regular = draft.happens(0.35)
     demand = 0.0
     for i in range(count):
@@ -371,7 +371,7 @@ def _add_consumers(draft: _Draft, user: str, client_id: str) -> None:
     for i in range(random.choice((1, 1, 2, 3))):
         draft.add_client(
             "fetch", user, client_id, draft.moment(0, 0.1), draft.end_us,
-            int(draft.between(1000, 100_000)), 0, 1, int(i == 0), f"read-{draft.broker_id}",
+            int(draft.between(10_000, 200_000)), 0, 1, int(i == 0), f"read-{draft.broker_id}",
             batch_bytes, per_second, random.choice((0, 0, 100, 1000)),
             random.choice((65_536, 1_048_576)), ends_us, random.choice((0.0, 0.0, 0.03)),
         )  # fmt: skip
