@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import math
 import shutil
 import sys
 import time
@@ -25,7 +26,7 @@ from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
 from tests.fleet.fleet_table import OVER_LIMITS, WIDTH, FailedRun, print_fleet
 from tests.fleet.run_score import RunScore
-from tests.fleet.simulated_plan import SimulatedCluster, simulated_clusters
+from tests.fleet.simulated_plan import KAFKA_VERSIONS, SimulatedCluster, simulated_clusters
 from tests.fleet.simulated_run import (
     CLUSTER,
     audit_cluster,
@@ -35,7 +36,7 @@ from tests.fleet.simulated_run import (
 )
 
 RUNS = 300
-BROKERS_OF_AN_ARCHIVE = 100
+BROKERS_OF_AN_ARCHIVE_MAX = 100
 SPARK = SparkSettings(
     master="local[2]",
     driver_memory="4g",
@@ -118,6 +119,15 @@ def kept_clusters(folder: Path) -> list[Path]:
     return sorted(cluster.parent for cluster in folder.glob(f"*/{CLUSTER}"))
 
 
+def brokers_of_an_archive(runs: int) -> int:
+    """Return how many brokers share an archive, so that few runs are of all versions too.
+
+    >>> brokers_of_an_archive(1), brokers_of_an_archive(300), brokers_of_an_archive(10_000)
+    (1, 50, 100)
+    """
+    return min(math.ceil(runs / len(KAFKA_VERSIONS)), BROKERS_OF_AN_ARCHIVE_MAX)
+
+
 def main() -> int:
     """Return KEPT, OVER_LIMITS or MANY_FAILED."""
     asked = _asked()
@@ -126,7 +136,8 @@ def main() -> int:
     with spark_session("fleet", SPARK) as spark:
         if asked.again is None:
             print(f"seed {seed}; what accuses is kept in {asked.folder}", flush=True)
-            clusters = simulated_clusters(seed, asked.runs, asked.brokers)
+            brokers = asked.brokers or brokers_of_an_archive(asked.runs)
+            clusters = simulated_clusters(seed, asked.runs, brokers)
             run_simulated_fleet(runs, spark, clusters, asked.folder, asked.keep_all)
         else:
             for folder in kept_clusters(asked.again):
@@ -139,7 +150,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("runs", type=_count, nargs="?", default=RUNS, help="how many brokers")
     parser.add_argument("--seed", type=int, help="of the runs; by default the time of day")
     parser.add_argument(
-        "--brokers", type=_count, default=BROKERS_OF_AN_ARCHIVE, help="how many share an archive"
+        "--brokers", type=_count, help="how many share an archive; by default all versions run"
     )
     parser.add_argument("--folder", type=Path, default=Path("artifacts/simulated-fleet"))
     parser.add_argument("--keep-all", action="store_true", help="keep runs that accuse nobody too")
