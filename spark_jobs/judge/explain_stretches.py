@@ -111,7 +111,13 @@ class _Day:
         tolerance_ms = self.settings.tolerance_ms
         # A window is a second unless it is configured otherwise: as the verdicts take it.
         warm_up_ms = self.settings.warm_up_windows * 1000
-        history = sensor_decisions(decisions, self.resolutions, self.lost, warm_up_ms)
+        history = sensor_decisions(
+            decisions,
+            self.resolutions,
+            self.lost,
+            warm_up_ms,
+            self.rules[key.broker_id].window_ms,
+        )
         stretches = find_stretches(history, tolerance_ms, self.settings.finding_min_decisions)
         rules = self.rules[key.broker_id]
         profiles = other_profiles(history, rules) if stretches else []
@@ -152,6 +158,7 @@ def sensor_decisions(
     resolutions: ResolutionTable,
     lost: LostRequests,
     warm_up_ms: int,
+    request_throttle_max_ms: int,
 ) -> SensorDecisions:
     """Return the history of one sensor's ``decisions`` (HISTORY_COLUMNS, in recording order).
 
@@ -171,6 +178,7 @@ def sensor_decisions(
     window_size_ms = pc.fill_null(decisions["window_size_ms"], 0).to_numpy()
     rate = floats(decisions["rate"])
     is_known = _known_for_ms(decisions, resolutions) >= warm_up_ms
+    has_request_bound = resolutions.has_request_bound(ClientIndex.of(decisions), at_ms)
     return history_of(
         sensor_epoch=decisions["sensor_epoch"].to_numpy(),
         recorded_at_ms=at_ms,
@@ -183,7 +191,7 @@ def sensor_decisions(
         window_size_ms=np.maximum(window_size_ms, 1),
         logged_ms=decisions["logged_throttle_time_ms"].to_numpy(),
         is_wrong=bools(pc.is_in(decisions["verdict"], pa.array(WRONG_VERDICTS))),
-        has_request_bound=resolutions.has_request_bound(ClientIndex.of(decisions), at_ms),
+        request_throttle_max_ms=np.where(has_request_bound, request_throttle_max_ms, 0),
         lost_amount_max=lost_amount_max,
     ).with_attempts()
 

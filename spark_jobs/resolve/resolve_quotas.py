@@ -10,7 +10,7 @@ from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.ingest.quota_sources.restarts import restarts_ms
 from spark_jobs.resolve.broker_log import read_starts
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
-from spark_jobs.resolve.timeline.intervals import moved_changes, quota_intervals
+from spark_jobs.resolve.timeline.intervals import Moments, moved_changes, quota_intervals
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope, scopes_of_days
@@ -47,8 +47,11 @@ def read_timeline(scope: RunScope, *, as_answered: bool = False) -> QuotaTimelin
     out (``located_changes``); those of the day of ``scope`` do not if ``as_answered``.
     """
     rules = {row["broker_id"]: _level_rule(row) for row in read_table(scope, "brokers").to_pylist()}
-    changes = read_changes(scope, sorted(rules), as_answered=as_answered)
-    return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)))
+    moments = _moments(scope, as_answered=as_answered)
+    rows = read_table(scope, "quota_changes").to_pylist()
+    changes = moved_changes(rows, moments, sorted(rules))
+    answered_ms = {(broker, moved): answered for (broker, answered), moved in moments.items()}
+    return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)), answered_ms)
 
 
 def read_changes(
@@ -58,13 +61,17 @@ def read_changes(
 
     See :func:`read_timeline`, which is made of them.
     """
+    moments = _moments(scope, as_answered=as_answered)
+    return moved_changes(read_table(scope, "quota_changes").to_pylist(), moments, brokers)
+
+
+def _moments(scope: RunScope, *, as_answered: bool) -> Moments:
     days = [day for day in scopes_of_days(scope) if not (as_answered and day.day == scope.day)]
-    moments = {
+    return {
         (row["broker_id"], row["answered_ms"]): row["in_force_ms"]
         for day in days
         for row in read_table(day, "located_changes").to_pylist()
     }
-    return moved_changes(read_table(scope, "quota_changes").to_pylist(), moments, brokers)
 
 
 def _level_rule(broker: dict[str, Any]) -> LevelRule:

@@ -28,7 +28,6 @@ from spark_jobs.quota.codes import (
     UNKNOWN_QUOTA,
 )
 from spark_jobs.quota.states import Bools, Floats, Int64s
-from spark_jobs.replay.verdicts.verdicts import REQUEST_THROTTLE_MAX_MS
 
 EXPLAINED_WITHIN_MS = 2
 """Log and hypothesis may differ by this: rounding, and an event on a sample's very edge."""
@@ -247,8 +246,7 @@ class _Trial:
             lost_ms = self.history.lost_amount_max[rows] * 1000.0 / bound
         is_longer = self.is_known & (difference_ms >= -EXPLAINED_WITHIN_MS)
         by_lost = is_longer & (lost_ms > 0) & (difference_ms <= lost_ms + EXPLAINED_WITHIN_MS)
-        by_request = is_longer & self.history.has_request_bound[rows]
-        by_request &= self.logged_ms <= REQUEST_THROTTLE_MAX_MS
+        by_request = is_longer & (self.logged_ms <= self.history.request_throttle_max_ms[rows])
         by_client = self.history.early_ms()[rows] > EARLY_MS
         scores = []
         for hypothesis, fits in (

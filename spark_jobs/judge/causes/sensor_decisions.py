@@ -29,7 +29,7 @@ class SensorDecisions:
     rate: Floats  # NaN where it cannot be told
     window_size_ms: Int64s
     logged_ms: Int64s
-    has_request_bound: Bools
+    request_throttle_max_ms: Int64s  # 0: no request quota is in force
     is_wrong: Bools
     lost_amount_max: Floats  # of requests that may be missing from what the rate rests on
 
@@ -105,7 +105,7 @@ _OTHERWISE: dict[str, tuple[type, Any]] = {
     "rate": (np.float64, np.nan),
     "window_size_ms": (np.int64, 10_000),
     "logged_ms": (np.int64, 0),
-    "has_request_bound": (np.bool_, False),
+    "request_throttle_max_ms": (np.int64, 0),
     "is_wrong": (np.bool_, False),
     "lost_amount_max": (np.float64, 0.0),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
@@ -36,8 +38,8 @@ class CodedRows:
     level: np.ndarray
     bound: np.ndarray  # NaN: none in force
     known_from_ms: np.ndarray
-    changed_at_ms: np.ndarray
-    changes_at_ms: np.ndarray
+    changed_at_ms: np.ndarray  # when the bound was surely in force
+    changes_at_ms: np.ndarray  # from when on the next one may have been
 
     def take(self, rows: np.ndarray) -> CodedRows:
         """Return the rows at these indices."""
@@ -78,14 +80,18 @@ class SensorCodes:
         names = [(s.quota_user, s.quota_client_id) for s in found]
         sensor = [self.code(name) for name in names]
         is_own = [s.is_enabled and self.share.has(n) for s, n in zip(found, names, strict=True)]
+        broker_id = index.clients[0][0] if index.clients else 0  # all rows are of one
+        span_ms = partial(resolutions.timeline.change_span_ms, broker_id)
+        changed = [span_ms(s.valid_from_ms) for s in found]
+        changes = [span_ms(s.valid_until_ms) for s in found]
         return CodedRows(
             is_enabled=np.array(is_own, bool)[row],
             sensor=np.array(sensor, np.int32)[row],
             level=np.array([self._level(s.quota_level) for s in found], np.int8)[row],
             bound=np.array([np.nan if s.bound is None else s.bound for s in found])[row],
             known_from_ms=np.array([k for _, k in segments], np.int64)[row],
-            changed_at_ms=_moments([s.valid_from_ms for s in found])[row],
-            changes_at_ms=_moments([s.valid_until_ms for s in found])[row],
+            changed_at_ms=_moments(until_ms for _, until_ms in changed)[row],
+            changes_at_ms=_moments(from_ms for from_ms, _ in changes)[row],
         )
 
     def _level(self, level: str | None) -> int:
@@ -97,5 +103,5 @@ class SensorCodes:
         return self._level_codes[level]
 
 
-def _moments(at_ms: list[int]) -> np.ndarray:
+def _moments(at_ms: Iterable[int]) -> np.ndarray:
     return np.array([min(max(at, 0), _FOREVER_MS) for at in at_ms], np.int64)

@@ -35,11 +35,9 @@ THROTTLED_WITHOUT_QUOTA = "throttled_without_quota"
 
 PROVEN_CHANGE_MS = 30
 
-# The request quota never throttles longer than one window (ClientRequestQuotaManager).
-REQUEST_THROTTLE_MAX_MS = 1000
-
 
 RATE_VERDICTS: tuple[tuple[str, str | None], ...] = (
+    ("indeterminate", QUOTA_CHANGE_IN_FLIGHT),
     ("no_quota", THROTTLED_WITHOUT_QUOTA),
     ("no_quota", None),
     ("indeterminate", SIZE_NOT_LOGGED),
@@ -134,12 +132,17 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         np.abs(difference) <= slack_ms + tolerances.throttle_ms,
     )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
-        ((difference > 0) & (rows.logged_ms <= REQUEST_THROTTLE_MAX_MS)) | rows.is_request_quota
+        # It never throttles longer than one window (ClientRequestQuotaManager.maxThrottleTimeMs).
+        ((difference > 0) & (rows.logged_ms <= rows.window_ms)) | rows.is_request_quota
     )
     is_odd_attempt = np.isin(rows.attempt, ODD_ATTEMPTS)
     unexplained_throttle = no_bound & ~rows.has_request_bound & ~rows.is_request_quota
     change_ms = np.where(rows.is_proven, PROVEN_CHANGE_MS, tolerances.change_ms)
     applies = (
+        # One was in force until just before, or is from just after on.
+        unexplained_throttle
+        & (rows.logged_ms > 0)
+        & (rows.change_distance_ms < tolerances.change_ms),
         unexplained_throttle & (rows.logged_ms > 0),
         no_bound,
         ~rows.amount_known & ~rows.is_unrecorded,

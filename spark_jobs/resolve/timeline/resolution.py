@@ -104,10 +104,12 @@ class QuotaTimeline:
         quotas: Mapping[str, _Quotas],
         level_rules: Mapping[int, LevelRule],
         restarts_ms: Mapping[int, Sequence[int]],
+        answered_ms: Mapping[tuple[int, int], int] | None = None,
     ) -> None:
         self._quotas = quotas
         self._level_rules = level_rules
         self._restarts_ms = restarts_ms
+        self._answered_ms = answered_ms or {}
         self._levels: dict[tuple[str, int], LevelSteps] = {}
         self._own = {
             i.broker_id
@@ -124,12 +126,14 @@ class QuotaTimeline:
         rows: Iterable[Mapping[str, Any]],
         level_rules: Mapping[int, LevelRule] | None = None,
         restarts_ms: Mapping[int, Sequence[int]] | None = None,
+        answered_ms: Mapping[tuple[int, int], int] | None = None,
     ) -> QuotaTimeline:
         """Return the timeline of rows of ``tables.QUOTA_CHANGES``.
 
         ``level_rules`` by broker id; a broker without one counts as KRaft before 4.2, where a
         quota enables its level for its own type until the broker restarts. ``restarts_ms`` by
-        broker id: the moments it started.
+        broker id: the moments it started. ``answered_ms``: when the controller had answered a
+        change, by broker id and the moment from which ``rows`` have it there.
         """
         quotas: dict[str, _Quotas] = defaultdict(lambda: defaultdict(list))
         for row in rows:
@@ -139,7 +143,7 @@ class QuotaTimeline:
             for each in entities.values():
                 each.sort(key=lambda interval: interval.valid_from_ms)
         by_type = {quota_type: dict(entities) for quota_type, entities in quotas.items()}
-        return cls(by_type, level_rules or {}, restarts_ms or {})
+        return cls(by_type, level_rules or {}, restarts_ms or {}, answered_ms)
 
     def alike(self, broker_id: int) -> int:
         """Return a broker on which every client resolves as on this one; its own id if none does.
@@ -151,6 +155,15 @@ class QuotaTimeline:
         rule = self._level_rules.get(broker_id, _ANY_BROKER_BEFORE_4_2)
         kept = (rule, tuple(self._restarts_ms.get(broker_id, ())))
         return self._alike.setdefault(kept, broker_id)
+
+    def change_span_ms(self, broker_id: int, in_force_ms: int) -> tuple[int, int]:
+        """Return from when to when a change that was in force at a moment may have come to be so.
+
+        The moment is the one that explains throttles best; the controller's answer is the other
+        thing known of it.
+        """
+        answered_ms = self._answered_ms.get((broker_id, in_force_ms), in_force_ms)
+        return min(answered_ms, in_force_ms), max(answered_ms, in_force_ms)
 
     def has_quotas(self, quota_type: str) -> bool:
         """Return True if anybody ever had a quota of the type."""

@@ -149,7 +149,7 @@ def test_a_request_quota_explains_longer_throttles_of_one_window_at_most() -> No
     longer = with_columns(
         plain,
         logged_ms=np.maximum(plain.logged_ms, 200 + np.arange(len(plain)) * 7919 % 800),
-        has_request_bound=np.ones(len(plain), bool),
+        request_throttle_max_ms=np.full(len(plain), 1000),
     )
     assert only(longer).winner.hypothesis == "request_quota"
     assert not only(longer).is_fault

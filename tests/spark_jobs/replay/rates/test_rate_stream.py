@@ -150,7 +150,7 @@ def test_rows_of_every_column_stay_together() -> None:
 
 
 def test_the_table_of_verdicts_has_a_row_for_every_check() -> None:
-    assert len(RATE_VERDICTS) == 14
+    assert len(RATE_VERDICTS) == 15
     assert {verdict for verdict, _ in RATE_VERDICTS} == {
         "no_quota", "indeterminate", "agree", "under_throttled", "over_throttled",
     }  # fmt: skip

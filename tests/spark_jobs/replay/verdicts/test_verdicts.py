@@ -94,6 +94,19 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         ({"bound": np.nan}, ("no_quota", None)),
         ({"bound": np.nan, "logged_ms": 9}, ("no_quota", "throttled_without_quota")),
         ({"bound": np.nan, "logged_ms": 9, "has_request_bound": True}, ("no_quota", None)),
+        (
+            {"bound": np.nan, "logged_ms": 9, "change_distance_ms": 999},
+            ("indeterminate", "quota_change_in_flight"),
+        ),
+        # A request quota throttles for one window at most, and windows may be of any length.
+        (
+            {"logged_ms": 3_000, "has_request_bound": True, "window_ms": 3_000, "is_proven": True},
+            ("indeterminate", "request_quota_interval"),
+        ),
+        (
+            {"logged_ms": 3_000, "has_request_bound": True, "is_proven": True},
+            ("over_throttled", None),
+        ),
         ({"amount_known": False}, ("indeterminate", "size_not_logged")),
         (
             {"logged_ms": 0, "replayed_ms": 9000, "known_for_ms": 12_999},
@@ -168,11 +181,11 @@ def mutation_row(**overrides: object) -> MutationRows:
         ),
         # Later there are more tokens, earlier fewer: a line that was written late refuses nobody.
         (
-            {"replayed_admitted": False, "tokens_before": -0.045, "late_max_ms": 10},
+            {"replayed_admitted": False, "tokens_before": -0.09, "late_max_ms": 10},
             ("wrongly_admitted", None),
         ),
         (
-            {"logged_admitted": False, "tokens_before": 0.045, "late_max_ms": 10},
+            {"logged_admitted": False, "tokens_before": 0.09, "late_max_ms": 10},
             ("indeterminate", "sample_timing"),
         ),
         (
