@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
@@ -32,6 +32,10 @@ FAR_MS = 10
 ANCHOR_TIMES_MAX = 64
 """So many times of a full bucket are tried, on so many requests after it."""
 ANCHORED_REQUESTS_MAX = 2000
+IN_FLIGHT_MAX = 5
+"""So many requests after a change are tried with the quota of before."""
+TELLING_MAX = 40
+"""So many requests from a change on tell with which it was met."""
 PERMUTED_MAX = 4
 """All orders of so many requests are tried; of more, those in which two neighbours are swapped."""
 
@@ -50,6 +54,7 @@ class MutationRequest:
     response_latest_ms: int
     logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
     bucket_gap: int = SAME_BUCKET
+    may_be_before_change: bool = False  # the quota was changed so shortly before
     is_atomic: bool = True  # no other request's mutations are recorded between its own
 
 
@@ -135,6 +140,48 @@ def stretches(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[l
     They come stretch by stretch: where one begins, and ``bucket`` then, no later request has a say
     in those before.
     """
+    for start, best in _runs(requests, bucket):
+        yield [
+            Recorded(start + i, at_ms, i in best.open_orders)
+            for i, at_ms in zip(best.order, best.times_ms, strict=True)
+        ]
+
+
+def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[MutationRequest]:
+    """Return the requests with the bounds that the controller had.
+
+    A change takes a while to reach it (``MutationRequest.may_be_before_change``): as many of the
+    first requests as explain most of what follows were met with the bound of before.
+    """
+    found = list(requests)
+    for first in range(len(found)):
+        bound_before = found[first - 1].bound if first else math.nan
+        in_flight = 0
+        for request in found[first : first + IN_FLIGHT_MAX]:
+            in_flight += request.may_be_before_change and request.bound == found[first].bound
+        is_changed = found[first].bound != bound_before and not math.isnan(found[first].bound)
+        if in_flight and is_changed:
+            found = min(
+                (_with_bound(found, first, k, bound_before) for k in range(in_flight + 1)),
+                key=lambda tried: _unexplained(tried[: first + TELLING_MAX], bucket.copy()),
+            )
+    return found
+
+
+def _with_bound(
+    requests: Sequence[MutationRequest], first: int, count: int, bound: float
+) -> list[MutationRequest]:
+    """Return the requests with ``count`` of them, from ``first`` on, met with ``bound``."""
+    before = [replace(request, bound=bound) for request in requests[first : first + count]]
+    return [*requests[:first], *before, *requests[first + count :]]
+
+
+def _unexplained(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
+    return sum(sum(run.wrong) for _, run in _runs(requests, bucket))
+
+
+def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple[int, _Run]]:
+    """Yield the place of each stretch among the requests, and how it was recorded best."""
     start = 0
     while start < len(requests):
         stop = _stretch_end(requests, start, bucket)
@@ -148,10 +195,7 @@ def stretches(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[l
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
         bucket.last_update_ms = best.bucket.last_update_ms
-        yield [
-            Recorded(start + i, at_ms, i in best.open_orders)
-            for i, at_ms in zip(best.order, best.times_ms, strict=True)
-        ]
+        yield start, best
         start = stop
 
 

@@ -11,7 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
-from spark_jobs.quota.mutation_times import Bucket, MutationRequest, stretches
+from spark_jobs.quota.mutation_times import (
+    Bucket,
+    MutationRequest,
+    as_in_force,
+    stretches,
+)
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
@@ -28,14 +33,17 @@ def align_mutations(
     amounts: pa.RecordBatch,
     rules: Mapping[int, BrokerRules],
     carried: Mapping[SensorKey, CarriedState],
+    change_ms: int,
 ) -> tuple[pa.RecordBatch, dict[SensorKey, Mapping[str, Any]]]:
     """Return ``amounts`` (AMOUNTS) as recorded, and the line that begins the last stretch.
 
     The rows of a sensor must be together and in the order of their estimates; they come back in
-    that of their records. Those of one epoch, between two restarts or an hour of silence, are
+    that of their records, with the bounds that the controller had: a quota takes up to
+    ``change_ms`` to reach it. Those of one epoch, between two restarts or an hour of silence, are
     aligned together. Lines (LINE_ORDER) are by sensor; later ones may move the times since then.
     """
     at_ms = amounts["recorded_at_ms"].to_numpy().copy()
+    bound = amounts["bound"].to_numpy().copy()
     is_order_open, order = np.zeros(len(amounts), bool), np.arange(len(amounts))
     begun: dict[SensorKey, Mapping[str, Any]] = {}
     starts, _ = sensor_runs(amounts)
@@ -46,7 +54,8 @@ def align_mutations(
         state = carried.get(key)
         bucket = _bucket(rules[key.broker_id], key.quota_type, state, restart_ms, first_ms)
         request = request_numbers(rows)
-        found = list(stretches(_requests(rows, request), bucket))
+        requests = as_in_force(_requests(rows, request, change_ms), bucket)
+        found = list(stretches(requests, bucket))
         recorded = list(chain.from_iterable(found))
         last = int(np.searchsorted(request, len(recorded) - len(found[-1])))
         begun[key] = {name: rows[name][last].as_py() for name in LINE_ORDER}
@@ -54,9 +63,11 @@ def align_mutations(
         place[[one.request for one in recorded]] = np.arange(len(recorded))
         of_row = [recorded[i] for i in place[request].tolist()]
         at_ms[start:stop] = [one.at_ms for one in of_row]
+        bound[start:stop] = [requests[i].bound for i in request.tolist()]
         is_order_open[start:stop] = [one.is_order_open for one in of_row]
         order[start:stop] = start + np.argsort(place[request], kind="stable")
-    for name, values in (("recorded_at_ms", at_ms), ("is_order_open", is_order_open)):
+    told = {"recorded_at_ms": at_ms, "bound": bound, "is_order_open": is_order_open}
+    for name, values in told.items():
         column = AMOUNTS.get_field_index(name)
         amounts = amounts.set_column(column, AMOUNTS.field(column), pa.array(values))
     return amounts.take(pa.array(order)), begun
@@ -102,7 +113,7 @@ def _bucket(
     return bucket
 
 
-def _requests(rows: pa.RecordBatch, request: np.ndarray) -> list[MutationRequest]:
+def _requests(rows: pa.RecordBatch, request: np.ndarray, change_ms: int) -> list[MutationRequest]:
     starts = np.unique(request, return_index=True)[1].tolist()
     first = rows.take(pa.array(starts)).to_pylist()
     told = list(zip(rows["amount"].to_pylist(), rows["logged_admitted"].to_pylist(), strict=True))
@@ -110,6 +121,7 @@ def _requests(rows: pa.RecordBatch, request: np.ndarray) -> list[MutationRequest
         MutationRequest(
             **{name: row[name] for name in _COLUMNS},
             mutations=tuple(told[start:stop]),
+            may_be_before_change=row["change_distance_ms"] < change_ms,
             logged_ms=None if row["has_request_bound"] else row["logged_throttle_time_ms"],
         )
         for row, start, stop in zip(first, starts, [*starts[1:], len(rows)], strict=True)

@@ -178,7 +178,9 @@ class MutationInterval:
         for i, row in enumerate(rows):
             of_sensor[SensorKey.of(row)].append(i)
         is_before = pc.less(amounts["order_us"], moment_us)
-        _, begun = align_mutations(_batch(amounts.filter(is_before)), self.rules, self.carried)
+        _, begun = align_mutations(
+            _batch(amounts.filter(is_before)), self.rules, self.carried, self.tolerances.change_ms
+        )
         found = {}
         for sensor, places in of_sensor.items():
             since: tuple[Any, ...] = (moment_us,)
@@ -193,7 +195,9 @@ class MutationInterval:
         return found
 
     def _replayed(self, amounts: pa.Table) -> pa.Table:
-        aligned, _ = align_mutations(_batch(amounts), self.rules, self.carried)
+        aligned, _ = align_mutations(
+            _batch(amounts), self.rules, self.carried, self.tolerances.change_ms
+        )
         return replay_mutations(aligned, self.rules, self.carried, self.tolerances)
 
 

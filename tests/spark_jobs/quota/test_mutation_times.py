@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.quota.kernels import CHARGES_MISSING
-from spark_jobs.quota.mutation_times import Bucket, MutationRequest, choose_record_times
+from spark_jobs.quota.mutation_times import (
+    Bucket,
+    MutationRequest,
+    as_in_force,
+    choose_record_times,
+)
 from spark_jobs.quota.token_bucket import TokenBucket
 
 T0 = 1_700_000_000_000
@@ -132,3 +137,29 @@ def test_a_far_move_that_only_shifts_the_blame_to_another_is_not_made() -> None:
     assert chosen(SPENT, doubtful) == [0, 1000]
     # Had the first of them spent, there would be a debt of 1.5.
     assert chosen(SPENT, doubtful, blamed) == [0, 970, 2500]
+
+
+def in_force(*requests: MutationRequest) -> list[float]:
+    return [one.bound for one in as_in_force(requests, Bucket(BURST_S))]
+
+
+def test_a_request_met_before_a_change_had_come_has_spent_nothing_of_the_new_bucket() -> None:
+    # The first is answered after the change was, and leaves the bucket full: 11 − 12 is left then.
+    early = replace(request(0, (3.0, True)), may_be_before_change=True)
+    full = request(1_000, (12.0, True))
+    told = request(1_500, (1.0, False), logged_ms=450)
+    assert in_force(early, full, told)[1:] == [1.0, 1.0]
+    assert math.isnan(in_force(early, full, told)[0])
+    # 11 − 3 + 1 − 12: a debt of 3.
+    owing = request(1_500, (1.0, False), logged_ms=2_450)
+    assert in_force(early, full, owing) == [1.0, 1.0, 1.0]
+
+
+def test_nothing_is_met_by_the_bound_of_before_where_no_throttle_asks_for_it() -> None:
+    early = replace(request(0, (3.0, True)), may_be_before_change=True)
+    assert in_force(early, request(1_000, (2.0, True))) == [1.0, 1.0]
+
+
+def test_only_requests_shortly_after_a_change_are_met_by_the_bound_of_before() -> None:
+    full, told = request(1_000, (12.0, True)), request(1_500, (1.0, False), logged_ms=450)
+    assert in_force(request(0, (3.0, True)), full, told) == [1.0, 1.0, 1.0]

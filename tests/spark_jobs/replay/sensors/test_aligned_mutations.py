@@ -44,7 +44,7 @@ RULES = {1: BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)}
 @settings(max_examples=40)
 def test_a_sensors_rows_come_out_once_in_their_order(topics: list[int]) -> None:
     rows = batch_of(mutations(*topics))
-    found, _ = align_mutations(rows, RULES, {})
+    found, _ = align_mutations(rows, RULES, {}, 1_000)
     kept = [name for name in AMOUNTS.names if name != "recorded_at_ms"]
     assert found.select(kept).to_pylist() == rows.select(kept).to_pylist()
     # The topics of a request share a record time, inside its interval.
@@ -92,7 +92,7 @@ def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
             )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(aligned_mutations, "Bucket", noted)
-        aligned, begun = align_mutations(batch_of(rows), RULES, {})
+        aligned, begun = align_mutations(batch_of(rows), RULES, {}, 1_000)
     *_, state = replay_mutations(aligned, RULES, {}, Tolerances(5, 13_000, 1_000)).to_pylist()
     held, bucket = BucketState(**state["bucket"]), chosen[-1]
     assert held[:3] == (bucket.least, bucket.most, bucket.last_update_ms)

@@ -99,7 +99,7 @@ def _logged(
 def audited(requests: list[Logged]) -> list[dict[str, Any]]:
     """Return the decisions, in the order of the log's lines."""
     rows = sorted((one.row for one in requests), key=lambda r: (r["order_us"], r["source_line"]))
-    aligned, _ = align_mutations(batch_of(rows), RULES, {})
+    aligned, _ = align_mutations(batch_of(rows), RULES, {}, 1_000)
     found: pa.Table = replay_mutations(aligned, RULES, {}, Tolerances(5, 13_000, 1_000))
     decisions = [row for row in found.to_pylist() if row["row_kind"] == DECISION]
     return sorted(decisions, key=lambda row: row["source_line"])
@@ -144,7 +144,11 @@ def test_one_let_in_against_its_debt_is_found_where_no_order_explains_it(
     assume(refused)
     lie = refused[chosen % len(refused)].row
     lie |= {"logged_admitted": True, "logged_throttle_time_ms": 0}
-    assert wrong_lines(audited(requests)) == {lie["source_line"]}
+    decisions = audited(requests)
+    wrong = wrong_lines(decisions)
+    assert wrong <= {lie["source_line"]}
+    # Or one that has to be recorded far from its estimate is the wrong one: then nobody is.
+    assert wrong or "indeterminate" in {row["verdict"] for row in decisions}
 
 
 def test_one_of_two_let_in_by_one_token_is_wrong_but_nobody_knows_which() -> None:
