@@ -63,7 +63,7 @@ test-broker: setup-dev ## run only the tests that start real brokers (needs Java
 
 N ?= 12
 fleet: setup-dev ## record and audit N random scenarios on real brokers (SEED=…, FOLDER=…): nobody sound may be accused
-	.venv/bin/python -m tests.fleet.live_fleet $(N) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER))
+	.venv/bin/python -m tests.fleet.live_fleet $(N) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(FINDINGS_ONLY),--findings-only)
 
 simulated-fleet: N = 300
 simulated-fleet: setup-dev ## audit N brokers simulated by Kafka's own classes (SEED=…, FOLDER=…; needs Java and Maven)

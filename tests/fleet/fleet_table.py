@@ -29,11 +29,17 @@ class FailedRun:
 
 
 def print_fleet(
-    console: Console, scores: Sequence[RunScore], failed: Sequence[FailedRun], runs_shown: int = 200
+    console: Console,
+    scores: Sequence[RunScore],
+    failed: Sequence[FailedRun],
+    runs_shown: int = 200,
+    *,
+    findings_only: bool = False,
 ) -> int:
     """Print what a fleet found; return its exit code: KEPT, OVER_LIMITS or MANY_FAILED.
 
-    Of more than ``runs_shown`` runs only those that accuse are listed one by one.
+    Of more than ``runs_shown`` runs only those that accuse are listed one by one. Only findings
+    miss a limit where ``findings_only``: of few runs the shares say little.
     """
     listed = scores if len(scores) <= runs_shown else [s for s in scores if s.is_accusing]
     tables: list[RenderableType] = [_runs(listed)] if listed else []
@@ -53,7 +59,9 @@ def print_fleet(
         console.print(line, markup=False, highlight=False)
     if has_too_many_failed(len(failed), len(scores) + len(failed)):
         return MANY_FAILED
-    return KEPT if all(one.is_kept for one in demands) else OVER_LIMITS
+    is_kept = totals(scores).findings == 0
+    is_kept &= findings_only or all(one.is_kept for one in demands)
+    return KEPT if is_kept else OVER_LIMITS
 
 
 def rate_line(total: Totals) -> str:

@@ -72,9 +72,9 @@ class FleetRuns:
         self._say(f"{plan.name}: {score.decisions:,} decisions, {said}")
         return score
 
-    def print(self) -> int:
+    def print(self, *, findings_only: bool = False) -> int:
         """Print the tables; return the exit code."""
-        code = print_fleet(self.console, self.scores, self.failed)
+        code = print_fleet(self.console, self.scores, self.failed, findings_only=findings_only)
         return max(code, OVER_LIMITS) if self.broken_audits else code
 
     def _fail(self, plan: PlannedRun, why: str) -> None:
@@ -127,7 +127,7 @@ def main() -> int:
         with spark_session("fleet", SPARK) as spark:
             for folder in recorded_runs(asked.again)[: asked.runs]:
                 runs.audit(spark, folder)
-    return runs.print()
+    return runs.print(findings_only=asked.findings_only)
 
 
 def _asked() -> argparse.Namespace:
@@ -140,6 +140,9 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--load-seconds", type=_count, default=60)
     parser.add_argument("--folder", type=Path, default=Path("artifacts/fleet"))
     parser.add_argument("--keep-all", action="store_true", help="keep runs that accuse nobody too")
+    parser.add_argument(
+        "--findings-only", action="store_true", help="end with 1 by findings alone, not by shares"
+    )
     parser.add_argument("--again", type=Path, help="audit the runs of this folder, record none")
     return parser.parse_args()
 

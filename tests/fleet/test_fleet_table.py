@@ -14,10 +14,15 @@ FAILED = FailedRun("5", "4.1.0", "a broker did not come up")
 
 
 def printed(
-    scores: Sequence[RunScore], failed: Sequence[FailedRun] = (), runs_shown: int = 9
+    scores: Sequence[RunScore],
+    failed: Sequence[FailedRun] = (),
+    runs_shown: int = 9,
+    *,
+    findings_only: bool = False,
 ) -> tuple[int, str]:
     text = io.StringIO()
-    code = print_fleet(Console(width=WIDTH, file=text), scores, failed, runs_shown)
+    console = Console(width=WIDTH, file=text)
+    code = print_fleet(console, scores, failed, runs_shown, findings_only=findings_only)
     return code, text.getvalue()
 
 
@@ -40,6 +45,11 @@ def test_a_finding_ends_with_1_though_no_decision_of_it_is_wrong() -> None:
     assert code == OVER_LIMITS
     assert "warning state_lost (state_lost) on broker 1" in text
     assert "0 wrong decisions" in text
+
+
+def test_of_few_runs_findings_alone_end_with_1() -> None:
+    assert printed([changed(accusations=(ACCUSATION,))], findings_only=True)[0] == KEPT
+    assert printed([changed(findings=(FINDING,))], findings_only=True)[0] == OVER_LIMITS
 
 
 def test_each_failed_run_is_told_with_its_reason_and_too_many_end_with_3() -> None:

@@ -125,10 +125,12 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     agrees = same_decision & (np.abs(difference) <= tolerances.throttle_ms)
     with np.errstate(invalid="ignore", divide="ignore"):
         slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
+    # A late line makes the request look later than it was, and its throttle longer.
+    is_late_line = difference <= rows.line_lag_max_ms
+    is_late_line &= difference >= -tolerances.throttle_ms
     explained_by_timing = np.where(
         rows.is_proven,
-        # A late line makes the request look later than it was, and its throttle longer.
-        (difference <= rows.line_lag_max_ms) & (difference >= -tolerances.throttle_ms),
+        is_late_line,
         np.abs(difference) <= slack_ms + tolerances.throttle_ms,
     )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
@@ -154,7 +156,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
         rows.change_distance_ms < change_ms,
         ~rows.is_proven & (rows.lost_requests > 0),
-        ~rows.is_unrecorded & explained_by_timing,
+        np.where(rows.is_unrecorded, is_late_line, explained_by_timing),
         difference < 0,
     )
     # The last ones first, so that the first that applies is what stays.

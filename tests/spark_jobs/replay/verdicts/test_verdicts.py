@@ -130,6 +130,14 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             ("indeterminate", "attempt_not_logged"),
         ),
         ({**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20}, ("over_throttled", None)),
+        (
+            {**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20, "line_lag_max_ms": 60},
+            ("indeterminate", "sample_timing"),
+        ),
+        (
+            {**TRIED, "attempt": Attempt.TOO_SMALL, "replayed_ms": 90, "line_lag_max_ms": 60},
+            ("under_throttled", None),
+        ),
         ({**TRIED, "attempt": Attempt.OVER_LIMIT, "replayed_ms": 20}, ("over_throttled", None)),
         ({**TRIED, "attempt": Attempt.TOO_SMALL, "replayed_ms": 90}, ("under_throttled", None)),
         (
