@@ -166,3 +166,31 @@ def test_one_of_two_let_in_by_one_token_is_wrong_but_nobody_knows_which() -> Non
     decisions = audited([Logged(0, row) for row in (first, *both)])
     assert wrong_lines(decisions) == set()
     assert [row["verdict"] for row in decisions].count("indeterminate") == 1
+
+
+@pytest.mark.parametrize("is_atomic", [True, False], ids=["KRaft", "ZooKeeper"])
+def test_zookeepers_handlers_record_topics_between_those_of_another_request(
+    is_atomic: bool,
+) -> None:
+    spent = amount(
+        0, 12.0, quota_type="controller_mutation_rate", bound=BOUND, is_strict=True, source_line=0
+    )
+
+    def topic(line: int, partitions: float, index: int, **told: object) -> dict[str, Any]:
+        return amount(
+            1_002, partitions, quota_type="controller_mutation_rate", bound=BOUND,
+            source_line=line, correlation_id=line, connection=f"admin{line}", earliest_ms=1_000,
+            latest_ms=1_010, response_earliest_ms=1_010, response_latest_ms=1_010,
+            resource_index=index, is_atomic=is_atomic, **told,
+        )  # fmt: skip
+
+    # One topic let in, then another request's partitions, then the other topic met a debt of 5.
+    strict = {"is_strict": True, "logged_throttle_time_ms": 4_990}
+    rows = [
+        spent,
+        topic(1, 2.0, 0, **strict),
+        topic(1, 2.0, 1, logged_admitted=False, **strict),
+        topic(2, 3.0, 0, is_strict=False, logged_throttle_time_ms=4_990),
+    ]
+    decisions = audited([Logged(0, row) for row in rows])
+    assert bool(wrong_lines(decisions)) == is_atomic
