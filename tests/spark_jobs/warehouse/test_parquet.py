@@ -98,7 +98,9 @@ def test_a_file_written_by_spark_says_it(spark: SparkSession, tmp_path: Path) ->
     scope = scope_in(tmp_path)
     rows = spark.createDataFrame(table_of("decisions", [row("decisions")]))
     write_table(rows, "decisions", scope)
-    assert {made_by_of_file(one) for one in footers(scope, "decisions")} == {MadeBy(1, VERSION)}
+    assert {made_by_of_file(one) for one in footers(scope, "decisions")} == {
+        MadeBy(SCHEMA_VERSIONS["decisions"], VERSION)
+    }
     assert program_of(scope) == VERSION
 
 
