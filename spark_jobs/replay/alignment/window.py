@@ -150,6 +150,7 @@ def proven(
         alike |= side_alike.any(1)
     alike |= _lacks_a_follower(placed, events, off_ms)
     alike |= _waited_with_its_time(placed, events, off_ms, window)
+    alike |= _is_near_wrong_state(placed, off_ms, window.window_ms)
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
     return np.asarray(enough & mostly & ~(alike & is_wrong))
@@ -226,3 +227,23 @@ def _waited_with_its_time(placed: Placed, events: Events, off_ms: Int64s, window
                 fits &= left_ms <= at_ms - earliest_ms + PROVES_MS
                 found |= overlaps & fits & (is_partial | (jump_ms == 0))
     return found
+
+
+def _is_near_wrong_state(placed: Placed, off_ms: Int64s, window_ms: int) -> Bools:
+    """Return True within a window of throttles in a row that miss by as much as each other.
+
+    Single lies are off by anything; a sample that begins or ends elsewhere moves all that rests on
+    it by one amount, until it leaves: then the next ones may be off by another.
+    """
+    at_ms = placed.recorded_at_ms
+    missed = np.flatnonzero((placed.status == UNEXPLAINED) & (np.abs(off_ms) > PROVES_MS))
+    apart_ms = np.abs(np.diff(off_ms[missed]))
+    is_alike = (apart_ms <= PROVES_MS) & (np.diff(at_ms[missed]) <= window_ms)
+    shared = np.union1d(missed[:-1][is_alike], missed[1:][is_alike])
+    if not len(shared):
+        return np.zeros(len(at_ms), bool)
+    shared_ms = np.sort(at_ms[shared])
+    after = np.searchsorted(shared_ms, at_ms - window_ms)
+    return np.asarray(shared_ms[np.minimum(after, len(shared) - 1)] <= at_ms + window_ms) & (
+        after < len(shared)
+    )

@@ -108,3 +108,10 @@ def test_its_time_may_be_of_before_a_whole_window_that_is_added_while_windows_ar
     assert not proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50)[MIDDLE]
     assert proven_with({MIDDLE: 60 - WINDOW_MS}, began_ms=50)[MIDDLE]
     assert proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50, apart_ms=1_200)[MIDDLE]
+
+
+def test_what_comes_soon_after_throttles_that_miss_by_as_much_proves_nothing() -> None:
+    apart = {MIDDLE - 6: 25, MIDDLE - 5: 26}
+    assert not proven_with({**apart, MIDDLE: 700})[MIDDLE]
+    assert proven_with({MIDDLE - 6: 25, MIDDLE - 5: 300, MIDDLE: 700})[MIDDLE]
+    assert proven_with({**apart, MIDDLE: 700}, apart_ms=220)[MIDDLE]
