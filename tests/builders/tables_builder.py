@@ -181,6 +181,7 @@ _DEFAULTS: dict[str, Row] = {
         "recorded_at_ms": NOON_MS + 2,
         "amount": 100_000.0,
         "is_unrecorded": False,
+        "answered_bytes": None,
         "bound": 50_000.0,
         "rate": 10_000.0,
         "window_size_ms": 10_000,
