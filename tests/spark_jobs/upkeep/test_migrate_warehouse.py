@@ -100,7 +100,8 @@ def test_migrated_tables_are_read_and_all_others_are_as_they_were(day: RunScope)
         assert read_table(day, table).equals(before[table]), table
     answered = read_table(day, "decisions")["answered_bytes"]
     assert answered.null_count == decisions.num_rows > 200
-    assert read_table(day, "decisions").drop_columns("answered_bytes").equals(decisions)
+    migrated_rows = read_table(day, "decisions").select(decisions.column_names)
+    assert migrated_rows.to_pylist() == decisions.to_pylist()
     assert read_table(day, "files")["days"].null_count in (0, 2)
     assert asked("migrate", str(day.warehouse)).startswith("Every table has the schema version")
 
