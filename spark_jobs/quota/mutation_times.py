@@ -155,12 +155,14 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
     """
     found = list(requests)
     for first in range(len(found)):
-        bound_before = found[first - 1].bound if first else math.nan
-        in_flight = 0
-        for request in found[first : first + IN_FLIGHT_MAX]:
-            in_flight += request.may_be_before_change and request.bound == found[first].bound
-        is_changed = found[first].bound != bound_before and not math.isnan(found[first].bound)
-        if in_flight and is_changed:
+        bound, bound_before = found[first].bound, found[first - 1].bound if first else math.nan
+        if math.isnan(bound) or bound == bound_before:
+            continue
+        in_flight = sum(
+            request.may_be_before_change and request.bound == bound
+            for request in found[first : first + IN_FLIGHT_MAX]
+        )
+        if in_flight:
             found = min(
                 (_with_bound(found, first, k, bound_before) for k in range(in_flight + 1)),
                 key=lambda tried: _unexplained(tried[: first + TELLING_MAX], bucket.copy()),

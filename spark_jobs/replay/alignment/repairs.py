@@ -80,9 +80,9 @@ def _trials(events: Events, window: Window, placed: Placed, k: int) -> Iterator[
             yield _earlier(events, int(placed.order[row]))
     for row in _at_far_edges(placed, window, k):
         j = int(placed.order[row])
-        for at in (events.earliest_ms[j], events.latest_ms[j]):
-            if events.earliest_ms[j] < events.latest_ms[j]:
-                yield _moved(events, j, int(at))
+        if events.earliest_ms[j] < events.latest_ms[j]:
+            for at_ms_tried in (events.earliest_ms[j], events.latest_ms[j]):
+                yield _moved(events, j, int(at_ms_tried))
 
 
 def _late(placed: Placed, events: Events, window: Window, k: int) -> Iterator[int]:

@@ -240,10 +240,6 @@ def _is_near_wrong_state(placed: Placed, off_ms: Int64s, window_ms: int) -> Bool
     apart_ms = np.abs(np.diff(off_ms[missed]))
     is_alike = (apart_ms <= PROVES_MS) & (np.diff(at_ms[missed]) <= window_ms)
     shared = np.union1d(missed[:-1][is_alike], missed[1:][is_alike])
-    if not len(shared):
-        return np.zeros(len(at_ms), bool)
     shared_ms = np.sort(at_ms[shared])
-    after = np.searchsorted(shared_ms, at_ms - window_ms)
-    return np.asarray(shared_ms[np.minimum(after, len(shared) - 1)] <= at_ms + window_ms) & (
-        after < len(shared)
-    )
+    before = np.searchsorted(shared_ms, at_ms - window_ms)
+    return np.asarray(before < np.searchsorted(shared_ms, at_ms + window_ms, side="right"))
