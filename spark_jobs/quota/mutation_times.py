@@ -27,6 +27,10 @@ UNEXPLAINED_DEBT_MS = 5
 Where the time is not chosen, and as the slack of clock readings where it is.
 """
 THROTTLE_APART_MS = 2
+ROUNDING_TOKENS = 1e-9
+"""Refilled at other moments than the broker refilled it, a bucket differs by less than this."""
+NEARLY, WRONG = 1, 2
+"""How much is not explained: an admission that hangs on ROUNDING_TOKENS, and any other one."""
 FAR_MS = 10
 """A controller's record is seldom so far from its estimate."""
 ANCHOR_TIMES_MAX = 64
@@ -339,10 +343,12 @@ def _explaining_time(request: MutationRequest, bucket: Bucket) -> int:
         return estimate_ms
     edge, step = (enough, 1) if tokens < enough else (too_many, -1)
     edge_ms = estimate_ms + round((edge - tokens) / bound * 1000.0)
-    for at_ms in (edge_ms - step, edge_ms, edge_ms + step):
-        is_in_time = from_ms <= at_ms <= until_ms
-        if is_in_time and enough <= bucket.at(bucket.most, bound, at_ms) < too_many:
-            return at_ms
+    for rounding in (0.0, ROUNDING_TOKENS):
+        for at_ms in (edge_ms - step, edge_ms, edge_ms + step):
+            tokens = bucket.at(bucket.most, bound, at_ms)
+            is_in_time = from_ms <= at_ms <= until_ms
+            if is_in_time and enough - rounding <= tokens < too_many + rounding:
+                return at_ms
     return estimate_ms
 
 
@@ -374,7 +380,7 @@ def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
         is_spent = True  # a permissive one always is
         if request.is_strict:
             if is_known and is_admitted != (bucket.most >= 0.0):
-                wrong += 1
+                wrong += NEARLY if abs(bucket.most) <= ROUNDING_TOKENS else WRONG
             is_spent = _is_taken(request, bucket, is_admitted, is_known)
             if not is_admitted and bucket.most < 0.0:
                 ends_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
@@ -383,7 +389,7 @@ def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
             is_sure &= not math.isnan(amount)
         if not request.is_strict and bucket.most < 0.0:
             ends_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
-    return wrong + (is_sure and not _explains_throttle(request, ends_ms))
+    return wrong + WRONG * (is_sure and not _explains_throttle(request, ends_ms))
 
 
 def _is_taken(request: MutationRequest, bucket: Bucket, is_admitted: bool, is_known: bool) -> bool:
