@@ -9,7 +9,6 @@ failed. A run that accuses somebody, or whose load or audit failed, is kept in t
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import shutil
 import signal
 import subprocess
@@ -25,7 +24,8 @@ from rich.console import Console
 from spark_jobs.errors import QuotaAuditError
 from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
-from tests.fleet.fleet_table import OVER_LIMITS, WIDTH, FailedRun, print_fleet
+from tests.fleet.fleet_progress import FleetProgress, count, seed_of
+from tests.fleet.fleet_table import WIDTH, FailedRun
 from tests.fleet.live_run import CAPTURE, RUN, PlannedRun, audit, planned_runs, read_run, record
 from tests.fleet.run_score import RunScore
 
@@ -38,14 +38,8 @@ SPARK = SparkSettings(
 )
 
 
-class FleetRuns:
-    """What has become of the runs so far; each is told as it ends."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.scores: list[RunScore] = []
-        self.failed: list[FailedRun] = []
-        self.broken_audits = 0
+class FleetRuns(FleetProgress):
+    """The runs of real brokers."""
 
     def record(self, plan: PlannedRun, folder: Path) -> bool:
         """Return whether a run was recorded into ``folder``, made anew."""
@@ -69,21 +63,12 @@ class FleetRuns:
             return None
         self.scores.append(score)
         said = "accuses" if score.is_accusing else "accuses nobody"
-        self._say(f"{plan.name}: {score.decisions:,} decisions, {said}")
+        self.say(f"{plan.name}: {score.decisions:,} decisions, {said}")
         return score
-
-    def print(self, *, findings_only: bool = False) -> int:
-        """Print the tables; return the exit code."""
-        code = print_fleet(self.console, self.scores, self.failed, findings_only=findings_only)
-        return max(code, OVER_LIMITS) if self.broken_audits else code
 
     def _fail(self, plan: PlannedRun, why: str) -> None:
         self.failed.append(FailedRun(plan.name, plan.kafka_version, why))
-        self._say(f"{plan.name}: {why}")
-
-    def _say(self, text: str) -> None:
-        now = dt.datetime.now(dt.UTC)
-        self.console.print(f"{now:%H:%M:%S} {text}", markup=False, highlight=False, soft_wrap=True)
+        self.say(f"{plan.name}: {why}")
 
 
 def run_fleet(
@@ -114,7 +99,7 @@ def main() -> int:
     # A plain `kill` ends brokers and clients too: SystemExit leaves every block.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
-    seed = asked.seed if asked.seed is not None else int(f"{dt.datetime.now(dt.UTC):%y%m%d%H%M}")
+    seed = seed_of(asked.seed)
     runs = FleetRuns(Console(width=WIDTH))
     if asked.again is None:
         print(f"seed {seed}; what accuses is kept in {asked.folder}", flush=True)
@@ -132,12 +117,10 @@ def main() -> int:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "runs", type=_count, nargs="?", help=f"how many runs ({RUNS}, or all again)"
-    )
+    parser.add_argument("runs", type=count, nargs="?", help=f"how many runs ({RUNS}, or all again)")
     parser.add_argument("--seed", type=int, help="of the scenarios; by default the time of day")
-    parser.add_argument("--first", type=_count, default=1, help="number of the first run")
-    parser.add_argument("--load-seconds", type=_count, default=60)
+    parser.add_argument("--first", type=count, default=1, help="number of the first run")
+    parser.add_argument("--load-seconds", type=count, default=60)
     parser.add_argument("--folder", type=Path, default=Path("artifacts/fleet"))
     parser.add_argument("--keep-all", action="store_true", help="keep runs that accuse nobody too")
     parser.add_argument(
@@ -145,13 +128,6 @@ def _asked() -> argparse.Namespace:
     )
     parser.add_argument("--again", type=Path, help="audit the runs of this folder, record none")
     return parser.parse_args()
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"found {number}, expected 1 or more")
-    return number
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ kept in the folder, and clusters whose audit failed.
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import math
 import shutil
 import sys
@@ -24,7 +23,8 @@ from rich.console import Console
 
 from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
-from tests.fleet.fleet_table import OVER_LIMITS, WIDTH, FailedRun, print_fleet
+from tests.fleet.fleet_progress import FleetProgress, count, seed_of
+from tests.fleet.fleet_table import WIDTH, FailedRun
 from tests.fleet.run_score import RunScore
 from tests.fleet.simulated_plan import KAFKA_VERSIONS, SimulatedCluster, simulated_clusters
 from tests.fleet.simulated_run import (
@@ -45,13 +45,11 @@ SPARK = SparkSettings(
 )
 
 
-class SimulatedRuns:
-    """What has become of the runs so far."""
+class SimulatedRuns(FleetProgress):
+    """The runs of simulated brokers."""
 
     def __init__(self, console: Console) -> None:
-        self.console = console
-        self.scores: list[RunScore] = []
-        self.failed: list[FailedRun] = []
+        super().__init__(console)
         self._began = time.monotonic()
 
     def simulate(self, cluster: SimulatedCluster, folder: Path) -> None:
@@ -66,13 +64,14 @@ class SimulatedRuns:
             scores = audit_cluster(spark, folder)
         except Exception as error:  # any of them is a fault of the auditor, and the fleet goes on
             traceback.print_exc()
+            self.broken_audits += 1
             why = f"its audit failed: {error!r}"
             names = [cluster.run_of(broker).name for broker in cluster.brokers]
             self.failed += [FailedRun(name, cluster.kafka_version, why) for name in names]
-            self._say(f"{cluster.name}: {why}")
+            self.say(f"{cluster.name}: {why}")
             return None
         self.scores += scores
-        self._say(
+        self.say(
             f"{cluster.name}: {len(scores)} runs, {sum(s.decisions for s in scores):,} decisions, "
             f"{sum(s.is_accusing for s in scores)} runs accuse; {self.runs_per_minute:.0f} a minute"
         )
@@ -83,15 +82,11 @@ class SimulatedRuns:
         """Return how many runs have been simulated and audited in a minute."""
         return 60 * len(self.scores) / (time.monotonic() - self._began)
 
-    def print(self) -> int:
-        """Print the tables; return the exit code."""
-        code = print_fleet(self.console, self.scores, self.failed)
-        self._say(f"{self.runs_per_minute:.0f} runs a minute")
-        return max(code, OVER_LIMITS) if self.failed else code
-
-    def _say(self, text: str) -> None:
-        now = dt.datetime.now(dt.UTC)
-        self.console.print(f"{now:%H:%M:%S} {text}", markup=False, highlight=False, soft_wrap=True)
+    def print(self, *, findings_only: bool = False) -> int:
+        """Print the tables, and how fast it went; return the exit code."""
+        code = super().print(findings_only=findings_only)
+        self.say(f"{self.runs_per_minute:.0f} runs a minute")
+        return code
 
 
 def run_simulated_fleet(
@@ -131,7 +126,7 @@ def brokers_of_an_archive(runs: int) -> int:
 def main() -> int:
     """Return KEPT, OVER_LIMITS or MANY_FAILED."""
     asked = _asked()
-    seed = asked.seed if asked.seed is not None else int(f"{dt.datetime.now(dt.UTC):%y%m%d%H%M}")
+    seed = seed_of(asked.seed)
     runs = SimulatedRuns(Console(width=WIDTH))
     with spark_session("fleet", SPARK) as spark:
         if asked.again is None:
@@ -147,22 +142,15 @@ def main() -> int:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("runs", type=_count, nargs="?", default=RUNS, help="how many brokers")
+    parser.add_argument("runs", type=count, nargs="?", default=RUNS, help="how many brokers")
     parser.add_argument("--seed", type=int, help="of the runs; by default the time of day")
     parser.add_argument(
-        "--brokers", type=_count, help="how many share an archive; by default all versions run"
+        "--brokers", type=count, help="how many share an archive; by default all versions run"
     )
     parser.add_argument("--folder", type=Path, default=Path("artifacts/simulated-fleet"))
     parser.add_argument("--keep-all", action="store_true", help="keep runs that accuse nobody too")
     parser.add_argument("--again", type=Path, help="audit the clusters of this folder, run none")
     return parser.parse_args()
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"found {number}, expected 1 or more")
-    return number
 
 
 if __name__ == "__main__":
