@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 
 def beyond_of_requests(api_key: np.ndarray, api_version: np.ndarray) -> dict[int, int]:
-    """Return what requests show their broker to serve that no known release does."""
+    """Return the versions of requests, by key, that are newer than all known releases serve."""
     key = api_key.astype(np.int64)
     is_known = (key >= 0) & (key < len(_NEWEST))
     is_beyond = ~is_known
@@ -56,12 +56,12 @@ class ServedApis:
 
     def __init__(self) -> None:
         self.beyond: dict[int, dict[int, int]] = {}
-        self._answer = b""
+        self._answered: dict[int, bytes] = {}
 
     def take_answer(self, broker_id: int, response: bytes) -> None:
         """Take an answer to API_VERSIONS; a broker gives nearly all its clients the same."""
-        if response != self._answer:
-            self._answer = response
+        if response != self._answered.get(broker_id):
+            self._answered[broker_id] = response
             self.take(broker_id, beyond_of_answer(response))
 
     def take(self, broker_id: int, served: ServedBeyond) -> None:
@@ -71,7 +71,7 @@ class ServedApis:
 
     @classmethod
     def of_all(cls, found: Iterable[Mapping[int, ServedBeyond]]) -> ServedApis:
-        """Return what brokers were seen to serve in any of ``found``, which are by broker."""
+        """Return the union of ``found``, each by broker: the newest version of each request."""
         served = cls()
         for beyond in found:
             for broker_id, of_broker in beyond.items():
@@ -89,7 +89,7 @@ def answer_in(text: bytes) -> bytes:
 
 
 def beyond_of_answer(response: bytes) -> dict[int, int]:
-    """Return what an answer to API_VERSIONS, as it is logged, names that no known release serves.
+    """Return the newest versions, by key, that an answer names beyond all known releases.
 
     One that cannot be read tells nothing.
     """
@@ -111,7 +111,7 @@ def together(found: Iterable[ServedBeyond]) -> dict[int, int]:
 
 
 def newer_than_known(version: str | None, served: ServedBeyond) -> str | None:
-    """Return what tells that a broker is newer than what is known, None where nothing does.
+    """Return the evidence that a broker is newer than what is known, None where there is none.
 
     >>> newer_than_known("4.5.0", {0: 14})
     'its version is 4.5.0; it serves PRODUCE up to version 14 (known: 13)'

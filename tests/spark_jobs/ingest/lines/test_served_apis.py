@@ -82,6 +82,14 @@ def test_a_request_is_evidence_of_its_version_but_not_one_for_versions() -> None
     assert beyond_of_requests(*np.array(known).T) == {}
 
 
+def test_each_broker_of_a_file_is_known_by_its_own_answer() -> None:
+    newer = b'{"apiKeys":[{"apiKey":95,"maxVersion":1}]}'
+    served = ServedApis()
+    for broker_id in (1, 2, 1):
+        served.take_answer(broker_id, newer)
+    assert served.beyond == {1: {95: 1}, 2: {95: 1}}
+
+
 def test_what_files_tell_of_a_broker_is_put_together() -> None:
     found = ServedApis.of_all([{1: {0: 14}, 2: {}}, {1: {0: 15, 95: 0}}, {}]).beyond
     assert found == {1: {0: 15, 95: 0}}
