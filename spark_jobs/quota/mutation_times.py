@@ -120,7 +120,7 @@ class _Run:
         self.bucket = other.bucket
 
     def blamed(self) -> dict[int, int]:
-        """Return how much is not explained of each request that is not."""
+        """Return the unexplained part (NEARLY, WRONG, their sum) of each request that has one."""
         return {i: wrong for i, wrong in zip(self.order, self.wrong, strict=True) if wrong}
 
 

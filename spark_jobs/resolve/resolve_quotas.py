@@ -48,20 +48,20 @@ def read_timeline(scope: RunScope, *, as_answered: bool = False) -> QuotaTimelin
     """
     rules = {row["broker_id"]: _level_rule(row) for row in read_table(scope, "brokers").to_pylist()}
     moments = _moments(scope, as_answered=as_answered)
-    rows = read_table(scope, "quota_changes").to_pylist()
-    changes = moved_changes(rows, moments, sorted(rules))
+    changes = _moved_changes(scope, moments, sorted(rules))
     answered_ms = {(broker, moved): answered for (broker, answered), moved in moments.items()}
     return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)), answered_ms)
 
 
-def read_changes(
-    scope: RunScope, brokers: list[int], *, as_answered: bool = False
-) -> list[dict[str, Any]]:
+def read_changes(scope: RunScope, brokers: list[int]) -> list[dict[str, Any]]:
     """Return the rows of ``quota_changes``, each from when it was in force on each broker.
 
     See :func:`read_timeline`, which is made of them.
     """
-    moments = _moments(scope, as_answered=as_answered)
+    return _moved_changes(scope, _moments(scope, as_answered=False), brokers)
+
+
+def _moved_changes(scope: RunScope, moments: Moments, brokers: list[int]) -> list[dict[str, Any]]:
     return moved_changes(read_table(scope, "quota_changes").to_pylist(), moments, brokers)
 
 

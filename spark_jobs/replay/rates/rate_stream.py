@@ -321,7 +321,7 @@ class RateStream:
         )
 
     def _requested(self, own: StreamRows, run: np.ndarray, begins: np.ndarray) -> RequestThrottles:
-        """Return what a request quota may have asked for, where it is one and can be known."""
+        """Return the throttles (ms) that a request quota may have asked for, of its own rows."""
         if self.intervals is None:
             return RequestThrottles.unknown(len(own))
         is_open = own.known_for_ms < self._tolerances.warm_up_ms

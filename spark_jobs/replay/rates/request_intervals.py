@@ -68,7 +68,7 @@ class RequestIntervals:
     def throttles_ms(
         self, rows: StreamRows, run: np.ndarray, begins: np.ndarray
     ) -> RequestThrottles:
-        """Return what the quota asked for of each row.
+        """Return the throttles (ms) that the quota may have asked for, by row.
 
         ``run`` numbers the sensors' epochs, whose rows are together; ``begins`` tells which of
         them begin with these rows. Rows of a sensor that overlap must be in one call.
@@ -143,7 +143,7 @@ class _Sensor:
         return known | self._states.export(0)
 
     def throttles_ms(self, rows: StreamRows) -> RequestThrottles:
-        """Return what the quota asked for of rows that follow those before."""
+        """Return the throttles (ms) that the quota may have asked for in the next rows."""
         handshakes_us = np.zeros(len(rows))
         handshakes_us[self._first_of_connections(rows)] = HANDSHAKE_US
         most_us = rows.unlogged_amount_max / PERCENT_PER_US + handshakes_us
