@@ -49,8 +49,9 @@ def read_timeline(scope: RunScope, *, as_answered: bool = False) -> QuotaTimelin
     rules = {row["broker_id"]: _level_rule(row) for row in read_table(scope, "brokers").to_pylist()}
     moments = _moments(scope, as_answered=as_answered)
     changes = _moved_changes(scope, moments, sorted(rules))
-    answered_ms = {(broker, moved): answered for (broker, answered), moved in moments.items()}
-    return QuotaTimeline.of_rows(changes, rules, restarts_ms(read_starts(scope)), answered_ms)
+    return QuotaTimeline.of_rows(
+        changes, rules, restarts_ms(read_starts(scope)), first_answers_ms(moments)
+    )
 
 
 def read_changes(scope: RunScope, brokers: list[int]) -> list[dict[str, Any]]:
@@ -72,6 +73,19 @@ def _moments(scope: RunScope, *, as_answered: bool) -> Moments:
         for day in days
         for row in read_table(day, "located_changes").to_pylist()
     }
+
+
+def first_answers_ms(moments: Moments) -> dict[tuple[int, int], int]:
+    """Return the first answer (ms) to the changes that came to be in force on a broker at a moment.
+
+    >>> first_answers_ms({(1, 100): 460, (1, 370): 460, (1, 900): 905})
+    {(1, 460): 100, (1, 905): 900}
+    """
+    found: dict[tuple[int, int], int] = {}
+    for (broker_id, answered_ms), in_force_ms in moments.items():
+        key = broker_id, in_force_ms
+        found[key] = min(answered_ms, found.get(key, answered_ms))
+    return found
 
 
 def _level_rule(broker: dict[str, Any]) -> LevelRule:
