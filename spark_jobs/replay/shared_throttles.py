@@ -13,6 +13,7 @@ from spark_jobs.quota.request_time import READ_PERCENTILE
 from spark_jobs.replay.replay_broker import ReplayTask
 from spark_jobs.replay.sensors.sensor_states import DECISION, REPLAYED, STATE, BrokerRules
 from spark_jobs.replay.sensors.shared_throttles import SHARED, fix_shared_throttles
+from spark_jobs.replay.verdicts.verdicts import QUOTA_CHANGE_IN_FLIGHT
 from spark_jobs.warehouse.read import read_frame
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.storage import spark_path
@@ -69,6 +70,10 @@ def with_shared_throttles(
     on_bandwidth = F.when(
         ~is_request & F.col("bound").isNotNull(),
         F.coalesce(F.col("replayed_throttle_time_ms"), F.lit(0)).cast("long"),
+    ).when(
+        # A quota that comes or goes may have asked for what was logged.
+        ~is_request & (F.col("reason_alone") == QUOTA_CHANGE_IN_FLIGHT),
+        F.col("logged_throttle_time_ms").cast("long"),
     )
     shared = (
         replayed.where(is_shared)

@@ -25,6 +25,7 @@ from spark_jobs.quota.request_time import (
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.sensors.amounts import encoded
+from spark_jobs.replay.sensors.line_lags import LINE_LAG_MAX_MS
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 UNKNOWN_MS = -1
@@ -106,6 +107,13 @@ class RequestIntervals:
         return sensor
 
 
+class _LastRequests(NamedTuple):
+    """The requests of the last LINE_LAG_MAX_MS: their times, and the most percent they took."""
+
+    at_ms: np.ndarray
+    most: np.ndarray
+
+
 class _Sensor:
     """One sensor, which recorded nothing so far."""
 
@@ -117,6 +125,7 @@ class _Sensor:
         self._can_say = int(states.samples[0]) >= SAMPLES_MIN
         self._known_from_ms = self._until_ms = 0
         self._first_ms = 1
+        self._last = _LastRequests(np.zeros(0, np.int64), np.zeros(0))
         self._authenticated: set[str] = set()
 
     def take_over(self, held: Mapping[str, Any]) -> None:
@@ -162,13 +171,35 @@ class _Sensor:
             rows.at_ms, rows.logged_ms, rows.bound, likely, known & counted.surely_counted
         )
         self._until_ms = max(self._until_ms, int(rows.latest_ms.max()), int(rows.log_time_ms.max()))
+        least_ms = self._least_of_late_lines_ms(rows, counted, surely.throttle_time_min_ms)
         likely_least_ms = np.maximum(surely.throttle_time_min_ms, told_least_ms)
         return RequestThrottles(
-            surely.throttle_time_min_ms,
+            least_ms,
             surely.throttle_time_max_ms,
             likely_least_ms,
             np.maximum(np.minimum(likely.throttle_time_max_ms, told_most_ms), likely_least_ms),
         ).only_where(known)
+
+    def _least_of_late_lines_ms(
+        self, rows: StreamRows, counted: RequestRows, least_ms: np.ndarray
+    ) -> np.ndarray:
+        """Return the least throttles (ms), less where a request was throttled less than that.
+
+        Its line may be late: then what was recorded shortly before its line came after it.
+        """
+        most = (counted.handler_time_us + 1.0 + counted.network_time_max_us) * PERCENT_PER_US
+        known = len(self._last.at_ms)
+        at_ms = np.append(self._last.at_ms, rows.at_ms)
+        until = np.append(0.0, np.cumsum(np.append(self._last.most, most)))
+        before = np.arange(known, len(at_ms))
+        since = np.searchsorted(at_ms, rows.earliest_ms - rows.line_lag_max_ms)
+        later = until[before] - until[np.minimum(since, before)]
+        kept = int(np.searchsorted(at_ms, at_ms[-1] - LINE_LAG_MAX_MS))
+        self._last = _LastRequests(at_ms[kept:], np.append(self._last.most, most)[kept:])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            late_ms = np.ceil(np.nan_to_num(later / rows.bound * 1000.0, posinf=np.inf))
+        if_late_ms = np.maximum(least_ms - np.minimum(late_ms, least_ms), rows.logged_ms)
+        return np.where(rows.logged_ms < least_ms, if_late_ms, least_ms).astype(np.int64)
 
     def _request_rows(self, rows: StreamRows, most_us: np.ndarray) -> RequestRows:
         return RequestRows(

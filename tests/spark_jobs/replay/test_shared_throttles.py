@@ -61,6 +61,12 @@ def test_the_decisions_on_one_request_meet_and_all_others_pass_unchanged(
         produced(5, 500, 300), timed(5, 500, 0, 0, log_time_ms=1),
         # Without another quota the request quota answers for the log alone.
         produced(6, 500, 0, bound=None, before=("no_quota", None)), timed(6, 500, 0, 0),
+        # One that comes or goes may have asked for it.
+        produced(
+            7, 500, 0, bound=None, before=("no_quota", None),
+            alone=("indeterminate", "quota_change_in_flight"),
+        ),
+        timed(7, 500, 0, 0),
         *others,
     ]  # fmt: skip
     replayed = spark.createDataFrame(table_of_replayed(rows), schema=from_arrow_schema(REPLAYED))
@@ -69,11 +75,11 @@ def test_the_decisions_on_one_request_meet_and_all_others_pass_unchanged(
     found = fixed.toArrow().cast(REPLAYED).to_pylist()
     told = {key: (row["verdict"], row["reason"]) for key, row in by_line(found).items()}
     wrong, right = ("over_throttled", None), ("agree", None)
-    assert [told["producer_byte_rate", n] for n in range(1, 7)] == [
-        right, wrong, OPEN, OPEN, OPEN, ("no_quota", None),
+    assert [told["producer_byte_rate", n] for n in range(1, 8)] == [
+        right, wrong, OPEN, OPEN, OPEN, ("no_quota", None), ("no_quota", None),
     ]  # fmt: skip
-    assert [told["request_percentage", n] for n in range(1, 7)] == [
-        right, right, wrong, wrong, wrong, wrong,
+    assert [told["request_percentage", n] for n in range(1, 8)] == [
+        right, right, wrong, wrong, wrong, wrong, right,
     ]  # fmt: skip
     expected = by_line(table_of_replayed(others).to_pylist())
     assert {key: by_line(found)[key] for key in expected} == expected

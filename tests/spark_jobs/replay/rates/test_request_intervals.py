@@ -205,3 +205,16 @@ def test_a_row_does_not_wait_once_nothing_that_overlaps_it_can_come() -> None:
     rows = [request(0, 10), request(1, 10)]
     assert fixed(rows, NOON_MS + APART_MS + 2) == 0
     assert fixed(rows, NOON_MS + APART_MS + 4) == 2
+
+
+@pytest.mark.parametrize("cuts", [None, {1}])
+@pytest.mark.parametrize(
+    ("lag_ms", "logged_ms", "least_ms"), [(30, 0, 0), (9, 0, 1000), (30, 1000, 1000)]
+)
+def test_a_line_that_may_be_late_says_nothing_of_what_was_recorded_just_before_it(
+    lag_ms: int, logged_ms: int, least_ms: int, cuts: set[int] | None
+) -> None:
+    # The long one is due for a whole window; the short one, if its line is late, came before it.
+    long, short = request(1_000, 900_000), request(1_010, 100)
+    after = short | {"line_lag_max_ms": lag_ms, "logged_throttle_time_ms": logged_ms}
+    assert bounds_ms(intervals([long, after], cuts))[1] == (least_ms, 1000)
