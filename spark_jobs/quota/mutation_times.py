@@ -313,7 +313,12 @@ class _Stretch:
             else:
                 at_ms = _explaining_time(request, bucket)
                 run.moved_ms += abs(at_ms - request.recorded_at_ms)
-            run.wrong.append(_record(request, bucket, at_ms))
+            may_refill = _may_refill_meanwhile(request, bucket, at_ms)
+            wrong = _record(request, bucket, at_ms)
+            if wrong and may_refill:
+                run.open_orders.add(i)
+                wrong = NEARLY
+            run.wrong.append(wrong)
             run.order.append(i)
             run.times_ms.append(at_ms)
         return run
@@ -350,6 +355,20 @@ def _explaining_time(request: MutationRequest, bucket: Bucket) -> int:
             if is_in_time and enough - rounding <= tokens < too_many + rounding:
                 return at_ms
     return estimate_ms
+
+
+def _may_refill_meanwhile(request: MutationRequest, bucket: Bucket, at_ms: int) -> bool:
+    """Return True if a topic may have been refused first, and another one admitted after it.
+
+    A controller reads its clock for each topic. Where the debt ends while it takes them, those
+    refused owe next to nothing, and those admitted come after them.
+    """
+    outcomes = {is_admitted for _, is_admitted in request.mutations}
+    bound = bound_in_force(request.bound)
+    refilled_ms = request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS
+    nearly = bound * refilled_ms / 1000.0
+    is_near = abs(bucket.at(bucket.most, bound, at_ms)) <= nearly
+    return request.is_strict and len(outcomes) > 1 and is_near
 
 
 def _admitting_tokens(request: MutationRequest) -> tuple[float, float]:

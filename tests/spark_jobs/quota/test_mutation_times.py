@@ -15,6 +15,7 @@ from spark_jobs.quota.mutation_times import (
     MutationRequest,
     as_in_force,
     choose_record_times,
+    stretches,
 )
 from spark_jobs.quota.token_bucket import TokenBucket
 
@@ -163,3 +164,13 @@ def test_nothing_is_met_by_the_bound_of_before_where_no_throttle_asks_for_it() -
 def test_only_requests_shortly_after_a_change_are_met_by_the_bound_of_before() -> None:
     full, told = request(1_000, (12.0, True)), request(1_500, (1.0, False), logged_ms=450)
     assert in_force(request(0, (3.0, True)), full, told) == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("at_ms", "is_open"), [(1_000, True), (1_004, True), (1_200, False)])
+def test_a_topic_refused_as_a_debt_ends_may_come_before_one_admitted(
+    at_ms: int, is_open: bool
+) -> None:
+    # The refusal says no throttle: the debt of 1, paid after a second, was as good as paid.
+    both = request(at_ms, (1.0, True), (1.0, False), logged_ms=0)
+    _, recorded = (one for found in stretches([SPENT, both], Bucket(BURST_S)) for one in found)
+    assert recorded.is_order_open == is_open
