@@ -59,6 +59,7 @@ def throttled_fetch_attempts(
         position=_positions(own, sensor, is_throttled[places]),
         recorded_at_ms=recorded_at_ms[places],
         interval_ms=own.latest_ms - own.earliest_ms,
+        line_lag_max_ms=own.line_lag_max_ms,
         amount=np.nan_to_num(amount[places]),
         is_unrecorded=is_throttled[places],
         has_records=own.has_records,

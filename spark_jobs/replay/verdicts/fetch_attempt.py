@@ -7,7 +7,8 @@ throttled for too long, one that was less than a try before it for too short.
 
 How large a try was follows from the replayed state. Where the record times leave open which window
 the broker measured (``window_doubts``), it may have been a sample longer or shorter, and have held
-what was recorded around its far end or not: by so much such a try may have been more or less.
+what was recorded around its far end or not: by so much such a try may have been more or less. So it
+may by the fetches that were recorded about when it was, for they may have come before or after it.
 
 An answer with an error ends the tries before it: a partition of theirs is led by another broker, or
 the position is no longer there, and what is read next is something else.
@@ -66,6 +67,7 @@ class FetchRows:
     position: Int64s
     recorded_at_ms: Int64s
     interval_ms: Int64s  # width of the admissible record times
+    line_lag_max_ms: Int64s  # so much earlier it was recorded where its line is late
     amount: Floats  # recorded, or given back by the throttle time; bytes
     is_unrecorded: Bools  # throttled: the amount was taken back
     has_records: Bools  # the response held data
@@ -121,10 +123,15 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     accused = np.isin(found.attempt, ODD_ATTEMPTS)
     if not accused.any():
         return found
-    less, more = _by_window(rows, tried, state_ms, limits, np.unique(rows.sensor[accused]))
+    sensors = np.unique(rows.sensor[accused])
+    less, more = _by_window(rows, tried, state_ms, limits, sensors)
     least, most = rows.amount.copy(), rows.amount.copy()
     least[tried] -= less
     most[tried] += more
+    others = tried[np.isin(rows.sensor[tried], sensors)]
+    may_be_before, may_be_after = _by_order(rows, others)
+    least[others] -= may_be_before
+    most[others] += may_be_after
     return _judged(rows, _Sizes(least, most, slack), limits)
 
 
@@ -156,6 +163,28 @@ def _by_window(
     less = window_bytes * (np.maximum(is_other, shorter[tried]) + overlapping) + by_kept
     more = window_bytes * (np.maximum(is_other, longer[tried]) + overlapping) + by_kept
     return less, more
+
+
+def _by_order(rows: FetchRows, tried: Int64s) -> tuple[Floats, Floats]:
+    """Return the bytes that may have been kept before each try, and those that may not yet.
+
+    The first were kept after it as replayed, the second before it. Those of its own connection came
+    in the order of their lines.
+    """
+    ordered, kept = _in_order(rows), np.where(rows.is_unrecorded, 0.0, np.nan_to_num(rows.amount))
+    earliest_ms = ordered - rows.interval_ms - rows.line_lag_max_ms
+    latest_ms = ordered + rows.interval_ms
+    reach_ms = int((latest_ms - earliest_ms).max())
+    first = np.searchsorted(ordered, earliest_ms[tried] - reach_ms).tolist()
+    stop = np.searchsorted(ordered, latest_ms[tried] + reach_ms, side="right").tolist()
+    more, less = np.zeros(len(tried)), np.zeros(len(tried))
+    for k, at in enumerate(tried.tolist()):
+        before, after = slice(first[k], at), slice(at + 1, stop[k])
+        is_early = earliest_ms[after] <= latest_ms[at]
+        is_late = latest_ms[before] >= earliest_ms[at]
+        more[k] = kept[after][is_early & (rows.position[after] != rows.position[at])].sum()
+        less[k] = kept[before][is_late & (rows.position[before] != rows.position[at])].sum()
+    return more, less
 
 
 def _judged(rows: FetchRows, sizes: _Sizes, limits: FetchLimits) -> FetchAttempts:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.replay.verdicts.fetch_attempt import (
+    ODD_ATTEMPTS,
     Attempt,
     FetchLimits,
     FetchRows,
@@ -30,6 +31,7 @@ def fetches(*amounts: tuple[float, bool], position: int = 0) -> FetchRows:
         position=np.full(n, position),
         recorded_at_ms=1_700_000_000_000 + 2000 * np.arange(n),
         interval_ms=np.zeros(n, np.int64),
+        line_lag_max_ms=np.zeros(n, np.int64),
         amount=np.array([a for a, _ in amounts]),
         is_unrecorded=throttled,
         has_records=~throttled,
@@ -240,3 +242,17 @@ def logged(*fetched: tuple[int, int, float, int], bound: float, samples: int) ->
         span_ms=np.full(n, samples * 1_000),
         logged_ms=throttle_ms,
     )
+
+
+@pytest.mark.parametrize(("lag_ms", "is_accused"), [(0, True), (2_000, False)])
+def test_a_fetch_about_as_soon_as_a_try_may_have_been_recorded_before_it(
+    lag_ms: int, is_accused: bool
+) -> None:
+    # The try seems to have read what another connection was handed out after it as replayed.
+    rows = fetches((2e5, False), (5e5, True), (3e5, False), (2e5, False))
+    rows = replace(
+        rows,
+        position=np.array([0, 0, 1, 0]),
+        line_lag_max_ms=np.array([0, 0, lag_ms, 0]),
+    )
+    assert (judged(rows)[1] in ODD_ATTEMPTS) == is_accused

@@ -110,6 +110,7 @@ def judged(fetches: list[Fetch], window: Window) -> FetchAttempts:
         position=np.zeros(n, np.int64),
         recorded_at_ms=said_ms,
         interval_ms=np.array([f.latest_ms - f.earliest_ms for f in fetches]),
+        line_lag_max_ms=np.zeros(n, np.int64),
         amount=np.nan_to_num(replayed.amount),
         is_unrecorded=is_throttled,
         has_records=~is_throttled & (size > 0),
