@@ -194,6 +194,9 @@ class _Trial:
         by_throttles = score.throttles >= _THROTTLES_MIN
         throttled = int(np.count_nonzero(self._throttled))
         is_free = throttled <= _THROTTLED_SHARE_MAX * self.evidence
+        if score.hypothesis == STATE_LOST and not self.has_wrong:
+            # A sample that begins at another record than replayed looks the same.
+            return False
         if score.hypothesis in (STATE_LOST, OTHER_RATE_PROFILE, UNKNOWN_QUOTA):
             return by_throttles and self._has_sizes(score)
         if score.hypothesis == NOT_ENFORCED:
