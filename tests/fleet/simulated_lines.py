@@ -190,7 +190,7 @@ Messages = tuple[int, Any, Any]
 
 
 def _produce(row: Row) -> Messages:
-    acks, topic, index, size, _ = row.described
+    acks, topic, index, size, *_ = row.described
     request = {
         "transactionalId": None, "acks": int(acks), "timeoutMs": 30000,
         "topicData": [{"name": topic, "partitionData": [

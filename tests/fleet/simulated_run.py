@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from spark_jobs.ingest.archive import REQUEST_LOG, VERSION, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from tests.fleet.run_score import RunScore, score_brokers
-from tests.fleet.simulated_lines import ClientName, alteration_line, read_row, request_line
+from tests.fleet.simulated_lines import ClientName, Row, alteration_line, read_row, request_line
 from tests.fleet.simulated_plan import (
     QuotaChange,
     SimulatedBroker,
@@ -39,8 +39,17 @@ Line = tuple[int, bytes]
 """When a line was stamped (ns), and the line."""
 
 
-def simulate(cluster: SimulatedCluster, folder: Path) -> None:
-    """Make ``folder`` the archive of a cluster that has run."""
+def simulate(
+    cluster: SimulatedCluster,
+    folder: Path,
+    words_of: Callable[[SimulatedCluster, SimulatedBroker], Iterator[str]] = simulator_words,
+    said_version: str | None = None,
+) -> list[Row]:
+    """Make ``folder`` the archive of a cluster that has run; return what the simulator printed.
+
+    ``words_of`` tells the simulator what each broker does. The archive says that the brokers are of
+    ``said_version``, where it is not None.
+    """
     lines: dict[int, list[Line]] = {broker.broker_id: [] for broker in cluster.brokers}
     clients = {
         (broker.broker_id, words[1]): ClientName(words[2], words[3])
@@ -48,14 +57,14 @@ def simulate(cluster: SimulatedCluster, folder: Path) -> None:
         for words in broker.clients
     }
     forwards = {broker.broker_id: _forwards(cluster, broker) for broker in cluster.brokers}
-    words = (line for broker in cluster.brokers for line in simulator_words(cluster, broker))
+    words = (line for broker in cluster.brokers for line in words_of(cluster, broker))
     printed = run_java(
         PROGRAM,
         broker_jars(cluster.kafka_version),
         stdin="\n".join((f"base\t{BASE_MS}", *words, "")),
     )
-    for text in printed.splitlines():
-        row = read_row(text)
+    rows = [read_row(text) for text in printed.splitlines()]
+    for row in rows:
         client = clients[row.broker_id, row.connection]
         is_forwarded = forwards[row.broker_id]
         line = request_line(row, client, BASE_MS, is_forwarded=is_forwarded)
@@ -64,13 +73,14 @@ def simulate(cluster: SimulatedCluster, folder: Path) -> None:
         lines[broker_id].append(line)
     folder.mkdir(parents=True)
     (folder / CLUSTER).write_bytes(msgspec.json.encode(cluster) + b"\n")
-    (folder / VERSION).write_text(cluster.kafka_version + "\n")
+    (folder / VERSION).write_text((said_version or cluster.kafka_version) + "\n")
     for broker in cluster.brokers:
         own = broker_folder(folder, broker)
         own.mkdir()
         (own / "server.properties").write_text(_properties(cluster, broker))
         in_order = sorted(lines[broker.broker_id], key=lambda line: line[0])
         (own / REQUEST_LOG).write_bytes(b"".join(line for _, line in in_order))
+    return rows
 
 
 def broker_folder(folder: Path, broker: SimulatedBroker) -> Path:

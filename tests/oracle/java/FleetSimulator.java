@@ -41,7 +41,8 @@ import org.apache.kafka.common.utils.Time;
  * <p>Standard input is lines of tab-separated words, times in µs since the {@code base} (ms). {@code broker} begins a
  * broker; what follows up to {@code run} is its: {@code set} a quota as this broker applies it, {@code pause} the whole
  * process, {@code produce}, {@code fetch} and {@code mutate} are clients of one connection each. The methods of
- * {@code Broker} that read a line say its words.
+ * {@code Broker} that read a line say its words. A broker is sound but for the faults that {@code due}, {@code as},
+ * {@code forget} and {@code alter} plant into its produce quota.
  *
  * <p>Prints one tab-separated row for each request: broker, kind, connection, correlation id; the nanoseconds at which
  * it was received, dequeued, locally complete, its response complete, dequeued and sent, and at which its line was
@@ -120,6 +121,13 @@ public final class FleetSimulator {
         private final List<Client> clients = new ArrayList<>();
         private final boolean isZooKeeper;
         private long made;
+        /** Whose sensor a produce belongs to, and under which quota: null where what it does is what it should. */
+        private QuotaManager due;
+        private final Map<String, List<String>> recordedAs = new HashMap<>();
+        private double alteredShare;
+        private int alteredByLeastMs;
+        private int alteredByMostMs;
+        private long recorded;
 
         /** Words: id, seed, samples, window ms, controller samples, controller window ms, handlers, end, share of late
          *  lines, share of very late ones, 1 where the controller decides without KRaft. */
@@ -143,7 +151,22 @@ public final class FleetSimulator {
         private void read(String[] w) {
             switch (w[0]) {
                 // Words: when, type, user, client-id ("-" none, "*" the default, "=x" named x), bound or "-".
-                case "set" -> at(Long.parseLong(w[1]) * US, now -> apply(w, now));
+                case "set" -> at(Long.parseLong(w[1]) * US, now -> apply(quotas.get(w[2]), w, now));
+                // Words of "set", which then says what the broker does instead.
+                case "due" -> {
+                    if (due == null)
+                        due = new QuotaManager(Rate.class, 2, 1000, -1);
+                    at(Long.parseLong(w[1]) * US, now -> apply(due, w, now));
+                }
+                // Words: a connection, the user and client-id that its produces are recorded as.
+                case "as" -> recordedAs.put(w[1], List.of(w[2], w[3]));
+                case "forget" -> at(Long.parseLong(w[1]) * US, now -> quotas.get("producer_byte_rate").forget());
+                // Words: the share of throttles of produces, least and most ms that are added to them.
+                case "alter" -> {
+                    alteredShare = Double.parseDouble(w[1]);
+                    alteredByLeastMs = Integer.parseInt(w[2]);
+                    alteredByMostMs = Integer.parseInt(w[3]);
+                }
                 case "pause" -> pauses.add(new long[] {
                     Long.parseLong(w[1]) * US, (Long.parseLong(w[1]) + Long.parseLong(w[2])) * US});
                 case "produce" -> add(new Producer(this, w));
@@ -153,12 +176,26 @@ public final class FleetSimulator {
             }
         }
 
-        private void apply(String[] w, long nowNs) {
+        private void apply(QuotaManager quota, String[] w, long nowNs) {
             long runningNs = after(nowNs, 0);
             if (runningNs > nowNs)
-                at(runningNs, now -> apply(w, now));
+                at(runningNs, now -> apply(quota, w, now));
             else
-                quotas.get(w[2]).set(w[3], w[4], w[5]);
+                quota.set(w[3], w[4], w[5]);
+        }
+
+        /** The throttle that a produce is given in place of its own. */
+        private int altered(int throttleMs) {
+            if (throttleMs == 0 || alteredShare == 0 || !happens(alteredShare))
+                return throttleMs;
+            return Math.max(0, throttleMs + alteredByLeastMs + random.nextInt(alteredByMostMs - alteredByLeastMs + 1));
+        }
+
+        /** Number of the record, user and client-id of the sensor, and bound, as they should be. */
+        private String recordDue(Client client) {
+            QuotaManager quota = due == null ? quotas.get("producer_byte_rate") : due;
+            List<String> tags = quota.tags(client.user, client.clientId);
+            return recorded++ + "\t" + tags.get(0) + "\t" + tags.get(1) + "\t" + quota.limit(tags);
         }
 
         private void add(Client client) {
@@ -435,7 +472,10 @@ public final class FleetSimulator {
                 long clockMs = msOf(clockNs);
                 request.recordedMs = clockMs;
                 long bytes = Long.parseLong(request.described.substring(request.described.lastIndexOf('\t') + 1));
-                int bandwidthMs = broker.quotas.get("producer_byte_rate").record(user, clientId, bytes, clockMs);
+                List<String> as = broker.recordedAs.getOrDefault(connection, List.of(user, clientId));
+                int bandwidthMs = broker.altered(
+                    broker.quotas.get("producer_byte_rate").record(as.get(0), as.get(1), bytes, clockMs));
+                request.described += "\t" + broker.recordDue(this);
                 int requestMs = acks == 0 ? 0 : recordRequest(request, clockNs, now);
                 int throttleMs = Math.max(bandwidthMs, requestMs);
                 if (throttleMs > 0)
@@ -771,6 +811,14 @@ public final class FleetSimulator {
             if (isSet("*", "=" + clientId) || isSet("*", "*"))
                 return List.of(user, clientId);
             return isSet("*", "-") ? List.of(user, "") : List.of("", clientId);
+        }
+
+        /** Loses what all sensors hold. */
+        private void forget() {
+            sensors.values().forEach(sensor -> metrics.removeSensor(sensor.name()));
+            sensors.clear();
+            metricOf.clear();
+            inForce.clear();
         }
 
         private boolean isSet(String user, String clientId) {

@@ -125,7 +125,7 @@ def test_a_lost_state_is_told_until_the_windows_have_passed() -> None:
     forgetful = history(constant(50_000.0), constant(50_000.0), forgets_at_ms=30_000)
     (stretch,) = find_stretches(forgetful, 5, 10)
     replays = lost_states(forgetful, stretch, RULES, tolerance_ms=5)
-    # A sample that began at another record looks the same: without a wrong decision nothing is told.
+    # A sample begun at another record looks the same: nothing is told without a wrong decision.
     assert explain_stretch(forgetful, stretch, (), replays) is None
     accused = replace(forgetful, is_wrong=forgetful.logged_ms == 0)
     explanation = explain_stretch(accused, stretch, (), replays)

@@ -1,0 +1,197 @@
+"""Faults planted into simulated brokers: how many of them the audit finds, and how small ones.
+
+``python -m tests.fleet.simulated_faults [RUNS] [--seed N]`` simulates, audits and prints a table by
+kind of fault and size, one by the size of a wrong throttle and the log's pauses, and a line with
+recall and precision. A decision is planted where the log's throttle is not what a sound broker of
+the version gives at that record; it is found where the audit calls it wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+
+from spark_jobs.ingest.archive import find_archive
+from spark_jobs.ingest.ingest_options import IngestOptions
+from spark_jobs.spark.spark_session import spark_session
+from spark_jobs.warehouse.read import read_table
+from tests.fleet.fleet_progress import count, seed_of
+from tests.fleet.fleet_table import WIDTH
+from tests.fleet.planted_faults import (
+    ALTERED,
+    LATE_CHANGE,
+    OTHER_PROFILE,
+    OTHER_VERSIONS,
+    WRONG_BOUND,
+    Fault,
+    due_throttles_ms,
+    faulty_words,
+    planted_faults,
+)
+from tests.fleet.run_score import is_accused
+from tests.fleet.simulated_fleet import SPARK, brokers_of_an_archive
+from tests.fleet.simulated_plan import SimulatedCluster, simulated_clusters
+from tests.fleet.simulated_run import simulate
+from tests.oracle.live_audit import audit_archive
+
+TOLERANCE_MS = 2
+_PROFILE_EVERY = 7
+_SIZES: dict[str, tuple[float, ...]] = {
+    WRONG_BOUND: (1.02, 1.05, 1.1, 1.3, 2.0),
+    LATE_CHANGE: (0.5, 1.0, 2.0, 5.0),
+    ALTERED: (10, 30, 100, 300),
+}
+_WRONG_BY_MS = (5, 10, 20, 40, 80, 160, 320)
+
+
+class Judged(NamedTuple):
+    """One decision on a produce of a broker with a fault."""
+
+    fault: Fault
+    broker_id: int
+    wrong_by_ms: int  # what was logged less what was due
+    is_found: bool
+    pause_ms: int  # the longest of its broker
+
+
+def judged_decisions(
+    spark: SparkSession, cluster: SimulatedCluster, number: int
+) -> Iterator[Judged]:
+    """Yield the decisions on all produces of a cluster with faults, audited now."""
+    is_other = number % _PROFILE_EVERY == 0
+    said_version = OTHER_VERSIONS[cluster.kafka_version] if is_other else cluster.kafka_version
+    faults = planted_faults(cluster)
+    if is_other:
+        faults = dict.fromkeys(faults, Fault(OTHER_PROFILE))
+    words_of = partial(faulty_words, faults=faults)
+    with tempfile.TemporaryDirectory(prefix="quota-audit-faults-") as work:
+        folder = Path(work) / cluster.name
+        rows = simulate(cluster, folder, words_of, said_version)
+        due_ms = due_throttles_ms(rows, cluster, said_version)
+        archive = find_archive(folder, "default")
+        scopes = audit_archive(spark, archive, Path(work) / "warehouse", IngestOptions.of())
+        decisions = [
+            row
+            for scope in scopes
+            for row in read_table(scope, "decisions").to_pylist()
+            if row["quota_type"] == "producer_byte_rate" and row["broker_id"] in faults
+        ]
+    pauses = {b.broker_id: max((us // 1000 for _, us in b.pauses), default=0)
+              for b in cluster.brokers}  # fmt: skip
+    for row in decisions:
+        broker_id = row["broker_id"]
+        due = due_ms[broker_id, row["connection"], row["correlation_id"]]
+        wrong_by_ms = row["logged_throttle_time_ms"] - due
+        yield Judged(faults[broker_id], broker_id, wrong_by_ms, is_accused(row), pauses[broker_id])
+
+
+def is_planted(one: Judged) -> bool:
+    """Return whether the log's throttle is not what was due."""
+    return abs(one.wrong_by_ms) > TOLERANCE_MS
+
+
+def print_faults(console: Console, judged: Sequence[Judged]) -> None:
+    """Print the tables, and recall and precision in a line."""
+    console.print(_kinds(judged))
+    console.print(_wrong_by(judged))
+    planted = [one for one in judged if is_planted(one)]
+    found = sum(one.is_found for one in planted)
+    false = sum(one.is_found for one in judged) - found
+    console.print(
+        f"{found:,} of {len(planted):,} planted decisions found: recall "
+        f"{_share(found, len(planted))}, precision {_share(found, found + false)}; {false} of "
+        f"{len(judged) - len(planted):,} sound ones called wrong",
+        highlight=False,
+    )
+
+
+def _kinds(judged: Iterable[Judged]) -> Table:
+    table = Table("fault", "size", "brokers", "with a trace", "found", "decisions", "found",
+                  "recall", "called wrong, sound", title="Faults by kind and size")  # fmt: skip
+    groups = defaultdict(list)
+    for one in judged:
+        groups[one.fault.kind, _size(one.fault)].append(one)
+    for (kind, size), own in sorted(groups.items()):
+        planted = [one for one in own if is_planted(one)]
+        found = [one for one in planted if one.is_found]
+        false = sum(one.is_found for one in own) - len(found)
+        table.add_row(
+            kind, size, str(_brokers(own)), str(_brokers(planted)), str(_brokers(found)),
+            f"{len(planted):,}", f"{len(found):,}", _share(len(found), len(planted)), str(false),
+        )  # fmt: skip
+    return table
+
+
+def _brokers(judged: Iterable[Judged]) -> int:
+    return len({(one.fault, one.broker_id) for one in judged})
+
+
+def _size(fault: Fault) -> str:
+    edges = _SIZES.get(fault.kind)
+    if edges is None:
+        return ""
+    size = abs(fault.size)
+    return _bucket(1 / size if fault.kind == WRONG_BOUND and size < 1 else size, edges)
+
+
+def _bucket(size: float, edges: Sequence[float]) -> str:
+    """Return which of the spans between edges a size is in.
+
+    >>> _bucket(7, (5, 10)), _bucket(12, (5, 10)), _bucket(1, (5, 10))
+    ('1: from 5', '2: from 10', '0: below 5')
+    """
+    place = sum(size >= edge for edge in edges)
+    return f"{place}: from {edges[place - 1]:g}" if place else f"0: below {edges[0]:g}"
+
+
+def _wrong_by(judged: Iterable[Judged]) -> Table:
+    table = Table("wrong by, ms", "how", "longest pause", "decisions", "found", "recall",
+                  title="Wrong throttles by size and the log's pauses")  # fmt: skip
+    planted: Counter[tuple[str, ...]] = Counter()
+    found: Counter[tuple[str, ...]] = Counter()
+    for one in judged:
+        if is_planted(one):
+            how = "too long" if one.wrong_by_ms > 0 else "too short"
+            pause = "none" if not one.pause_ms else _bucket(one.pause_ms, (200, 1000))
+            key = (_bucket(abs(one.wrong_by_ms), _WRONG_BY_MS), how, pause)
+            planted[key] += 1
+            found[key] += one.is_found
+    for key in sorted(planted):
+        recall = _share(found[key], planted[key])
+        table.add_row(*key, f"{planted[key]:,}", f"{found[key]:,}", recall)
+    return table
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.4f}" if whole else "-"
+
+
+def main() -> int:
+    """Return 0 where all that was called wrong was planted, else 1."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", type=count, nargs="?", default=300, help="how many brokers")
+    parser.add_argument("--seed", type=int, help="of the runs; by default the time of day")
+    asked = parser.parse_args()
+    seed = seed_of(asked.seed)
+    print(f"seed {seed}", flush=True)
+    judged: list[Judged] = []
+    with spark_session("faults", SPARK) as spark:
+        clusters = simulated_clusters(seed, asked.runs, brokers_of_an_archive(asked.runs))
+        for number, cluster in enumerate(clusters, 1):
+            judged += judged_decisions(spark, cluster, number)
+    print_faults(Console(width=WIDTH), judged)
+    return int(any(one.is_found and not is_planted(one) for one in judged))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
