@@ -294,6 +294,7 @@ class RateStream:
             is_proven=fixed.is_proven,
             line_lag_max_ms=own.line_lag_max_ms,
             lost_requests=own.lost_requests,
+            lost_amount_max=own.lost_amount_max,
         )
         verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
         if own.has_request_bound.any():

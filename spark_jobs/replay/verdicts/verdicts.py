@@ -85,6 +85,7 @@ class RateRows:
     is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
     line_lag_max_ms: np.ndarray  # how late the line may be
     lost_requests: np.ndarray  # so many may be missing from what the rate rests on
+    lost_amount_max: np.ndarray  # and they were of so much together, or less
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,11 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     agrees = same_decision & (np.abs(difference) <= tolerances.throttle_ms)
     with np.errstate(invalid="ignore", divide="ignore"):
         slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
+        lost_ms = rows.lost_amount_max / rows.bound * 1000.0
+    # What is missing was counted: the throttle is longer by no more than that.
+    may_be_lost = np.where(
+        rows.is_proven, (difference > 0) & (difference <= lost_ms + tolerances.throttle_ms), True
+    )
     # A late line makes the request look later than it was, and its throttle longer.
     is_late_line = difference <= rows.line_lag_max_ms
     is_late_line &= difference >= -tolerances.throttle_ms
@@ -155,7 +161,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         by_request_quota,
         ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
         rows.change_distance_ms < change_ms,
-        ~rows.is_proven & (rows.lost_requests > 0),
+        may_be_lost & (rows.lost_requests > 0),
         np.where(rows.is_unrecorded, is_late_line, explained_by_timing),
         difference < 0,
     )

@@ -152,6 +152,7 @@ def shared_rows(draw: st.DrawFn) -> Row:
         "bound": draw(st.sampled_from([1000.0, 1000.0, 1000.0, np.nan])),
         "known_for_ms": draw(st.sampled_from([0, 60_000, 60_000])),
         "is_proven": draw(st.booleans()), "lost_requests": draw(st.sampled_from([0, 0, 2])),
+        "lost_amount_max": draw(st.sampled_from([0.0, 300.0])),
         "amount_known": True, "window_ms": 1000, "change_distance_ms": 60_000,
         "line_lag_max_ms": 10,
     }  # fmt: skip

@@ -22,6 +22,7 @@ TOLERANCES = Tolerances(throttle_ms=5, warm_up_ms=13_000, change_ms=1_000)
 
 
 TRIED = {"is_unrecorded": True, "logged_ms": 70}
+LOST = {"lost_requests": 1, "lost_amount_max": 500.0}
 
 
 def rate_row(**overrides: object) -> RateRows:
@@ -41,6 +42,7 @@ def rate_row(**overrides: object) -> RateRows:
         "is_proven": False,
         "line_lag_max_ms": 10,
         "lost_requests": 0,
+        "lost_amount_max": 0.0,
     } | overrides
     return RateRows(**{name: np.array([value]) for name, value in row.items()})
 
@@ -90,6 +92,19 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         (
             {"logged_ms": 9000, "replayed_ms": 10, "lost_requests": 1, "is_proven": True},
             ("over_throttled", None),
+        ),
+        # What is missing makes a throttle longer by as much as it was, and none shorter.
+        (
+            {"logged_ms": 515, "replayed_ms": 10, "is_proven": True} | LOST,
+            ("indeterminate", "lines_missing"),
+        ),
+        (
+            {"logged_ms": 516, "replayed_ms": 10, "is_proven": True} | LOST,
+            ("over_throttled", None),
+        ),
+        (
+            {"logged_ms": 0, "replayed_ms": 200, "is_proven": True} | LOST,
+            ("under_throttled", None),
         ),
         ({"bound": np.nan}, ("no_quota", None)),
         ({"bound": np.nan, "logged_ms": 9}, ("no_quota", "throttled_without_quota")),
