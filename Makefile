@@ -53,7 +53,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 	.venv/bin/python tests/oracle/capture.py --kafka-version $(KAFKA_VERSION) --scenario $(SCENARIO) --out $(CAPTURE)
 
 ##@ Develop
-.PHONY: test test-broker fleet simulated-fleet check audit-deps renew-images fuzz faults ended format bench gallery reference lock package release clean
+.PHONY: test test-broker fleet simulated-fleet planted-faults check audit-deps renew-images fuzz faults ended format bench gallery reference lock package release clean
 WORKERS ?= 2
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest --numprocesses $(WORKERS)
@@ -64,6 +64,10 @@ test-broker: setup-dev ## run only the tests that start real brokers (needs Java
 N ?= 12
 fleet: setup-dev ## record and audit N random scenarios on real brokers (SEED=…, FOLDER=…): nobody sound may be accused
 	.venv/bin/python -m tests.fleet.live_fleet $(N) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(FINDINGS_ONLY),--findings-only)
+
+planted-faults: N = 300
+planted-faults: setup-dev ## plant faults into N simulated brokers (SEED=…): which does the audit find, and how small
+	.venv/bin/python -m tests.fleet.simulated_faults $(N) $(if $(SEED),--seed $(SEED))
 
 simulated-fleet: N = 300
 simulated-fleet: setup-dev ## audit N brokers simulated by Kafka's own classes (SEED=…, FOLDER=…; needs Java and Maven)

@@ -1,9 +1,10 @@
 """Faults planted into simulated brokers: how many of them the audit finds, and how small ones.
 
 ``python -m tests.fleet.simulated_faults [RUNS] [--seed N]`` simulates, audits and prints a table by
-kind of fault and size, one by the size of a wrong throttle and the log's pauses, and a line with
-recall and precision. A decision is planted where the log's throttle is not what a sound broker of
-the version gives at that record; it is found where the audit calls it wrong.
+kind of fault and size, one by the size of a wrong throttle and the log's pauses, the brokers whose
+fault was not found, and recall and precision. A decision is planted where the log's throttle is not
+what a sound broker of the version gives at that record. It is found where the audit calls it wrong,
+and told where it does, or a warning or critical finding on its sensor covers it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import argparse
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -38,14 +39,14 @@ from tests.fleet.planted_faults import (
     faulty_words,
     planted_faults,
 )
-from tests.fleet.run_score import is_accused
+from tests.fleet.run_score import ACCUSING_SEVERITIES, is_accused
 from tests.fleet.simulated_fleet import SPARK, brokers_of_an_archive
-from tests.fleet.simulated_plan import SimulatedCluster, simulated_clusters
+from tests.fleet.simulated_plan import PRODUCE, SimulatedCluster, simulated_clusters
 from tests.fleet.simulated_run import simulate
 from tests.oracle.live_audit import audit_archive
 
 TOLERANCE_MS = 2
-_PROFILE_EVERY = 7
+_PROFILE_EVERY = 6
 _SIZES: dict[str, tuple[float, ...]] = {
     WRONG_BOUND: (1.02, 1.05, 1.1, 1.3, 2.0),
     LATE_CHANGE: (0.5, 1.0, 2.0, 5.0),
@@ -58,9 +59,10 @@ class Judged(NamedTuple):
     """One decision on a produce of a broker with a fault."""
 
     fault: Fault
-    broker_id: int
+    run: str
     wrong_by_ms: int  # what was logged less what was due
     is_found: bool
+    is_told: bool
     pause_ms: int  # the longest of its broker
 
 
@@ -80,19 +82,48 @@ def judged_decisions(
         due_ms = due_throttles_ms(rows, cluster, said_version)
         archive = find_archive(folder, "default")
         scopes = audit_archive(spark, archive, Path(work) / "warehouse", IngestOptions.of())
-        decisions = [
-            row
-            for scope in scopes
-            for row in read_table(scope, "decisions").to_pylist()
-            if row["quota_type"] == "producer_byte_rate" and row["broker_id"] in faults
-        ]
-    pauses = {b.broker_id: max((us // 1000 for _, us in b.pauses), default=0)
-              for b in cluster.brokers}  # fmt: skip
+        decisions, findings = (
+            [
+                row
+                for scope in scopes
+                for row in read_table(scope, table).to_pylist()
+                if row["quota_type"] == PRODUCE and row["broker_id"] in faults
+            ]
+            for table in ("decisions", "findings")
+        )
+    stretches = defaultdict(list)
+    for finding in findings:
+        if finding["severity"] in ACCUSING_SEVERITIES:
+            stretches[_sensor(finding)].append((finding["from_ms"], finding["until_ms"]))
+    brokers = {broker.broker_id: broker for broker in cluster.brokers}
+    pauses = {
+        broker_id: max((us // 1000 for _, us in broker.pauses), default=0)
+        for broker_id, broker in brokers.items()
+    }
     for row in decisions:
         broker_id = row["broker_id"]
         due = due_ms[broker_id, row["connection"], row["correlation_id"]]
         wrong_by_ms = row["logged_throttle_time_ms"] - due
-        yield Judged(faults[broker_id], broker_id, wrong_by_ms, is_accused(row), pauses[broker_id])
+        is_found = is_accused(row)
+        is_covered = any(
+            from_ms <= row["recorded_at_ms"] < until_ms
+            for from_ms, until_ms in stretches[_sensor(row)]
+        )
+        yield Judged(
+            fault=faults[broker_id],
+            run=cluster.run_of(brokers[broker_id]).name,
+            wrong_by_ms=wrong_by_ms,
+            is_found=is_found,
+            is_told=is_found or is_covered,
+            pause_ms=pauses[broker_id],
+        )
+
+
+def _sensor(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return row["broker_id"], row["quota_user"], row["quota_client_id"]
+
+
+_FOUND, _TOLD = (Judged._fields.index(name) for name in ("is_found", "is_told"))
 
 
 def is_planted(one: Judged) -> bool:
@@ -105,35 +136,43 @@ def print_faults(console: Console, judged: Sequence[Judged]) -> None:
     console.print(_kinds(judged))
     console.print(_wrong_by(judged))
     planted = [one for one in judged if is_planted(one)]
-    found = sum(one.is_found for one in planted)
+    told_runs = {one.run for one in planted if one.is_told}
+    missed = Counter((one.run, one.fault) for one in planted if one.run not in told_runs)
+    for (run, fault), decisions in sorted(missed.items(), key=lambda item: item[0][0]):
+        console.print(f"not told: {run}, {fault}, {decisions} decisions", highlight=False)
+    found, told = (sum(one[i] for one in planted) for i in (_FOUND, _TOLD))
     false = sum(one.is_found for one in judged) - found
     console.print(
-        f"{found:,} of {len(planted):,} planted decisions found: recall "
-        f"{_share(found, len(planted))}, precision {_share(found, found + false)}; {false} of "
-        f"{len(judged) - len(planted):,} sound ones called wrong",
+        f"{told:,} of {len(planted):,} planted decisions told, {_share(told, len(planted))}; "
+        f"{found:,} found: recall {_share(found, len(planted))}, precision "
+        f"{_share(found, found + false)}; {false} of {len(judged) - len(planted):,} sound ones "
+        "called wrong",
         highlight=False,
     )
 
 
 def _kinds(judged: Iterable[Judged]) -> Table:
-    table = Table("fault", "size", "brokers", "with a trace", "found", "decisions", "found",
-                  "recall", "called wrong, sound", title="Faults by kind and size")  # fmt: skip
+    table = Table(
+        "fault", "size", "brokers", "with a trace", "told", "decisions", "told", "share", "found",
+        "recall", "sound, called wrong", title="Faults by kind and size",
+    )  # fmt: skip
     groups = defaultdict(list)
     for one in judged:
         groups[one.fault.kind, _size(one.fault)].append(one)
     for (kind, size), own in sorted(groups.items()):
         planted = [one for one in own if is_planted(one)]
-        found = [one for one in planted if one.is_found]
+        told, found = ([one for one in planted if one[i]] for i in (_TOLD, _FOUND))
         false = sum(one.is_found for one in own) - len(found)
         table.add_row(
-            kind, size, str(_brokers(own)), str(_brokers(planted)), str(_brokers(found)),
-            f"{len(planted):,}", f"{len(found):,}", _share(len(found), len(planted)), str(false),
+            kind, size, str(_brokers(own)), str(_brokers(planted)), str(_brokers(told)),
+            f"{len(planted):,}", f"{len(told):,}", _share(len(told), len(planted)),
+            f"{len(found):,}", _share(len(found), len(planted)), str(false),
         )  # fmt: skip
     return table
 
 
 def _brokers(judged: Iterable[Judged]) -> int:
-    return len({(one.fault, one.broker_id) for one in judged})
+    return len({(one.run) for one in judged})
 
 
 def _size(fault: Fault) -> str:
@@ -155,7 +194,7 @@ def _bucket(size: float, edges: Sequence[float]) -> str:
 
 
 def _wrong_by(judged: Iterable[Judged]) -> Table:
-    table = Table("wrong by, ms", "how", "longest pause", "decisions", "found", "recall",
+    table = Table("wrong by, ms", "how", "longest pause", "decisions", "told", "share",
                   title="Wrong throttles by size and the log's pauses")  # fmt: skip
     planted: Counter[tuple[str, ...]] = Counter()
     found: Counter[tuple[str, ...]] = Counter()
@@ -165,7 +204,7 @@ def _wrong_by(judged: Iterable[Judged]) -> Table:
             pause = "none" if not one.pause_ms else _bucket(one.pause_ms, (200, 1000))
             key = (_bucket(abs(one.wrong_by_ms), _WRONG_BY_MS), how, pause)
             planted[key] += 1
-            found[key] += one.is_found
+            found[key] += one.is_told
     for key in sorted(planted):
         recall = _share(found[key], planted[key])
         table.add_row(*key, f"{planted[key]:,}", f"{found[key]:,}", recall)
