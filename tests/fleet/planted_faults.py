@@ -32,8 +32,10 @@ WRONG_BOUND, LOST_STATE, LATE_CHANGE, WRONG_BUCKET, SKIPPED, ALTERED, OTHER_PROF
     "altered throttles", "other profile",
 )  # fmt: skip
 _OF_BROKERS = (WRONG_BOUND, LOST_STATE, LATE_CHANGE, WRONG_BUCKET, SKIPPED, ALTERED)
-OTHER_VERSIONS = {"3.2.3": "3.3.2", "3.3.2": "3.2.3", "3.7.2": "3.9.1", "3.9.1": "3.7.2",
-                  "4.1.0": "3.7.2", "4.4.0": "3.7.2"}  # fmt: skip
+OTHER_VERSIONS = {
+    **dict.fromkeys(("3.2.3", "3.3.2", "3.7.2"), "3.9.1"),
+    **dict.fromkeys(("3.9.1", "4.1.0", "4.4.0"), "3.7.2"),
+}
 """Of each simulated version, one that keeps its rate by another profile."""
 _ALTERED_SHARE = 0.03
 _NEVER_MS = -(1 << 31)
