@@ -78,11 +78,25 @@ def _trials(events: Events, window: Window, placed: Placed, k: int) -> Iterator[
     for row in _late(placed, events, window, k):
         if lag_ms[row] > 0 and at_ms[row] - lag_ms[row] <= at_ms[k]:
             yield _earlier(events, int(placed.order[row]))
+    starts = np.flatnonzero(placed.starts_sample[:k])
     for row in _at_far_edges(placed, window, k):
         j = int(placed.order[row])
-        if events.earliest_ms[j] < events.latest_ms[j]:
-            for at_ms_tried in (events.earliest_ms[j], events.latest_ms[j]):
-                yield _moved(events, j, int(at_ms_tried))
+        earliest_ms, latest_ms = int(events.earliest_ms[j]), int(events.latest_ms[j])
+        if lag_ms[row] > 0:
+            yield _earlier(events, j)
+        before = int(np.searchsorted(starts, row)) - 1
+        if before >= 0:
+            # It surely begins a sample, or surely does not, whenever the one before began.
+            begun = placed.order[starts[before]]
+            begins_ms = int(events.latest_ms[begun]) + window.window_ms
+            belongs_ms = int(events.earliest_ms[begun]) + window.window_ms - 1
+            if earliest_ms < begins_ms <= latest_ms:
+                yield _within(events, j, begins_ms, latest_ms)
+            if earliest_ms <= belongs_ms < latest_ms:
+                yield _within(events, j, earliest_ms, belongs_ms)
+        if earliest_ms < latest_ms:
+            yield _within(events, j, earliest_ms, earliest_ms)
+            yield _within(events, j, latest_ms, latest_ms)
 
 
 def _late(placed: Placed, events: Events, window: Window, k: int) -> Iterator[int]:
@@ -106,7 +120,7 @@ def _at_far_edges(placed: Placed, window: Window, k: int) -> list[int]:
         at_ms, (far_ms - 2 * window.window_ms, far_ms + 2 * window.window_ms)
     )
     starts = first + np.flatnonzero(placed.starts_sample[first:last])
-    near = np.union1d(np.union1d(starts, starts + 1), np.maximum(starts - 1, 0))
+    near = np.unique(np.maximum(starts[:, np.newaxis] + np.arange(-2, 3), 0))
     return sorted(
         (row for row in near.tolist() if row < k), key=lambda row: abs(at_ms[row] - far_ms)
     )
@@ -124,8 +138,8 @@ def _earlier(events: Events, row: int) -> Events:
     )
 
 
-def _moved(events: Events, row: int, at_ms: int) -> Events:
-    """Return the events with one at a time of its interval."""
-    earliest_ms, latest_ms = events.earliest_ms.copy(), events.latest_ms.copy()
-    earliest_ms[row] = latest_ms[row] = at_ms
-    return events._replace(earliest_ms=earliest_ms, latest_ms=latest_ms)
+def _within(events: Events, row: int, earliest_ms: int, latest_ms: int) -> Events:
+    """Return the events with one in a part of its interval."""
+    earliest, latest = events.earliest_ms.copy(), events.latest_ms.copy()
+    earliest[row], latest[row] = earliest_ms, latest_ms
+    return events._replace(earliest_ms=earliest, latest_ms=latest)

@@ -14,9 +14,12 @@ from numba import njit
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.beam import (
     AHEAD,
+    BASE,
+    COUNT,
     FLOOR,
     NEXT_EVENT,
     NODE,
+    OFFSET,
     Beam,
     allocate,
     borrowed_beam,
@@ -46,6 +49,9 @@ LOOK_AHEAD = 24
 # A hypothesis that costs this much more than the best is not worth carrying.
 HOPELESS_COST = 4 * UNEXPLAINED_COST
 _OUT_OF_TURN_COST = 0.3
+# One of so many places is for hypotheses whose samples began with other requests.
+OTHER_SAMPLES_PART = 4
+BEGUN_MAX = 1024
 
 
 class Found(NamedTuple):
@@ -100,6 +106,7 @@ def _search(
     kept, nodes = 1, 1
     buckets = np.zeros(4 * len(beam.costs), np.int64)
     chain = np.zeros(len(beam.costs), np.int64)
+    begun = np.zeros(BEGUN_MAX, np.int64)
     places = np.zeros(len(history), np.int64)
     for _ in range(n):
         if nodes + len(beam.costs) > len(history):
@@ -110,7 +117,7 @@ def _search(
         grown = _expand(beam, kept, events, children, taken, samples, window_ms, keeps_overlapping)
         assert grown > 0
         kept = _select(
-            beam, children, grown, taken, history, nodes, buckets, chain, keeps_overlapping
+            beam, children, grown, taken, history, nodes, buckets, chain, begun, keeps_overlapping
         )
         nodes += kept
         if beam.costs[0] > cost_max:
@@ -218,17 +225,27 @@ def _select(
     nodes: int,
     buckets: np.ndarray,
     chain: np.ndarray,
+    begun: np.ndarray,
     keeps_overlapping: bool,
 ) -> int:
-    """Keep the cheapest children, each state once; return how many."""
+    """Keep the cheapest children, each state once; return how many.
+
+    The last places are for children that began a sample with another request than all kept ones:
+    what a sample began with is told a whole rate window later.
+    """
     kept = 0
     order = np.argsort(children.costs[:grown], kind="mergesort")
     limit = children.costs[order[0]] + HOPELESS_COST
+    cheapest = len(beam.costs) - len(beam.costs) // OTHER_SAMPLES_PART
     if grown > 1:
         buckets[:] = -1
+        begun[:] = 0
     for c in order:
         if kept == len(beam.costs) or children.costs[c] > limit:
             break
+        is_other = grown > cheapest and _begins_otherwise(children, c, begun, kept < cheapest)
+        if kept >= cheapest and not is_other:
+            continue
         if grown > 1:
             bucket = fingerprint(children, c) % len(buckets)
             if _is_covered(beam, children, c, buckets[bucket], chain, keeps_overlapping):
@@ -240,6 +257,32 @@ def _select(
         history[nodes + kept] = taken[c]
         kept += 1
     return kept
+
+
+@njit(forceinline=True)
+def _begins_otherwise(beam: Beam, c: int, begun: np.ndarray, is_kept: bool) -> bool:
+    """Return True if a sample begins where none does of those noted in ``begun``; note them.
+
+    They are noted where that is so, or where the hypothesis ``is_kept`` anyway.
+    """
+    is_other = False
+    for note in range(2):
+        for s in range(beam.heads[c, COUNT]):
+            key = (
+                (beam.moments[c, s, BASE] * 64 + s) * 4096 + (beam.moments[c, s, OFFSET] & 4095) + 1
+            )
+            place = (key * 2_654_435_761 >> 8) & (len(begun) - 1)
+            for _ in range(8):
+                if begun[place] == key or begun[place] == 0:
+                    break
+                place = (place + 1) & (len(begun) - 1)
+            if note == 1:
+                begun[place] = key
+            elif begun[place] != key:
+                is_other = True
+        if not (is_other or is_kept):
+            break
+    return is_other
 
 
 @njit(forceinline=True)

@@ -150,7 +150,7 @@ def proven(
         alike |= side_alike.any(1)
     alike |= _lacks_a_follower(placed, events, off_ms)
     alike |= _waited_with_its_time(placed, events, off_ms, window)
-    alike |= _is_near_wrong_state(placed, off_ms, window.window_ms)
+    alike |= _is_near_wrong_state(placed, off_ms, tells, window.window_ms)
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
     return np.asarray(enough & mostly & ~(alike & is_wrong))
@@ -229,17 +229,25 @@ def _waited_with_its_time(placed: Placed, events: Events, off_ms: Int64s, window
     return found
 
 
-def _is_near_wrong_state(placed: Placed, off_ms: Int64s, window_ms: int) -> Bools:
-    """Return True within a window of throttles in a row that miss by as much as each other.
+def _is_near_wrong_state(placed: Placed, off_ms: Int64s, tells: Bools, window_ms: int) -> Bools:
+    """Return True next to throttles in a row that miss by as much as each other.
 
     Single lies are off by anything; a sample that begins or ends elsewhere moves all that rests on
-    it by one amount, until it leaves: then the next ones may be off by another.
+    it by one amount, until it leaves: then the next ones may be off by another. A throttle that is
+    replayed in between says that the state is right again.
     """
-    at_ms = placed.recorded_at_ms
+    at_ms, n = placed.recorded_at_ms, len(off_ms)
     missed = np.flatnonzero((placed.status == UNEXPLAINED) & (np.abs(off_ms) > PROVES_MS))
     apart_ms = np.abs(np.diff(off_ms[missed]))
     is_alike = (apart_ms <= PROVES_MS) & (np.diff(at_ms[missed]) <= window_ms)
-    shared = np.union1d(missed[:-1][is_alike], missed[1:][is_alike])
-    shared_ms = np.sort(at_ms[shared])
-    before = np.searchsorted(shared_ms, at_ms - window_ms)
-    return np.asarray(before < np.searchsorted(shared_ms, at_ms + window_ms, side="right"))
+    is_shared = np.zeros(n, bool)
+    is_shared[missed[:-1][is_alike]] = is_shared[missed[1:][is_alike]] = True
+    known = np.flatnonzero(is_shared | (tells & (np.abs(off_ms) <= PROVES_MS)))
+    if not len(known):
+        return is_shared
+    rows, found = np.arange(n), np.zeros(n, bool)
+    for nearest in (np.searchsorted(known, rows, "right") - 1, np.searchsorted(known, rows)):
+        is_there = (nearest >= 0) & (nearest < len(known))
+        place = known[np.clip(nearest, 0, len(known) - 1)]
+        found |= is_there & is_shared[place] & (np.abs(at_ms[place] - at_ms) <= window_ms)
+    return found

@@ -110,8 +110,12 @@ def test_its_time_may_be_of_before_a_whole_window_that_is_added_while_windows_ar
     assert proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50, apart_ms=1_200)[MIDDLE]
 
 
-def test_what_comes_soon_after_throttles_that_miss_by_as_much_proves_nothing() -> None:
-    apart = {MIDDLE - 6: 25, MIDDLE - 5: 26}
+def test_what_comes_next_to_throttles_that_miss_by_as_much_proves_nothing() -> None:
+    apart = {MIDDLE - 2: 25, MIDDLE - 1: 26}
     assert not proven_with({**apart, MIDDLE: 700})[MIDDLE]
-    assert proven_with({MIDDLE - 6: 25, MIDDLE - 5: 300, MIDDLE: 700})[MIDDLE]
-    assert proven_with({**apart, MIDDLE: 700}, apart_ms=220)[MIDDLE]
+    assert proven_with({MIDDLE - 2: 25, MIDDLE - 1: 300, MIDDLE: 700})[MIDDLE]
+    assert proven_with({**apart, MIDDLE: 700}, apart_ms=1_100)[MIDDLE]
+
+
+def test_a_throttle_replayed_between_says_that_the_state_is_right_again() -> None:
+    assert proven_with({MIDDLE - 3: 25, MIDDLE - 2: 26, MIDDLE: 700})[MIDDLE]
