@@ -17,7 +17,9 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
-from spark_jobs.replay.alignment.window import align_window, proven
+from spark_jobs.replay.alignment.explanation import UNEXPLAINED
+from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.alignment.window import PROVES_MS, align_window, proven
 from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.resolve.broker_log import NOT_STAMPED
 
@@ -257,12 +259,58 @@ class ProduceFixing(Fixing):
         trial = states.take(np.array([0]))
         replayed_ms = _replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
         is_proven = proven(placed, events, replayed_ms, self.window, 2 * self.window.expire_age_ms)
+        for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
+            times_ms = _times_before_a_sample_left(row, placed, events, states, self.window)
+            is_proven[row] = not _is_thrown(rows, start, row, placed, events, states, times_ms)
         done = slice(0, found.fixed)
         order = start + placed.order[done]
         _replayed(rows, order, placed.recorded_at_ms[done], states)
         return Fixed(
             order, placed.recorded_at_ms[done], is_proven[done], np.zeros(len(order), np.int64)
         )
+
+
+def _times_before_a_sample_left(
+    row: int, placed: Placed, events: Events, states: SensorStates, window: Window
+) -> list[int]:
+    """Return the last ms before a sample left the window, of those that a late line allows for."""
+    begins = np.flatnonzero(placed.starts_sample[: row + 1])
+    if window.keeps_overlapping:
+        left, held = placed.recorded_at_ms[begins[begins > 0] - 1], states.last_event_ms
+    else:
+        left, held = placed.recorded_at_ms[begins], states.start_ms
+    until_ms = np.append(left, held[0, : states.count[0]]) + window.expire_age_ms - 1
+    event = placed.order[row]
+    from_ms = events.earliest_ms[event] - events.line_lag_max_ms[event]
+    is_open = (until_ms >= from_ms) & (until_ms < placed.recorded_at_ms[row])
+    return np.unique(until_ms[is_open]).tolist()
+
+
+def _is_thrown(
+    rows: SensorRows,
+    start: int,
+    row: int,
+    placed: Placed,
+    events: Events,
+    states: SensorStates,
+    times_ms: Sequence[int],
+) -> bool:
+    """Return True if the row was throttled as logged if recorded shortly before one of the times.
+
+    A line that is late hides that a sample was still counted.
+    """
+    event = placed.order[row]
+    from_ms = int(events.earliest_ms[event] - events.line_lag_max_ms[event])
+    recorded_at_ms = placed.recorded_at_ms[: row + 1].copy()
+    for at_ms in times_ms:
+        recorded_at_ms[row] = at_ms
+        trial = states.take(np.array([0]))
+        thrown_ms = _replayed(rows, start + placed.order[: row + 1], recorded_at_ms, trial)[row]
+        # A millisecond earlier it was a millisecond longer.
+        longer_ms = int(events.logged_throttle_time_ms[event] - thrown_ms)
+        if -PROVES_MS <= longer_ms <= at_ms - from_ms + PROVES_MS:
+            return True
+    return False
 
 
 def _before(at_ms: np.ndarray, until_ms: int | None) -> int:

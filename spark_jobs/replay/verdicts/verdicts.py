@@ -127,10 +127,9 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
         lost_ms = rows.lost_amount_max / rows.bound * 1000.0
-    # What is missing was counted: the throttle is longer by no more than that.
-    may_be_lost = np.where(
-        rows.is_proven, (difference > 0) & (difference <= lost_ms + tolerances.throttle_ms), True
-    )
+    # What is missing was counted, and may have begun a sample: a throttle is longer by no more.
+    lost_ms = lost_ms + rows.window_ms + tolerances.throttle_ms
+    may_be_lost = np.where(rows.is_proven, (difference > 0) & (difference <= lost_ms), True)
     # A late line makes the request look later than it was, and its throttle longer.
     is_late_line = difference <= rows.line_lag_max_ms
     is_late_line &= difference >= -tolerances.throttle_ms

@@ -93,13 +93,13 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             {"logged_ms": 9000, "replayed_ms": 10, "lost_requests": 1, "is_proven": True},
             ("over_throttled", None),
         ),
-        # What is missing makes a throttle longer by as much as it was, and none shorter.
+        # What is missing makes a throttle longer by as much as it was and a window, none shorter.
         (
-            {"logged_ms": 515, "replayed_ms": 10, "is_proven": True} | LOST,
+            {"logged_ms": 1515, "replayed_ms": 10, "is_proven": True} | LOST,
             ("indeterminate", "lines_missing"),
         ),
         (
-            {"logged_ms": 516, "replayed_ms": 10, "is_proven": True} | LOST,
+            {"logged_ms": 1516, "replayed_ms": 10, "is_proven": True} | LOST,
             ("over_throttled", None),
         ),
         (
