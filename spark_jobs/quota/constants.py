@@ -20,3 +20,6 @@ LATE_LINE_MS = 50
 or its line logged: then an amount was recorded, or a throttle computed, earlier than that says. On
 captures of sound brokers 60 ms excuses nothing more; throttles that are 55 ms off it would excuse.
 """
+
+LINE_LAG_MAX_MS = 350
+"""No line is taken to be later than this, whatever else of the log leaves open."""

@@ -368,6 +368,7 @@ def _may_refill_meanwhile(request: MutationRequest, bucket: Bucket, at_ms: int) 
     refilled_ms = request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS
     nearly = bound * refilled_ms / 1000.0
     is_near = abs(bucket.at(bucket.most, bound, at_ms)) <= nearly
+    is_near &= request.logged_ms is None or request.logged_ms <= refilled_ms
     return request.is_strict and len(outcomes) > 1 and is_near
 
 

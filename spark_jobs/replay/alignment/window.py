@@ -100,6 +100,7 @@ NEIGHBOURS = 4
 PROVES_MS = 2
 # A line that was written late may stand after one whose request was recorded later.
 OUT_OF_TURN_MS = 60
+AMONG_MIN = 3
 
 
 def proven(
@@ -153,7 +154,24 @@ def proven(
     alike |= _is_near_wrong_state(placed, off_ms, tells, window.window_ms)
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
-    return np.asarray(enough & mostly & ~(alike & is_wrong))
+    is_proven = enough & mostly & ~(alike & is_wrong)
+    open_rows = is_wrong & tells & ~is_proven
+    return np.asarray(is_proven & ~(is_wrong & _is_among(open_rows, tells, placed, window)))
+
+
+def _is_among(doubted: Bools, tells: Bools, placed: Placed, window: Window) -> Bools:
+    """Return True where a third of the throttles around, and AMONG_MIN of them, are in doubt.
+
+    After a stop of the broker many threads record at once, in an order that nobody can tell.
+    """
+    at_ms, reach_ms = placed.recorded_at_ms, window.window_ms // 4
+    first = np.searchsorted(at_ms, at_ms - reach_ms)
+    stop = np.searchsorted(at_ms, at_ms + reach_ms, side="right")
+    doubts, all_told = (
+        total[stop] - total[first]
+        for total in (np.append(0, np.cumsum(doubted)), np.append(0, np.cumsum(tells)))
+    )
+    return np.asarray((doubts >= AMONG_MIN) & (3 * doubts >= all_told))
 
 
 def _in_other_order(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.quota.constants import LINE_LAG_MAX_MS
 from spark_jobs.quota.interval_states import IntervalStates
 from spark_jobs.quota.request_time import (
     PERCENT_PER_US,
@@ -25,7 +26,6 @@ from spark_jobs.quota.request_time import (
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.sensors.amounts import encoded
-from spark_jobs.replay.sensors.line_lags import LINE_LAG_MAX_MS
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 UNKNOWN_MS = -1

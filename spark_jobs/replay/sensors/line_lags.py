@@ -13,11 +13,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.quota.constants import LINE_LAG_MAX_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.sensors.amounts import encoded
-
-LINE_LAG_MAX_MS = 350
-"""No line is taken to be later than this, whatever its connection leaves open."""
 
 # Both stamps are cut to a millisecond.
 _STAMP_STEPS_MS = 2

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import OTHER_BUCKET, replay_token_bucket
 from spark_jobs.quota.mutation_times import UNEXPLAINED_DEBT_MS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
@@ -228,7 +228,7 @@ def _replayed(
             logged_admitted=logged_admitted,
             replayed_admitted=result.admitted,
             tokens_before=result.tokens_before,
-            early_max_ms=recorded_at_ms - earliest_ms + said.slack_ms + LATE_LINE_MS,
+            early_max_ms=recorded_at_ms - earliest_ms + said.slack_ms + LINE_LAG_MAX_MS,
             late_max_ms=latest_ms
             - recorded_at_ms
             + said.slack_ms

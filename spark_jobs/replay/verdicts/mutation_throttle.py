@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.states import Bools, Int64s
 
 RESPONSE_LAG_US = 3000
@@ -54,7 +54,8 @@ class MutationThrottles(NamedTuple):
 
     throttle_min_ms: Int64s
     throttle_max_ms: Int64s
-    late_min_ms: Int64s  # and where a line is as much as LATE_LINE_MS late
+    # And where its line is as much as LINE_LAG_MAX_MS late, or that of the last full bucket.
+    late_min_ms: Int64s
     late_max_ms: Int64s
     is_known: Bools
     slack_ms: Int64s  # by how much the row's own debt may end earlier or later than replayed
@@ -98,7 +99,7 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
         due(least),
         due(most),
         due(least - LATE_LINE_MS),
-        due(most + LATE_LINE_MS),
+        due(most + LINE_LAG_MAX_MS),
         ~_of_any_topic(unknown, rows.request),
         own_slack_ms,
     )

@@ -119,3 +119,13 @@ def test_what_comes_next_to_throttles_that_miss_by_as_much_proves_nothing() -> N
 
 def test_a_throttle_replayed_between_says_that_the_state_is_right_again() -> None:
     assert proven_with({MIDDLE - 3: 25, MIDDLE - 2: 26, MIDDLE: 700})[MIDDLE]
+
+
+@pytest.mark.parametrize(("doubted", "is_proven"), [(2, True), (3, False)])
+def test_one_among_many_in_doubt_proves_nothing(doubted: int, is_proven: bool) -> None:
+    # Each may have counted the request after it: nothing of it is proven.
+    rows = dict(list({MIDDLE - 4: -10, MIDDLE - 2: 0, MIDDLE + 2: 10}.items())[:doubted])
+    longer = {row: SHARE_MS + more_ms for row, more_ms in rows.items()}
+    found = proven_with({**longer, MIDDLE: 700}, apart_ms=60)
+    assert not any(found[row] for row in longer)
+    assert found[MIDDLE] == is_proven

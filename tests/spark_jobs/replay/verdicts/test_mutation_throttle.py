@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import replay_token_bucket
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
@@ -86,8 +86,8 @@ def test_what_is_left_of_the_debt_is_said_less_the_wait_for_the_response() -> No
     [
         (5, AGREE),
         (6, LATE_LINE),
-        (5 + LATE_LINE_MS, LATE_LINE),
-        (6 + LATE_LINE_MS, OVER_THROTTLED),
+        (5 + LINE_LAG_MAX_MS, LATE_LINE),
+        (6 + LINE_LAG_MAX_MS, OVER_THROTTLED),
         (-5, AGREE),
         (-6, LATE_LINE),
         (-5 - LATE_LINE_MS, LATE_LINE),
@@ -118,7 +118,7 @@ def test_only_the_record_time_of_a_full_bucket_leaves_the_end_open() -> None:
         (8990, 0, LATE_LINE),
         (8930, 0, UNDER_THROTTLED),
         (9020, 30, LATE_LINE),
-        (9050, 30, OVER_THROTTLED),
+        (9350, 30, OVER_THROTTLED),
         (9050, 0, AGREE),
     ],
 )
