@@ -25,6 +25,7 @@ from spark_jobs.ingest.quota_sources.out_of_scope import (
 )
 from spark_jobs.ingest.quota_sources.server_log import ServerLog, read_server_log
 from spark_jobs.ingest.quota_sources.snapshot import read_snapshot
+from spark_jobs.ingest.quota_sources.static_config import StaticConfig
 from spark_jobs.settings import IngestSettings
 from spark_jobs.warehouse.storage import is_in_bucket
 
@@ -56,8 +57,9 @@ def known_quotas(
     began (``first_request_ms``), unless its name holds its own time as epoch milliseconds. Raises
     BadInputError where a snapshot, a journal or a server.properties does not read.
     """
-    server_logs = _server_logs(archive, options, broker_ids)
-    configs = static_configs(archive, options, first_request_ms).values()
+    of_brokers = static_configs(archive, options, first_request_ms)
+    server_logs = _server_logs(archive, options, broker_ids, of_brokers)
+    configs = of_brokers.values()
     events = [
         *logged_alterations(alterations),
         *(event for log in server_logs.values() for event in log.quota_events),
@@ -105,21 +107,30 @@ def _order(event: QuotaEvent) -> tuple[object, ...]:
 
 
 def _server_logs(
-    archive: Archive, options: IngestOptions, broker_ids: Sequence[int]
+    archive: Archive,
+    options: IngestOptions,
+    broker_ids: Sequence[int],
+    configs: Mapping[int, StaticConfig],
 ) -> dict[str, ServerLog]:
     if not options.use_server_logs:
         return {}
     timezone = zoneinfo.ZoneInfo(options.timezone)
     of_brokers = [log for log in archive.server_logs if log.broker_id in broker_ids]
-    return {log.source_file: _server_log(log, timezone) for log in of_brokers}
+    with_zookeeper = {id_ for id_, config in configs.items() if config.uses_zookeeper}
+    return {
+        log.source_file: _server_log(log, timezone, uses_zookeeper=log.broker_id in with_zookeeper)
+        for log in of_brokers
+    }
 
 
-def _server_log(log: LogFile, timezone: dt.tzinfo) -> ServerLog:
+def _server_log(log: LogFile, timezone: dt.tzinfo, *, uses_zookeeper: bool) -> ServerLog:
     assert log.broker_id is not None
     ratio_max = IngestSettings().unpacked_ratio_max
     lines = (line.decode("utf-8", "replace") for line in log_lines(log.path, ratio_max))
     try:
-        return read_server_log(lines, log.broker_id, log.source_file, timezone)
+        return read_server_log(
+            lines, log.broker_id, log.source_file, timezone, uses_zookeeper=uses_zookeeper
+        )
     except TruncatedFileError as error:
         raise BadInputError(
             f"{log.source_file}: cannot be decompressed ({error}). Archive it again, or pass "

@@ -101,7 +101,12 @@ class ServerLog:
 
 
 def read_server_log(
-    lines: Iterable[str], broker_id: int, source_file: str, timezone: dt.tzinfo
+    lines: Iterable[str],
+    broker_id: int,
+    source_file: str,
+    timezone: dt.tzinfo,
+    *,
+    uses_zookeeper: bool = False,
 ) -> ServerLog:
     """Return quota changes, throttled requests and starts of a broker; times are in ``timezone``.
 
@@ -109,12 +114,16 @@ def read_server_log(
     the second line, which is the broker's, for what brokers enforce, and of the first for
     controller_mutation_rate, which the controller enforces. (The controller's publishers are
     installed first, and one thread calls all: ``KafkaRaftServer.startup``, ``MetadataLoader``.)
+    With ZooKeeper there is one manager of each, and a value that is logged again was set again: all
+    values of an entity are, with each change of one (``ConfigHandler``).
     """
     reader = _Reader(broker_id, source_file, LocalClock(timezone))
     for number, line in enumerate(lines, start=1):
         reader.read(line, number)
     return ServerLog(
-        quota_events=tuple(_counted_once(reader.quota_events)),
+        quota_events=tuple(
+            reader.quota_events if uses_zookeeper else _counted_once(reader.quota_events)
+        ),
         throttles=tuple(reader.throttles),
         starts=tuple(reader.starts),
         unread_lines=tuple(reader.unread_lines),

@@ -233,3 +233,13 @@ def test_a_stamp_that_is_no_time_is_passed_over(stamp: str) -> None:
 def test_a_line_made_to_be_slow_is_not(text: str) -> None:
     line = f"[2026-11-21 03:26:45,230] INFO Removing {text * 50_000}started"
     assert read_server_log([line], 1, "f", dt.UTC).throttles == ()
+
+
+@pytest.mark.parametrize(("uses_zookeeper", "at_ms"), [(True, [0, 900]), (False, [900])])
+def test_with_zookeeper_a_value_logged_again_was_set_again(
+    uses_zookeeper: bool, at_ms: list[int]
+) -> None:
+    text = "Changing PRODUCE quota for default user to 44000.0"
+    lines = [logged(text, f"2026-11-01 10:00:00,{ms:03d}") for ms in (0, 900)]
+    found = read_server_log(lines, 1, "server.log", dt.UTC, uses_zookeeper=uses_zookeeper)
+    assert [event.latest_ms - TEN_MS for event in found.quota_events] == at_ms
