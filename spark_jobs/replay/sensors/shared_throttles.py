@@ -15,6 +15,18 @@ from spark_jobs.replay.verdicts.request_verdicts import SharedRows, fix_shared
 from spark_jobs.replay.verdicts.verdicts import Verdicts
 from spark_jobs.warehouse.tables import I64
 
+FORWARDED_APIS = (
+    *MUTATION_APIS,
+    "ALTER_CLIENT_QUOTAS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CREATE_ACLS",
+    "DELETE_ACLS", "ALTER_PARTITION_REASSIGNMENTS", "ELECT_LEADERS", "UPDATE_FEATURES",
+    "ALTER_USER_SCRAM_CREDENTIALS", "CREATE_DELEGATION_TOKEN", "RENEW_DELEGATION_TOKEN",
+    "EXPIRE_DELEGATION_TOKEN",
+)  # fmt: skip
+"""What a broker hands to the controller with KRaft (``KafkaApis.forwardToController``).
+
+Its answer has the controller's throttle where that is longer.
+"""
+
 SHARED = pa.schema(
     [
         *REPLAYED,
@@ -50,11 +62,11 @@ def _fixed(
     logged_ms = batch["logged_throttle_time_ms"].to_numpy().astype(np.int64)
     replayed_ms = _whole(batch["replayed_throttle_time_ms"], 0)
     least, most = _whole(batch["request_min_ms"], 0), _whole(batch["request_max_ms"], 0)
-    # The controller's quota has a decision of its own, on another broker.
-    is_mutation = pc.is_in(batch["api_name"], pa.array(list(MUTATION_APIS)))
+    # The controller's quotas have decisions of their own, on another broker.
+    is_forwarded = pc.is_in(batch["api_name"], pa.array(list(FORWARDED_APIS)))
     other_ms = np.maximum(
         _whole(batch["bandwidth_ms"], -1),
-        np.where(is_mutation.to_numpy(zero_copy_only=False), 0, -1),
+        np.where(is_forwarded.to_numpy(zero_copy_only=False), 0, -1),
     )
     is_known = bools(pc.is_valid(batch["request_min_ms"]))
     rows = SharedRows(

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.quota.partition_inventory import MUTATION_APIS
 from spark_jobs.replay.sensors.sensor_states import REPLAYED
-from spark_jobs.replay.sensors.shared_throttles import SHARED, fix_shared_throttles
+from spark_jobs.replay.sensors.shared_throttles import (
+    FORWARDED_APIS,
+    SHARED,
+    fix_shared_throttles,
+)
 from spark_jobs.replay.verdicts.fetch_attempt import Attempt
 from spark_jobs.replay.verdicts.verdicts import RATE_VERDICTS, RateRows, Tolerances, rate_verdicts
 from tests.spark_jobs.replay.sensors.shared_rows import (
@@ -91,8 +94,8 @@ def test_a_request_is_judged_by_the_larger_of_its_quotas(
     assert verdict(row) == expected
 
 
-@pytest.mark.parametrize("api_name", MUTATION_APIS)
-def test_a_mutations_throttle_may_be_the_controllers(api_name: str) -> None:
+@pytest.mark.parametrize("api_name", FORWARDED_APIS)
+def test_the_throttle_of_a_forwarded_request_may_be_the_controllers(api_name: str) -> None:
     assert verdict(of_request(9_000, 0, 100, api_name=api_name)) == ("agree", None)
     assert verdict(of_request(9_000, 0, 100, api_name="METADATA")) == ("over_throttled", None)
     # A throttle that is too short is no other quota's doing.
