@@ -11,6 +11,7 @@ whether the sensor's state is proven there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -152,6 +153,9 @@ def proven(
     alike |= _lacks_a_follower(placed, events, off_ms)
     alike |= _waited_with_its_time(placed, events, off_ms, window)
     alike |= _is_near_wrong_state(placed, off_ms, tells, window.window_ms)
+    # A time before those recorded ahead of it: the order that was found is not that of the times.
+    at_ms = placed.recorded_at_ms
+    alike |= np.maximum.accumulate(at_ms) - at_ms > PROVES_MS
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
     is_proven = enough & mostly & ~(alike & is_wrong)
@@ -225,20 +229,27 @@ def _waited_with_its_time(placed: Placed, events: Events, off_ms: Int64s, window
     n = len(off_ms)
     at_ms, bound = placed.recorded_at_ms, events.bound[placed.order]
     earliest_ms, latest_ms = events.earliest_ms[placed.order], events.latest_ms[placed.order]
-    amounts = np.cumsum(events.amount[placed.order])
+    amounts = events.amount[placed.order]
     is_silent = np.diff(at_ms, prepend=at_ms[:1]) > window.expire_age_ms
     begun_ms = np.maximum.accumulate(np.where(is_silent, at_ms, at_ms[0])) if n else at_ms
     is_partial = at_ms - begun_ms < window.expire_age_ms
     found, rows = np.zeros(n, bool), np.arange(n)
     for direction in (1, -1):
-        overlaps = np.ones(n, bool)
-        for step in range(NEIGHBOURS + 1):
-            other = np.clip(rows + direction * step, 0, n - 1)
-            is_other = other == rows + direction * step
-            meets = (earliest_ms[other] <= latest_ms) & (latest_ms[other] >= earliest_ms)
-            overlaps &= is_other & meets
-            with np.errstate(invalid="ignore", divide="ignore"):
-                more_ms = (amounts[other] - amounts) * 1000.0 / bound
+        others = [np.clip(rows + direction * step, 0, n - 1) for step in range(1, NEIGHBOURS + 1)]
+        meets = [
+            (other == rows + direction * step)
+            & (earliest_ms[other] <= latest_ms)
+            & (latest_ms[other] >= earliest_ms)
+            for step, other in enumerate(others, start=1)
+        ]
+        # Any of those that may have been recorded meanwhile.
+        for taken in product((False, True), repeat=NEIGHBOURS):
+            overlaps = np.ones(n, bool)
+            more_ms = np.zeros(n)
+            for is_taken, other, may_be in zip(taken, others, meets, strict=True):
+                if is_taken:
+                    overlaps &= may_be
+                    more_ms += direction * amounts[other] * 1000.0 / bound
             for jump_ms in (0, window.window_ms, -window.window_ms):
                 left_ms = off_ms - more_ms - jump_ms
                 fits = left_ms >= at_ms - latest_ms - PROVES_MS

@@ -283,7 +283,8 @@ def _times_before_a_sample_left(
     event = placed.order[row]
     from_ms = events.earliest_ms[event] - events.line_lag_max_ms[event]
     is_open = (until_ms >= from_ms) & (until_ms < placed.recorded_at_ms[row])
-    return np.unique(until_ms[is_open]).tolist()
+    found: list[int] = np.unique(until_ms[is_open]).tolist()
+    return found
 
 
 def _is_thrown(

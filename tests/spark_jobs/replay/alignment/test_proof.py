@@ -25,10 +25,12 @@ def proven_with(
     began_ms: int = 0,
     ends_ms: int = 0,
     apart_ms: int = GAP_MS,
+    ahead_ms: int = 0,
 ) -> Bools:
     """Return what is proven where rows' logged throttles are so far off the replayed ones.
 
-    The row in the MIDDLE may have been recorded from ``began_ms`` before to ``ends_ms`` after.
+    Those before the MIDDLE are placed ``ahead_ms`` later. The MIDDLE may have been recorded from
+    ``began_ms`` before to ``ends_ms`` after.
     """
     logged = np.full(REQUESTS, THROTTLE_MS)
     for row, throttle_ms in (logged_ms or {}).items():
@@ -51,6 +53,7 @@ def proven_with(
         line_lag_max_ms=np.zeros(REQUESTS, np.int64),
     )
     status = np.where(logged == replayed, EXPLAINED, UNEXPLAINED)
+    at_ms[:MIDDLE] += ahead_ms
     placed = Placed(np.arange(REQUESTS), at_ms, status, np.zeros(REQUESTS, bool))
     return proven(placed, events, replayed, WINDOW, REACH_MS)
 
@@ -129,3 +132,17 @@ def test_one_among_many_in_doubt_proves_nothing(doubted: int, is_proven: bool) -
     found = proven_with({**longer, MIDDLE: 700}, apart_ms=60)
     assert not any(found[row] for row in longer)
     assert found[MIDDLE] == is_proven
+
+
+@pytest.mark.parametrize(("ahead_ms", "is_proven"), [(GAP_MS + 2, True), (GAP_MS + 3, False)])
+def test_one_placed_after_what_has_later_times_proves_nothing(
+    ahead_ms: int, is_proven: bool
+) -> None:
+    assert proven_with({MIDDLE: 700}, ahead_ms=ahead_ms)[MIDDLE] == is_proven
+
+
+def test_any_of_those_recorded_meanwhile_may_be_counted() -> None:
+    # Not the next one, but the two after it.
+    counted_ms = 20 + 2 * SHARE_MS
+    within = {"began_ms": 20, "ends_ms": 3 * GAP_MS}
+    assert not proven_with({MIDDLE: counted_ms}, **within)[MIDDLE]
