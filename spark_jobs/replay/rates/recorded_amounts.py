@@ -74,6 +74,7 @@ class RecordedAmounts:
         self._broker_log, self._lost = broker_log, lost
         self._unsized = UnsizedAmounts()
         self._lags = LineLags()
+        self._met_by_controller = _ControllersClients()
 
     def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, StreamRows]:
         """Return the amounts of those of ``requests`` that ``order`` names, in its order.
@@ -82,10 +83,12 @@ class RecordedAmounts:
         ANSWER_COLUMNS unless no fetch of the broker was throttled; the order is that of their
         estimates.
         """
-        wanted = ~bools(requests["is_replica"]) & ~bools(requests["is_forwarded"])
-        wanted &= ~is_any_of(requests["listener"], self._controller_listeners)
+        is_of_controller = bools(requests["is_forwarded"])
+        is_of_controller |= is_any_of(requests["listener"], self._controller_listeners)
+        wanted = ~bools(requests["is_replica"]) & ~is_of_controller
         lags_ms = self._lags.of(requests, order)
         in_order = order[wanted[order]]
+        self._met_by_controller.take(requests, order[is_of_controller[order]])
         index = ClientIndex.of_broker(
             self._broker_id, encoded(requests["user"]), encoded(requests["client_id"])
         )
@@ -143,6 +146,8 @@ class RecordedAmounts:
         short_send_us = repeated(np.int64(0), n)
         recorded_at_ms, recorded_ms = at_ms, (earliest_ms, latest_ms)
         if quota_type == QuotaType.REQUEST_PERCENTAGE:
+            is_met = self._met_by_controller.has_met(requests, rows, at_ms)
+            known_for_ms = np.where(is_met, 0, known_for_ms)
             # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).
             amount = own("handler_time_us") * 1000 * 1e-7
             recorded_ms = _request_times_ms(requests, rows)
@@ -202,6 +207,40 @@ class RecordedAmounts:
             short_send_us=short_send_us,
             lost_amount_max=lost_amount_max,
         )  # fmt: skip
+
+
+class _ControllersClients:
+    """Whose requests the controller of a combined node has met.
+
+    It counts their time where the broker does: both keep it in one registry of sensors, under
+    the same names (``SharedServer``, ``ClientQuotaManager.getQuotaSensorName``). What a sensor
+    holds then is not known.
+    """
+
+    def __init__(self) -> None:
+        self._since_ms: dict[str, int] = {}
+
+    def take(self, requests: pa.Table, rows: np.ndarray) -> None:
+        """Take the controller's requests: ``rows`` that follow those taken before."""
+        named = encoded(requests["user"])
+        at_ms = requests["recorded_estimate_us"].to_numpy()[rows] // 1000
+        codes, firsts = np.unique(named.indices.to_numpy()[rows], return_index=True)
+        users = named.dictionary.take(pa.array(codes)).to_pylist()
+        for user, first in zip(users, firsts.tolist(), strict=True):
+            self._since_ms.setdefault(user, int(at_ms[first]))
+
+    def has_met(self, requests: pa.Table, rows: np.ndarray, at_ms: np.ndarray) -> np.ndarray:
+        """Return True for each of ``rows`` whose user the controller had met by then."""
+        if not self._since_ms:
+            return np.zeros(len(rows), bool)
+        named = encoded(requests["user"])
+        since_ms = np.array(
+            [self._since_ms.get(user, _NEVER_MS) for user in named.dictionary.to_pylist()], np.int64
+        )
+        return np.asarray(at_ms >= since_ms[named.indices.to_numpy()[rows]])
+
+
+_NEVER_MS = np.iinfo(np.int64).max
 
 
 def _is_counted(quota_type: QuotaType, requests: pa.Table, rows: np.ndarray) -> np.ndarray:

@@ -215,3 +215,17 @@ def test_what_is_not_known_goes_from_chunk_to_chunk() -> None:
     later = unsized.known_for_ms(known, sensor, np.array([500, 510, 520]), np.zeros(3, bool))
     assert later.tolist() == [400, 10**9, 420]
     assert known.tolist() == [10**9] * 3
+
+
+@pytest.mark.parametrize(
+    "by_controller", [{"listener": "CONTROLLER"}, {"is_forwarded": True}], ids=["own", "forwarded"]
+)
+def test_of_a_user_whom_the_controller_of_the_node_has_met_no_request_time_is_known(
+    by_controller: dict[str, Any],
+) -> None:
+    later = {"recorded_estimate_us": (NOON_MS + 50) * 1000}
+    other = later | {"user": "bob"}
+    rows = [{}, later | by_controller, later, other]
+    found = Found(rows, quota(5.0, **ON_TIME), quota(5.0, quota_user="bob", **ON_TIME))
+    assert found.sensors(TIME) == [("alice", ""), ("alice", ""), ("bob", "")]
+    assert (found.rows[TIME].known_for_ms == 0).tolist() == [False, True, False]
