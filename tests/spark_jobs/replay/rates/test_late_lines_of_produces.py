@@ -1,0 +1,65 @@
+"""A line that is late may hide that a sample was still counted when its request was recorded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_jobs.quota.rate import Rate
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.throttle_time import throttle_time_ms
+from spark_jobs.replay.alignment.events import Window
+from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
+from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.rates import fixed_times
+from spark_jobs.replay.rates.stream_rows import OrderedRows
+from tests.builders.tables_builder import NOON_MS
+from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
+from tests.spark_jobs.replay.sensors.amount_rows import amount
+
+PROFILE, SAMPLES, WINDOW_MS = RateProfile.RATE_3_3, 3, 1_000
+WINDOW = Window(SAMPLES, WINDOW_MS, PROFILE.keeps_overlapping_sample)
+BOUND, AMOUNT = 1_000.0, 1_000.0
+# The first sample leaves 3,000 ms after it began; the last line says 3,003.
+AT_MS = [0, 400, 900, 1_300, 1_700, 2_100, 2_500, 2_900, 3_003]
+BEGINS = [True, False, False, True, False, False, True, False, False]
+LAST = len(AT_MS) - 1
+
+
+def thrown_ms(last_ms: int) -> int:
+    """Return the throttle of the last request, recorded at ``last_ms``."""
+    rate = Rate(PROFILE, SAMPLES, WINDOW_MS)
+    for at_ms in (*AT_MS[:-1], last_ms):
+        rate.record(AMOUNT, at_ms)
+    return throttle_time_ms(rate.measure(last_ms), BOUND, rate.window_size_ms(last_ms))
+
+
+def may_be_late(logged_ms: int, lag_ms: int) -> bool:
+    rows = [
+        amount(
+            at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=lag_ms,
+            logged_throttle_time_ms=logged_ms if i == LAST else 0,
+        )
+        for i, at_ms in enumerate(AT_MS)
+    ]  # fmt: skip
+    n = len(rows)
+    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
+    events = fixed_times._events(made, 0, n)
+    status = np.where(np.arange(n) == LAST, UNEXPLAINED, EXPLAINED)
+    placed = Placed(np.arange(n), NOON_MS + np.array(AT_MS), status, np.array(BEGINS))
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    times = fixed_times._times_before_a_sample_left(LAST, placed, events, states, WINDOW)
+    return fixed_times._is_thrown(made, 0, LAST, placed, events, states, times)
+
+
+@pytest.mark.parametrize(("lag_ms", "is_excused"), [(6, True), (3, False)])
+def test_a_throttle_of_just_before_a_sample_left_may_be_of_a_late_line(
+    lag_ms: int, is_excused: bool
+) -> None:
+    assert thrown_ms(2_998) > thrown_ms(3_003) + 100
+    assert may_be_late(thrown_ms(2_998), lag_ms) == is_excused
+
+
+def test_any_other_throttle_is_not_excused() -> None:
+    assert not may_be_late(thrown_ms(2_998) + 50, lag_ms=6)
