@@ -8,24 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.quota.partition_inventory import MUTATION_APIS
+from spark_jobs.quota.apis import APIS
 from spark_jobs.replay.sensors.amounts import as_column, bools
 from spark_jobs.replay.sensors.sensor_states import REPLAYED, BrokerRules
 from spark_jobs.replay.verdicts.request_verdicts import SharedRows, fix_shared
 from spark_jobs.replay.verdicts.verdicts import Verdicts
 from spark_jobs.warehouse.tables import I64
 
-FORWARDED_APIS = (
-    *MUTATION_APIS,
-    "ALTER_CLIENT_QUOTAS", "ALTER_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "CREATE_ACLS",
-    "DELETE_ACLS", "ALTER_PARTITION_REASSIGNMENTS", "ELECT_LEADERS", "UPDATE_FEATURES",
-    "ALTER_USER_SCRAM_CREDENTIALS", "CREATE_DELEGATION_TOKEN", "RENEW_DELEGATION_TOKEN",
-    "EXPIRE_DELEGATION_TOKEN",
-)  # fmt: skip
-"""What a broker hands to the controller with KRaft (``KafkaApis.forwardToController``).
-
-Its answer has the controller's throttle where that is longer.
-"""
+FORWARDED_APIS = tuple(
+    name for api in APIS.values() if "forward" in api.broker for name in api.names
+)
+"""What a broker hands to the controller with KRaft: the answer has the controller's throttle."""
 
 SHARED = pa.schema(
     [
@@ -63,7 +56,7 @@ def _fixed(
     replayed_ms = _whole(batch["replayed_throttle_time_ms"], 0)
     least, most = _whole(batch["request_min_ms"], 0), _whole(batch["request_max_ms"], 0)
     # The controller's quotas have decisions of their own, on another broker.
-    is_forwarded = pc.is_in(batch["api_name"], pa.array(list(FORWARDED_APIS)))
+    is_forwarded = pc.is_in(batch["api_name"], pa.array(FORWARDED_APIS))
     other_ms = np.maximum(
         _whole(batch["bandwidth_ms"], -1),
         np.where(is_forwarded.to_numpy(zero_copy_only=False), 0, -1),
