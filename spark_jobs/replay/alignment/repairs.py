@@ -75,14 +75,16 @@ def _first(events: Events, stop: int) -> Events:
 def _trials(events: Events, window: Window, placed: Placed, k: int) -> Iterator[Events]:
     """Yield the events with one request at another time: late lines first, then samples' edges."""
     at_ms, lag_ms = placed.recorded_at_ms, events.line_lag_max_ms[placed.order]
+    late = set()
     for row in _late(placed, events, window, k):
         if lag_ms[row] > 0 and at_ms[row] - lag_ms[row] <= at_ms[k]:
+            late.add(row)
             yield _earlier(events, int(placed.order[row]))
     starts = np.flatnonzero(placed.starts_sample[:k])
     for row in _at_far_edges(placed, window, k):
         j = int(placed.order[row])
         earliest_ms, latest_ms = int(events.earliest_ms[j]), int(events.latest_ms[j])
-        if lag_ms[row] > 0:
+        if lag_ms[row] > 0 and row not in late:
             yield _earlier(events, j)
         before = int(np.searchsorted(starts, row)) - 1
         if before >= 0:

@@ -46,6 +46,7 @@ TIME_COLUMNS = ("response_queue_time_us", "send_time_us")
 """What the request quota asks for besides."""
 ANSWER_COLUMNS = ("topics", "error_codes")
 """What a fetch was given: asked of throttled ones and those around them."""
+_NEVER_MS = np.iinfo(np.int64).max
 EXEMPT_APIS = frozenset(name for api in APIS.values() if api.is_exempt for name in api.names)
 """Requests between brokers are exempt from the request quota (``KafkaApis``:
 authorizeClusterOperation, then sendResponseExemptThrottle)."""
@@ -88,7 +89,8 @@ class RecordedAmounts:
         wanted = ~bools(requests["is_replica"]) & ~is_of_controller
         lags_ms = self._lags.of(requests, order)
         in_order = order[wanted[order]]
-        self._met_by_controller.take(requests, order[is_of_controller[order]])
+        if QuotaType.REQUEST_PERCENTAGE in self._codes:
+            self._met_by_controller.take(requests, order[is_of_controller[order]])
         index = ClientIndex.of_broker(
             self._broker_id, encoded(requests["user"]), encoded(requests["client_id"])
         )
@@ -238,9 +240,6 @@ class _ControllersClients:
             [self._since_ms.get(user, _NEVER_MS) for user in named.dictionary.to_pylist()], np.int64
         )
         return np.asarray(at_ms >= since_ms[named.indices.to_numpy()[rows]])
-
-
-_NEVER_MS = np.iinfo(np.int64).max
 
 
 def _is_counted(quota_type: QuotaType, requests: pa.Table, rows: np.ndarray) -> np.ndarray:
