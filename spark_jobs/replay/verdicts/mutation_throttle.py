@@ -54,9 +54,8 @@ class MutationThrottles(NamedTuple):
 
     throttle_min_ms: Int64s
     throttle_max_ms: Int64s
-    # And where its line is as much as LINE_LAG_MAX_MS late, or that of the last full bucket.
-    late_min_ms: Int64s
-    late_max_ms: Int64s
+    late_min_ms: Int64s  # and where the last full bucket's line is as much as LATE_LINE_MS late
+    late_max_ms: Int64s  # and where its own is as much as LINE_LAG_MAX_MS late
     is_known: Bools
     slack_ms: Int64s  # by how much the row's own debt may end earlier or later than replayed
 
