@@ -134,12 +134,12 @@ def _figures(total: Totals) -> list[str]:
     produces, mutations = total.produces, total.mutations
     return [
         f"{total.decisions:,}",
-        _share(total.decisions - total.decided, total.decisions),
-        _share(produces.agreeing, produces.decisions),
+        shown_share(total.decisions - total.decided, total.decisions),
+        shown_share(produces.agreeing, produces.decisions),
         f"{produces.throttled:,}",
-        _share(produces.within_1ms, produces.throttled),
+        shown_share(produces.within_1ms, produces.throttled),
         f"{mutations.decisions:,}",
-        _share(mutations.agreeing, mutations.decisions),
+        shown_share(mutations.agreeing, mutations.decisions),
         str(total.missing),
         str(total.wrong),
         str(total.findings),
@@ -152,7 +152,7 @@ def _types(scores: Sequence[RunScore]) -> Table:
     wrong = Counter(row.quota_type for score in scores for row in score.accusations)
     for quota_type in QUOTA_TYPES:
         counts = counted.get(quota_type, Counter())
-        undecided = _share(counts["indeterminate"], counts.total())
+        undecided = shown_share(counts["indeterminate"], counts.total())
         table.add_row(quota_type, f"{counts.total():,}", undecided, str(wrong[quota_type]))
     return table
 
@@ -162,7 +162,7 @@ def _undecided(scores: Sequence[RunScore]) -> Table:
     decisions = _summed(score.verdicts for score in scores)
     for quota_type, reasons in sorted(_summed(score.undecided for score in scores).items()):
         for reason, count in reasons.most_common():
-            of_type = _share(count, decisions[quota_type].total())
+            of_type = shown_share(count, decisions[quota_type].total())
             table.add_row(quota_type, reason, f"{count:,}", of_type)
     return table
 
@@ -203,6 +203,7 @@ def _summed(of_runs: Iterable[Mapping[str, Mapping[str, int]]]) -> dict[str, Cou
     return found
 
 
-def _share(part: int, whole: int) -> str:
+def shown_share(part: int, whole: int) -> str:
+    """Return a share as tables show it, ``-`` of nothing."""
     found = share(part, whole)
     return "-" if found is None else f"{found:.4f}"

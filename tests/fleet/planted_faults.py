@@ -18,10 +18,13 @@ from spark_jobs.quota.rate_profile import profile_of_version
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
 from tests.fleet.simulated_lines import Row
 from tests.fleet.simulated_plan import (
+    EVERYBODY,
     LOAD_BEGINS_US,
+    NOBODY,
     PRODUCE,
     REQUEST,
     SECOND,
+    Entity,
     SimulatedBroker,
     SimulatedCluster,
     simulator_words,
@@ -88,24 +91,32 @@ def faulty_words(
 ) -> Iterator[str]:
     """Yield the lines that make ``FleetSimulator.java`` run a broker with its fault, if any."""
     fault = faults.get(broker.broker_id)
+    if fault is None:
+        yield from simulator_words(cluster, broker)
+        return
     own = {change.entity for change in broker.changes}
     for line in simulator_words(cluster, broker):
         words = line.split("\t")
-        if fault is None or line == "run" or words[:1] != ["set"] or words[2] != PRODUCE:
-            if line == "run" and fault is not None:
-                yield from _planted(fault, broker)
-            yield line
+        if words[0] == "set" and words[2] == PRODUCE:
+            yield "\t".join(("due", *words[1:]))
+            yield from _set_otherwise(words, fault, is_own=Entity(*words[3:5]) in own)
             continue
-        yield "\t".join(("due", *words[1:]))
-        is_own = any((e.user, e.client_id) == (words[3], words[4]) for e in own)
-        if is_own and fault.kind == WRONG_BOUND and words[5] != "-":
-            words[5] = repr(float(words[5]) * fault.size)
-        if is_own and fault.kind == LATE_CHANGE and int(words[1]) > LOAD_BEGINS_US:
-            words[1] = str(int(words[1]) + int(fault.size * SECOND))
-        yield "\t".join(words)
-        if is_own and fault.kind == WRONG_BUCKET:
-            names = (word if word in "*-" else word + _OTHER for word in words[3:5])
-            yield "\t".join((*words[:3], *names, *words[5:]))
+        if words[0] == "run":
+            yield from _planted(fault, broker)
+        yield line
+
+
+def _set_otherwise(words: list[str], fault: Fault, *, is_own: bool) -> Iterator[str]:
+    """Yield what the broker does in place of setting a quota of produces."""
+    _, at_us, _, user, client_id, bound = words
+    if is_own and fault.kind == WRONG_BOUND and bound != "-":
+        bound = repr(float(bound) * fault.size)
+    if is_own and fault.kind == LATE_CHANGE and int(at_us) > LOAD_BEGINS_US:
+        at_us = str(int(at_us) + int(fault.size * SECOND))
+    yield "\t".join(("set", at_us, PRODUCE, user, client_id, bound))
+    if is_own and fault.kind == WRONG_BUCKET:
+        names = (word if word in (EVERYBODY, NOBODY) else word + _OTHER for word in words[3:5])
+        yield "\t".join(("set", at_us, PRODUCE, *names, bound))
 
 
 _OTHER = "-other"

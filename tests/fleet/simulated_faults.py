@@ -27,7 +27,7 @@ from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.spark.spark_session import spark_session
 from spark_jobs.warehouse.read import read_table
 from tests.fleet.fleet_progress import count, seed_of
-from tests.fleet.fleet_table import WIDTH
+from tests.fleet.fleet_table import WIDTH, shown_share
 from tests.fleet.planted_faults import (
     ALTERED,
     LATE_CHANGE,
@@ -142,10 +142,13 @@ def print_faults(console: Console, judged: Sequence[Judged]) -> None:
         console.print(f"not told: {run}, {fault}, {decisions} decisions", highlight=False)
     found, told = (sum(one[i] for one in planted) for i in (_FOUND, _TOLD))
     false = sum(one.is_found for one in judged) - found
+    share, recall, precision = (
+        shown_share(part, whole)
+        for part, whole in ((told, len(planted)), (found, len(planted)), (found, found + false))
+    )
     console.print(
-        f"{told:,} of {len(planted):,} planted decisions told, {_share(told, len(planted))}; "
-        f"{found:,} found: recall {_share(found, len(planted))}, precision "
-        f"{_share(found, found + false)}; {false} of {len(judged) - len(planted):,} sound ones "
+        f"{told:,} of {len(planted):,} planted decisions told, {share}; {found:,} found: recall "
+        f"{recall}, precision {precision}; {false} of {len(judged) - len(planted):,} sound ones "
         "called wrong",
         highlight=False,
     )
@@ -165,8 +168,8 @@ def _kinds(judged: Iterable[Judged]) -> Table:
         false = sum(one.is_found for one in own) - len(found)
         table.add_row(
             kind, size, str(_brokers(own)), str(_brokers(planted)), str(_brokers(told)),
-            f"{len(planted):,}", f"{len(told):,}", _share(len(told), len(planted)),
-            f"{len(found):,}", _share(len(found), len(planted)), str(false),
+            f"{len(planted):,}", f"{len(told):,}", shown_share(len(told), len(planted)),
+            f"{len(found):,}", shown_share(len(found), len(planted)), str(false),
         )  # fmt: skip
     return table
 
@@ -206,13 +209,9 @@ def _wrong_by(judged: Iterable[Judged]) -> Table:
             planted[key] += 1
             found[key] += one.is_told
     for key in sorted(planted):
-        recall = _share(found[key], planted[key])
+        recall = shown_share(found[key], planted[key])
         table.add_row(*key, f"{planted[key]:,}", f"{found[key]:,}", recall)
     return table
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.4f}" if whole else "-"
 
 
 def main() -> int:
