@@ -21,6 +21,7 @@ from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.window import PROVES_MS, align_window, proven
 from spark_jobs.replay.rates.stream_rows import SensorRows
+from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS
 from spark_jobs.resolve.broker_log import NOT_STAMPED
 
 # A stretch with throttles is aligned when it has ROWS_MIN rows and spans LOOKS_ALIGNED, or has
@@ -260,8 +261,10 @@ class ProduceFixing(Fixing):
         replayed_ms = _replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
         is_proven = proven(placed, events, replayed_ms, self.window, 2 * self.window.expire_age_ms)
         for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
-            times_ms = _times_before_a_sample_left(row, placed, events, states, self.window)
-            is_proven[row] = not _is_thrown(rows, start, row, placed, events, states, times_ms)
+            from_ms = _from_if_late_ms(rows, start, row, placed, events)
+            times_ms = _times_before_a_sample_left(row, placed, from_ms, states, self.window)
+            times_ms.append(int(placed.recorded_at_ms[row]))
+            is_proven[row] = not _is_thrown(rows, start, row, placed, from_ms, states, times_ms)
         done = slice(0, found.fixed)
         order = start + placed.order[done]
         _replayed(rows, order, placed.recorded_at_ms[done], states)
@@ -270,18 +273,34 @@ class ProduceFixing(Fixing):
         )
 
 
+def _from_if_late_ms(rows: SensorRows, start: int, row: int, placed: Placed, events: Events) -> int:
+    """Return the time (ms) from which on the row may have been recorded if its line is late.
+
+    A connection is read again when the throttle of the request before is over, and that one's line
+    is written. Where that one was recorded earlier than its line says, so may be this one.
+    """
+    event = placed.order[row]
+    from_ms = int(events.earliest_ms[event] - events.line_lag_max_ms[event])
+    connection = rows.connection[start + placed.order[: row + 1]]
+    before = np.flatnonzero(connection[:-1] == connection[-1])
+    if not len(before):
+        return from_ms
+    event = placed.order[before[-1]]
+    early_ms = int(events.earliest_ms[event] - placed.recorded_at_ms[before[-1]])
+    written_ms = int(rows.log_time_ms[start + event]) - STAMP_STEPS_MS
+    return max(from_ms - max(early_ms, 0), min(from_ms, written_ms))
+
+
 def _times_before_a_sample_left(
-    row: int, placed: Placed, events: Events, states: SensorStates, window: Window
+    row: int, placed: Placed, from_ms: int, states: SensorStates, window: Window
 ) -> list[int]:
-    """Return the last ms before a sample left the window, of those that a late line allows for."""
+    """Return the last ms before a sample left the window, from ``from_ms`` to the row's own."""
     begins = np.flatnonzero(placed.starts_sample[: row + 1])
     if window.keeps_overlapping:
         left, held = placed.recorded_at_ms[begins[begins > 0] - 1], states.last_event_ms
     else:
         left, held = placed.recorded_at_ms[begins], states.start_ms
     until_ms = np.append(left, held[0, : states.count[0]]) + window.expire_age_ms - 1
-    event = placed.order[row]
-    from_ms = events.earliest_ms[event] - events.line_lag_max_ms[event]
     is_open = (until_ms >= from_ms) & (until_ms < placed.recorded_at_ms[row])
     found: list[int] = np.unique(until_ms[is_open]).tolist()
     return found
@@ -292,7 +311,7 @@ def _is_thrown(
     start: int,
     row: int,
     placed: Placed,
-    events: Events,
+    from_ms: int,
     states: SensorStates,
     times_ms: Sequence[int],
 ) -> bool:
@@ -300,15 +319,14 @@ def _is_thrown(
 
     A line that is late hides that a sample was still counted.
     """
-    event = placed.order[row]
-    from_ms = int(events.earliest_ms[event] - events.line_lag_max_ms[event])
     recorded_at_ms = placed.recorded_at_ms[: row + 1].copy()
+    places = start + placed.order[: row + 1]
     for at_ms in times_ms:
         recorded_at_ms[row] = at_ms
         trial = states.take(np.array([0]))
-        thrown_ms = _replayed(rows, start + placed.order[: row + 1], recorded_at_ms, trial)[row]
+        thrown_ms = _replayed(rows, places, recorded_at_ms, trial)[row]
         # A millisecond earlier it was a millisecond longer.
-        longer_ms = int(events.logged_throttle_time_ms[event] - thrown_ms)
+        longer_ms = int(rows.logged_ms[places[row]] - thrown_ms)
         if -PROVES_MS <= longer_ms <= at_ms - from_ms + PROVES_MS:
             return True
     return False

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.quota.repeated import joined, taken
+from spark_jobs.replay.sensors.amounts import encoded
 
 LINE_COLUMNS = (
     "connection", "correlation_id", "api_name", "api_version", "user", "client_id",
@@ -102,9 +103,10 @@ class SensorRows:
     bound: np.ndarray
     logged_ms: np.ndarray
     has_request_bound: np.ndarray
+    connection: np.ndarray  # a number each
 
 
-_SENSOR_ROWS = tuple(f.name for f in fields(SensorRows))
+_SENSOR_ROWS = tuple(f.name for f in fields(SensorRows)[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +121,15 @@ class OrderedRows:
     amount: np.ndarray
     bound: np.ndarray
     logged_ms: np.ndarray
+    connection: np.ndarray  # a number each
 
     @classmethod
     def of(cls, rows: StreamRows, order: np.ndarray) -> OrderedRows:
         """Return ``rows`` in this order."""
-        names = [f.name for f in fields(cls)[2:]]
-        return cls(rows, order, *(taken(getattr(rows, name), order) for name in names))
+        names = [f.name for f in fields(cls)[2:-1]]
+        connection = encoded(rows.lines["connection"]).indices.to_numpy()[rows.line[order]]
+        columns = [taken(getattr(rows, name), order) for name in names]
+        return cls(rows, order, *[*columns, connection])
 
     def __len__(self) -> int:
         return len(self.order)
@@ -136,7 +141,8 @@ class OrderedRows:
     def stretch(self, start: int, stop: int) -> SensorRows:
         """Return the rows of one epoch of a sensor, which lie from ``start`` to ``stop``."""
         places = self.order[start:stop]
-        return SensorRows(*(getattr(self.rows, name)[places] for name in _SENSOR_ROWS))
+        columns = [getattr(self.rows, name)[places] for name in _SENSOR_ROWS]
+        return SensorRows(*[*columns, self.connection[start:stop]])
 
 
 @dataclass(frozen=True, slots=True)

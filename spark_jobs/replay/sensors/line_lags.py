@@ -17,8 +17,9 @@ from spark_jobs.quota.constants import LINE_LAG_MAX_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.sensors.amounts import encoded
 
-# Both stamps are cut to a millisecond.
-_STAMP_STEPS_MS = 2
+STAMP_STEPS_MS = 2
+"""Two stamps that are cut to a millisecond may be that much closer than their moments."""
+
 _CONNECTIONS_MAX = 65_536
 
 
@@ -52,8 +53,8 @@ class LineLags:
         never_ms = int(earliest_ms.min()) - LINE_LAG_MAX_MS
         last_ms = np.array([self._last_ms.get(name, (never_ms, never_ms)) for name in own])
         before_line_ms[firsts], before_mute_ms[firsts] = last_ms.T
-        after_line_ms = earliest_ms + _STAMP_STEPS_MS - before_line_ms
-        after_mute_ms = earliest_ms + _STAMP_STEPS_MS - before_mute_ms
+        after_line_ms = earliest_ms + STAMP_STEPS_MS - before_line_ms
+        after_mute_ms = earliest_ms + STAMP_STEPS_MS - before_mute_ms
         # A broker that did not wait, or one whose log says more than it did, proves nothing.
         lag_ms = np.where(
             after_mute_ms >= 0, np.minimum(after_mute_ms, after_line_ms), after_line_ms

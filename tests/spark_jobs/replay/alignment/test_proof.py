@@ -26,11 +26,13 @@ def proven_with(
     ends_ms: int = 0,
     apart_ms: int = GAP_MS,
     ahead_ms: int = 0,
+    early_ms: dict[int, int] | None = None,
 ) -> Bools:
     """Return what is proven where rows' logged throttles are so far off the replayed ones.
 
     Those before the MIDDLE are placed ``ahead_ms`` later. The MIDDLE may have been recorded from
-    ``began_ms`` before to ``ends_ms`` after.
+    ``began_ms`` before to ``ends_ms`` after. A row in ``early_ms`` is recorded that long before
+    its line allows for it.
     """
     logged = np.full(REQUESTS, THROTTLE_MS)
     for row, throttle_ms in (logged_ms or {}).items():
@@ -41,6 +43,8 @@ def proven_with(
     at_ms = np.arange(REQUESTS) * apart_ms
     latest_ms = at_ms + np.where(np.arange(REQUESTS) == MIDDLE, ends_ms, 0)
     earliest_ms = at_ms - np.where(np.arange(REQUESTS) == MIDDLE, began_ms, 0)
+    for row, gap_ms in (early_ms or {}).items():
+        earliest_ms[row] += gap_ms
     events = Events(
         earliest_ms=earliest_ms,
         latest_ms=latest_ms,
@@ -60,6 +64,12 @@ def proven_with(
 
 def test_throttles_that_are_replayed_prove_the_state_of_the_one_between_that_is_not() -> None:
     assert proven_with({MIDDLE: 700})[MIDDLE]
+
+
+def test_throttles_of_lines_that_are_taken_to_be_late_prove_nothing() -> None:
+    early = dict.fromkeys(set(range(REQUESTS)) - {MIDDLE}, 5)
+    assert not proven_with({MIDDLE: 700}, early_ms=early)[MIDDLE]
+    assert proven_with({MIDDLE: 700}, early_ms={MIDDLE - 1: 5})[MIDDLE]
 
 
 def test_requests_without_replayed_throttles_around_them_prove_nothing() -> None:

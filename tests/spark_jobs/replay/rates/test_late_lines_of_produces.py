@@ -49,8 +49,9 @@ def may_be_late(logged_ms: int, lag_ms: int) -> bool:
     status = np.where(np.arange(n) == LAST, UNEXPLAINED, EXPLAINED)
     placed = Placed(np.arange(n), NOON_MS + np.array(AT_MS), status, np.array(BEGINS))
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
-    times = fixed_times._times_before_a_sample_left(LAST, placed, events, states, WINDOW)
-    return fixed_times._is_thrown(made, 0, LAST, placed, events, states, times)
+    from_ms = fixed_times._from_if_late_ms(made, 0, LAST, placed, events)
+    times = fixed_times._times_before_a_sample_left(LAST, placed, from_ms, states, WINDOW)
+    return fixed_times._is_thrown(made, 0, LAST, placed, from_ms, states, times)
 
 
 @pytest.mark.parametrize(("lag_ms", "is_excused"), [(6, True), (3, False)])
@@ -63,3 +64,26 @@ def test_a_throttle_of_just_before_a_sample_left_may_be_of_a_late_line(
 
 def test_any_other_throttle_is_not_excused() -> None:
     assert not may_be_late(thrown_ms(2_998) + 50, lag_ms=6)
+
+
+@pytest.mark.parametrize(
+    ("early_ms", "written_ms", "from_ms"),
+    [(0, 0, 3_001), (30, 0, 2_971), (30, 2_990, 2_988), (30, 3_020, 3_001)],
+)
+def test_a_request_after_one_recorded_early_may_be_as_early_and_not_before_that_ones_line(
+    early_ms: int, written_ms: int, from_ms: int
+) -> None:
+    rows = [
+        amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=2, log_time_ms=written_ms)
+        for at_ms in AT_MS
+    ]
+    for row in rows:
+        row["connection"] = "same"
+    rows[-2]["connection"] = "other"
+    n = len(rows)
+    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
+    recorded_at_ms = NOON_MS + np.array(AT_MS)
+    recorded_at_ms[-3] -= early_ms
+    placed = Placed(np.arange(n), recorded_at_ms, np.full(n, EXPLAINED), np.array(BEGINS))
+    events = fixed_times._events(made, 0, n)
+    assert fixed_times._from_if_late_ms(made, 0, LAST, placed, events) == NOON_MS + from_ms
