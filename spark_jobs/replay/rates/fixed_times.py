@@ -262,9 +262,9 @@ class ProduceFixing(Fixing):
         is_proven = proven(placed, events, replayed_ms, self.window, 2 * self.window.expire_age_ms)
         for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
             from_ms = _from_if_late_ms(rows, start, row, placed, events)
-            times_ms = _times_before_a_sample_left(row, placed, from_ms, states, self.window)
-            times_ms.append(int(placed.recorded_at_ms[row]))
-            is_proven[row] = not _is_thrown(rows, start, row, placed, from_ms, states, times_ms)
+            until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
+            times = _times_beside_samples(row, placed, (from_ms, until_ms), states, self.window)
+            is_proven[row] = not _is_thrown(rows, start, row, placed, states, times)
         done = slice(0, found.fixed)
         order = start + placed.order[done]
         _replayed(rows, order, placed.recorded_at_ms[done], states)
@@ -291,19 +291,33 @@ def _from_if_late_ms(rows: SensorRows, start: int, row: int, placed: Placed, eve
     return max(from_ms - max(early_ms, 0), min(from_ms, written_ms))
 
 
-def _times_before_a_sample_left(
-    row: int, placed: Placed, from_ms: int, states: SensorStates, window: Window
-) -> list[int]:
-    """Return the last ms before a sample left the window, from ``from_ms`` to the row's own."""
+class _Time(NamedTuple):
+    """A time at which a row may have been recorded, or as much earlier or later."""
+
+    at_ms: int
+    earlier_ms: int = 0
+    later_ms: int = 0
+
+
+def _times_beside_samples(
+    row: int, placed: Placed, between_ms: tuple[int, int], states: SensorStates, window: Window
+) -> list[_Time]:
+    """Return the row's own time, and those between two just before or after a sample left."""
+    from_ms, until_ms = between_ms
     begins = np.flatnonzero(placed.starts_sample[: row + 1])
     if window.keeps_overlapping:
-        left, held = placed.recorded_at_ms[begins[begins > 0] - 1], states.last_event_ms
+        ages, held = placed.recorded_at_ms[begins[begins > 0] - 1], states.last_event_ms
     else:
-        left, held = placed.recorded_at_ms[begins], states.start_ms
-    until_ms = np.append(left, held[0, : states.count[0]]) + window.expire_age_ms - 1
-    is_open = (until_ms >= from_ms) & (until_ms < placed.recorded_at_ms[row])
-    found: list[int] = np.unique(until_ms[is_open]).tolist()
-    return found
+        ages, held = placed.recorded_at_ms[begins], states.start_ms
+    left_ms = np.unique(np.append(ages, held[0, : states.count[0]])) + window.expire_age_ms
+    own_ms = int(placed.recorded_at_ms[row])
+    times = [_Time(own_ms, earlier_ms=own_ms - from_ms)]
+    for at_ms in left_ms[(left_ms > from_ms) & (left_ms <= until_ms)].tolist():
+        if at_ms <= own_ms:
+            times.append(_Time(at_ms - 1, earlier_ms=at_ms - 1 - from_ms))
+        else:
+            times.append(_Time(at_ms, later_ms=until_ms - at_ms))
+    return times
 
 
 def _is_thrown(
@@ -311,23 +325,22 @@ def _is_thrown(
     start: int,
     row: int,
     placed: Placed,
-    from_ms: int,
     states: SensorStates,
-    times_ms: Sequence[int],
+    times: Sequence[_Time],
 ) -> bool:
-    """Return True if the row was throttled as logged if recorded shortly before one of the times.
+    """Return True if the row was throttled as logged if recorded at one of the times.
 
-    A line that is late hides that a sample was still counted.
+    A line that is late hides that a sample was still counted, and a millisecond that it was not.
     """
     recorded_at_ms = placed.recorded_at_ms[: row + 1].copy()
     places = start + placed.order[: row + 1]
-    for at_ms in times_ms:
-        recorded_at_ms[row] = at_ms
+    for time in times:
+        recorded_at_ms[row] = time.at_ms
         trial = states.take(np.array([0]))
         thrown_ms = _replayed(rows, places, recorded_at_ms, trial)[row]
         # A millisecond earlier it was a millisecond longer.
         longer_ms = int(rows.logged_ms[places[row]] - thrown_ms)
-        if -PROVES_MS <= longer_ms <= at_ms - from_ms + PROVES_MS:
+        if -PROVES_MS - time.later_ms <= longer_ms <= time.earlier_ms + PROVES_MS:
             return True
     return False
 

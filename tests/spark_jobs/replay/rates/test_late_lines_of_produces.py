@@ -35,23 +35,29 @@ def thrown_ms(last_ms: int) -> int:
     return throttle_time_ms(rate.measure(last_ms), BOUND, rate.window_size_ms(last_ms))
 
 
-def may_be_late(logged_ms: int, lag_ms: int) -> bool:
+def may_be_late(logged_ms: int, lag_ms: int, recorded_ms: int = AT_MS[-1]) -> bool:
+    """Return True if the last request may be throttled so if its line is late by ``lag_ms``.
+
+    It is placed at ``recorded_ms``.
+    """
     rows = [
         amount(
             at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=lag_ms,
             logged_throttle_time_ms=logged_ms if i == LAST else 0,
         )
-        for i, at_ms in enumerate(AT_MS)
+        for i, at_ms in enumerate((*AT_MS[:-1], recorded_ms))
     ]  # fmt: skip
     n = len(rows)
     made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
     events = fixed_times._events(made, 0, n)
     status = np.where(np.arange(n) == LAST, UNEXPLAINED, EXPLAINED)
-    placed = Placed(np.arange(n), NOON_MS + np.array(AT_MS), status, np.array(BEGINS))
+    at_ms = NOON_MS + np.array([*AT_MS[:-1], recorded_ms])
+    placed = Placed(np.arange(n), at_ms, status, np.array(BEGINS))
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
     from_ms = fixed_times._from_if_late_ms(made, 0, LAST, placed, events)
-    times = fixed_times._times_before_a_sample_left(LAST, placed, from_ms, states, WINDOW)
-    return fixed_times._is_thrown(made, 0, LAST, placed, from_ms, states, times)
+    until_ms = NOON_MS + recorded_ms + fixed_times.PROVES_MS
+    times = fixed_times._times_beside_samples(LAST, placed, (from_ms, until_ms), states, WINDOW)
+    return fixed_times._is_thrown(made, 0, LAST, placed, states, times)
 
 
 @pytest.mark.parametrize(("lag_ms", "is_excused"), [(6, True), (3, False)])
@@ -60,6 +66,13 @@ def test_a_throttle_of_just_before_a_sample_left_may_be_of_a_late_line(
 ) -> None:
     assert thrown_ms(2_998) > thrown_ms(3_003) + 100
     assert may_be_late(thrown_ms(2_998), lag_ms) == is_excused
+
+
+@pytest.mark.parametrize(("placed_ms", "is_excused"), [(2_998, True), (2_997, False)])
+def test_a_throttle_of_just_after_a_sample_left_may_be_of_a_time_that_is_off(
+    placed_ms: int, is_excused: bool
+) -> None:
+    assert may_be_late(thrown_ms(3_000), 0, placed_ms) == is_excused
 
 
 def test_any_other_throttle_is_not_excused() -> None:
