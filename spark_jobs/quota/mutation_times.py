@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.throttle_time import bound_in_force
@@ -30,7 +31,7 @@ THROTTLE_APART_MS = 2
 ROUNDING_TOKENS = 1e-9
 """Refilled at other moments than the broker refilled it, a bucket differs by less than this."""
 NEARLY, WRONG = 1, 2
-"""How much is not explained: an admission that hangs on ROUNDING_TOKENS, and any other one."""
+"""How much is not explained: what hangs on ROUNDING_TOKENS or on a late line, and all else."""
 FAR_MS = 10
 """A controller's record is seldom so far from its estimate."""
 ANCHOR_TIMES_MAX = 64
@@ -391,25 +392,32 @@ def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
     bucket.most = bucket.at(bucket.most, bound, at_ms)
     bucket.least = -math.inf if request.bucket_gap >= CHARGES_MISSING else least
     bucket.last_update_ms = at_ms
-    wrong, ends_ms, is_sure = 0, None, True
+    wrong, ends_ms, is_bounded = 0, None, True
     for amount, is_admitted in request.mutations:
         if request.bucket_gap == OTHER_BUCKET:
             bucket.most, bucket.least = bucket.burst_s * bound, -math.inf
         is_known = bucket.least >= 0.0 or bucket.most < 0.0
-        is_sure &= bucket.least == bucket.most
+        is_bounded &= math.isfinite(bucket.least)
         is_spent = True  # a permissive one always is
         if request.is_strict:
             if is_known and is_admitted != (bucket.most >= 0.0):
                 wrong += NEARLY if abs(bucket.most) <= ROUNDING_TOKENS else WRONG
             is_spent = _is_taken(request, bucket, is_admitted, is_known)
             if not is_admitted and bucket.most < 0.0:
-                ends_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
+                ends_ms = _ends_ms(bucket, bound)
         if is_spent:
             _spend(bucket, amount, bound)
-            is_sure &= not math.isnan(amount)
+            is_bounded &= not math.isnan(amount)
         if not request.is_strict and bucket.most < 0.0:
-            ends_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
-    return wrong + WRONG * (is_sure and not _explains_throttle(request, ends_ms))
+            ends_ms = _ends_ms(bucket, bound)
+    return wrong + (_unexplained_throttle(request, ends_ms) if is_bounded else 0)
+
+
+def _ends_ms(bucket: Bucket, bound: float) -> tuple[int, int]:
+    """Return when a debt ends at the earliest and at the latest."""
+    at_ms = bucket.last_update_ms
+    earliest_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
+    return earliest_ms, at_ms + mutation_throttle_time_ms(bucket.least, bound)
 
 
 def _is_taken(request: MutationRequest, bucket: Bucket, is_admitted: bool, is_known: bool) -> bool:
@@ -436,12 +444,18 @@ def _spend(bucket: Bucket, amount: float, bound: float) -> None:
     bucket.least = min(burst, bucket.least - amount)
 
 
-def _explains_throttle(request: MutationRequest, ends_ms: int | None) -> bool:
-    """Return True if the response says a debt until ``ends_ms`` (None: there was none)."""
+def _unexplained_throttle(request: MutationRequest, ends_ms: tuple[int, int] | None) -> int:
+    """Return how much of the response's throttle is not explained by a debt that ends then.
+
+    ``ends_ms`` None: there was no debt. What a line that is late explains is NEARLY explained.
+    """
     if request.logged_ms is None:
-        return True
+        return 0
     if ends_ms is None:
-        return request.logged_ms == 0
-    least_ms = max(ends_ms - request.response_latest_ms, 0)
-    most_ms = max(ends_ms - request.response_earliest_ms, 0)
-    return least_ms - THROTTLE_APART_MS <= request.logged_ms <= most_ms + THROTTLE_APART_MS
+        return 0 if request.logged_ms == 0 else WRONG
+    least_ms = max(ends_ms[0] - request.response_latest_ms, 0) - THROTTLE_APART_MS
+    most_ms = max(ends_ms[1] - request.response_earliest_ms, 0) + THROTTLE_APART_MS
+    if least_ms <= request.logged_ms <= most_ms:
+        return 0
+    is_late = least_ms - LATE_LINE_MS <= request.logged_ms <= most_ms + LINE_LAG_MAX_MS
+    return NEARLY if is_late else WRONG

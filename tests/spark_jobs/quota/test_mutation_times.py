@@ -174,3 +174,16 @@ def test_a_topic_refused_as_a_debt_ends_may_come_before_one_admitted(
     both = request(at_ms, (1.0, True), (1.0, False), logged_ms=0)
     _, recorded = (one for found in stretches([SPENT, both], Bucket(BURST_S)) for one in found)
     assert recorded.is_order_open == is_open
+
+
+@pytest.mark.parametrize("unsure", [0.0, 0.01])
+@pytest.mark.parametrize(("late_ms", "order"), [(0, [1, 0]), (30, [1, 0]), (900, [0, 1])])
+def test_an_order_that_a_late_line_explains_is_better_than_one_that_nothing_does(
+    unsure: float, late_ms: int, order: list[int]
+) -> None:
+    # A debt of 5 is refused before 3 more are spent; its response is made 50 ms later.
+    spends = request(10, (3.0, True), early_ms=5, late_ms=5, logged_ms=7_940, is_strict=False)
+    refused = request(12, (1.0, False), early_ms=5, late_ms=5, logged_ms=4_940 + late_ms)
+    debt = Bucket(BURST_S, most=-5.0, least=-5.0 - unsure, last_update_ms=T0)
+    (recorded,) = stretches([spends, refused], debt)
+    assert [one.request for one in recorded] == order
