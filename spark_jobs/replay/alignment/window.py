@@ -154,7 +154,7 @@ def proven(
         alike |= side_alike.any(1)
     alike |= _lacks_a_follower(placed, events, off_ms)
     alike |= _waited_with_its_time(placed, events, off_ms, window)
-    alike |= _is_near_wrong_state(placed, off_ms, tells, window.window_ms)
+    alike |= _is_near_wrong_state(placed, off_ms, tells, logged_ms > 0, window.window_ms)
     # A time before those recorded ahead of it: the order that was found is not that of the times.
     at_ms = placed.recorded_at_ms
     alike |= np.maximum.accumulate(at_ms) - at_ms > PROVES_MS
@@ -260,20 +260,24 @@ def _waited_with_its_time(placed: Placed, events: Events, off_ms: Int64s, window
     return found
 
 
-def _is_near_wrong_state(placed: Placed, off_ms: Int64s, tells: Bools, window_ms: int) -> Bools:
+def _is_near_wrong_state(
+    placed: Placed, off_ms: Int64s, tells: Bools, throws: Bools, window_ms: int
+) -> Bools:
     """Return True next to throttles in a row that miss by as much as each other.
 
     Single lies are off by anything; a sample that begins or ends elsewhere moves all that rests on
     it by one amount, until it leaves: then the next ones may be off by another. A throttle that is
-    replayed in between says that the state is right again.
+    replayed in between says that the state is right again. One of 0 may be off by more.
     """
     at_ms, n = placed.recorded_at_ms, len(off_ms)
-    missed = np.flatnonzero((placed.status == UNEXPLAINED) & (np.abs(off_ms) > PROVES_MS))
+    is_right = tells & (np.abs(off_ms) <= PROVES_MS)
+    missed = np.flatnonzero((placed.status == UNEXPLAINED) & (np.abs(off_ms) > PROVES_MS) & throws)
     apart_ms = np.abs(np.diff(off_ms[missed]))
     is_alike = (apart_ms <= PROVES_MS) & (np.diff(at_ms[missed]) <= window_ms)
+    is_alike &= np.diff(np.cumsum(is_right)[missed]) == 0
     is_shared = np.zeros(n, bool)
     is_shared[missed[:-1][is_alike]] = is_shared[missed[1:][is_alike]] = True
-    known = np.flatnonzero(is_shared | (tells & (np.abs(off_ms) <= PROVES_MS)))
+    known = np.flatnonzero(is_shared | is_right)
     if not len(known):
         return is_shared
     rows, found = np.arange(n), np.zeros(n, bool)

@@ -132,6 +132,12 @@ def test_what_comes_next_to_throttles_that_miss_by_as_much_proves_nothing() -> N
 
 def test_a_throttle_replayed_between_says_that_the_state_is_right_again() -> None:
     assert proven_with({MIDDLE - 3: 25, MIDDLE - 2: 26, MIDDLE: 700})[MIDDLE]
+    assert proven_with({MIDDLE - 6: 300, MIDDLE: 301})[MIDDLE]
+
+
+def test_two_that_were_not_throttled_do_not_miss_by_as_much_as_each_other() -> None:
+    both = (MIDDLE, MIDDLE + 1)
+    assert proven_with(dict.fromkeys(both, -700), logged_ms=dict.fromkeys(both, 0))[MIDDLE]
 
 
 @pytest.mark.parametrize(("doubted", "is_proven"), [(2, True), (3, False)])
