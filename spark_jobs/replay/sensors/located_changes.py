@@ -132,8 +132,9 @@ def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s
 
 NO_SENSOR = -1
 
-# A change was never seen later than some hundred milliseconds; earlier only by the clock's cut.
-EARLIER_MS, LATER_MS = 20, 500
+# A change was seen 710 ms late (ZooKeeper, a busy machine), and accuses nobody for a second
+# (``JudgeSettings.change_ms``); earlier only by the clock's cut.
+EARLIER_MS, LATER_MS = 20, 1_000
 # Between two moments that explain equally much the likelier one is the sooner.
 _COST_PER_MS = 0.002
 # Long before the first throttle, or beside a lie, few hypotheses may be too few to keep the true
