@@ -84,6 +84,13 @@ def test_a_logged_throttle_tells_the_time_of_the_full_bucket() -> None:
     assert -22 <= chosen(spent, refused)[0] <= -17
 
 
+def test_two_logged_throttles_tell_that_the_line_of_the_full_bucket_is_late() -> None:
+    # The debt of 1 ends 90 ms before it would, were the first recorded when its line says.
+    told = [request(at_ms, (1.0, False), logged_ms=860 - at_ms) for at_ms in (300, 600)]
+    assert chosen(SPENT, *told) == [pytest.approx(-90, abs=5), 300, 600]
+    assert chosen(SPENT, told[0]) == [0, 300]
+
+
 def test_one_lie_stays_at_its_estimate_and_moves_no_other() -> None:
     spent = replace(SPENT, earliest_ms=T0 - 40)
     honest = [request(1000 + 2000 * i, (2.0, True)) for i in range(4)]

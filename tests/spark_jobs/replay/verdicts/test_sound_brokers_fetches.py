@@ -154,8 +154,9 @@ def test_a_try_that_is_throttled_twice_as_long_is_found_and_no_other(
 ) -> None:
     window, chance = WINDOWS[0], random.Random(seed)
     fetches = read(window, chance, 900_000, 12_000, off_ms)
-    # Until what was recorded first may leave the window, and while answers say how much there was.
-    last_ms = min(START_MS + 30_000, max(f.true_ms for f in fetches if not f.throttle_ms))
+    # Until two samples before what was recorded first leaves, and while answers say how much there
+    # was.
+    last_ms = min(START_MS + 28_000, max(f.true_ms for f in fetches if not f.throttle_ms))
     tries = [i for i, f in enumerate(fetches) if f.throttle_ms and f.true_ms < last_ms]
     planted = chance.choice(tries)
     wrong = replace(fetches[planted], throttle_ms=2 * fetches[planted].throttle_ms + 4_000)
