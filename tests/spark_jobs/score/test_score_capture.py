@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -92,7 +93,13 @@ def test_controls_score_clearly_worse_than_the_capture(audited: RunScope) -> Non
     # Two audits with a session of their own, which would end the one of the other tests.
     arguments = ["score", str(CAPTURE), "-w", str(audited.warehouse), "--controls", "--json"]
     command = [sys.executable, "-m", "spark_jobs.cli", *arguments]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    settings = os.environ | {
+        "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
+        "QUOTA_AUDIT_SPARK_DRIVER_MEMORY": "1g",
+        "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
+        "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=settings)
     figures = json.loads(printed.stdout)
     assert figures["rate_profiles"] == ["rate_3_3"]
     assert list(figures["controls"]) == ["every bound x 1.05", "the rate of 4.1.0"]
