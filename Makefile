@@ -54,7 +54,8 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 
 ##@ Develop
 .PHONY: test test-broker fleet simulated-fleet planted-faults check audit-deps renew-images fuzz faults ended format bench gallery reference lock package release clean
-WORKERS ?= 2
+# One more than CI's cores: live brokers wait most of their time.
+WORKERS ?= 3
 test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest --numprocesses $(WORKERS)
 
@@ -63,7 +64,7 @@ test-broker: setup-dev ## run only the tests that start real brokers (needs Java
 
 N ?= 12
 fleet: setup-dev ## record and audit N random scenarios on real brokers (SEED=…, FOLDER=…): nobody sound may be accused
-	.venv/bin/python -m tests.fleet.live_fleet $(N) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(FINDINGS_ONLY),--findings-only)
+	.venv/bin/python -m tests.fleet.live_fleet $(N) $(if $(SEED),--seed $(SEED)) $(if $(FOLDER),--folder $(FOLDER)) $(if $(LOAD_SECONDS),--load-seconds $(LOAD_SECONDS)) $(if $(FINDINGS_ONLY),--findings-only)
 
 planted-faults: N = 300
 planted-faults: setup-dev ## plant faults into N simulated brokers (SEED=…): which does the audit find, and how small
