@@ -20,6 +20,13 @@ from quota_dags.process import end_session
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = ("worker-1", "worker-2")
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+SMALL_SPARK = {
+    "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
+    "QUOTA_AUDIT_SPARK_DRIVER_MEMORY": "1g",
+    "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
+    "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": SMALL_JVM,
+}
+"""Settings of a Spark that starts soon, for commands that tests run."""
 _START_S = 120.0
 _DEPLOY = "org.apache.spark.deploy"
 

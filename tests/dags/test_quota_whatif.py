@@ -18,6 +18,7 @@ from quota_dags.local.airflow_home import airflow_command
 from quota_dags.whatif import NOTHING_TO_REPLAY, TASK_ID
 from spark_jobs.whatif.clients.scenario import read_scenario
 from spark_jobs.whatif.policies.catalogue import POLICIES
+from tests.cluster.standalone import SMALL_SPARK
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -171,14 +172,9 @@ def test_a_run_over_a_capture_keeps_its_scenario_its_rows_and_renews_the_asset(
     migrated_home: Path, tmp_path: Path
 ) -> None:
     form = {"scenario": SCENARIO, "archive": str(CAPTURE), "warehouse": str(tmp_path)}
-    small = {
-        "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
-        "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
-        "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }
     done = subprocess.run(
         airflow_command("dags", "test", "quota_whatif", "-c", json.dumps(form)),
-        cwd=ROOT, env={**os.environ, **small}, capture_output=True, text=True,
+        cwd=ROOT, env=os.environ | SMALL_SPARK, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (kept,) = (tmp_path / "scenarios").iterdir()

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.standalone import SMALL_SPARK
 from tests.docs.pages import ROOT
 
 # What the pages call the clone's folder.
@@ -58,10 +59,7 @@ def run_block(clone: Path, text: str) -> Ran:
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             "PYSPARK_PYTHON": sys.executable,
-            "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
-            "QUOTA_AUDIT_SPARK_DRIVER_MEMORY": "1g",
-            "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
-            "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            **SMALL_SPARK,
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""Files of docker/make_secrets.py, given to every command in place of each file and folder."""
+"""Each file of docker/make_secrets.py, given to every command in place of each file and folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_jobs.cli.app import GROUPS
 from spark_jobs.settings import Settings
 from tests.builders.published_day import published
 from tests.builders.tables_builder import DAY, scope_in
-from tests.cluster.standalone import plain_environment
+from tests.cluster.standalone import SMALL_SPARK, plain_environment
 from tests.oracle.jars import maven_jar
 from tests.spark_jobs.recommend.day import produces, steady
 
@@ -135,24 +135,21 @@ def test_no_command_shows_or_keeps_what_is_in_a_file_of_secrets(
     fixed = {
         "QUOTA_AUDIT_KAFKA_DEFAULT_API_TIMEOUT_MS": "300",
         "QUOTA_AUDIT_SPARK_DRIVER_MEMORY": "512m",
-        "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
-        "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
-        "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     }
     asked: list[tuple[dict[str, str], list[str]]] = []
-    for number, file in enumerate(secrets):
-        of_file = [({"QUOTA_AUDIT_KAFKA_CLIENTS_JAR": jar}, line) for line in
-                   command_lines(folder, file)]  # fmt: skip
-        of_file += settings_with(folder, file)
-        # Each place is given every third file, and each file every third place.
-        asked += of_file[number % 3 :: 3]
-    environment = plain_environment(PYTHONPATH=ROOT, PYSPARK_PYTHON=sys.executable, **fixed)
+    for file in secrets:
+        asked += [({"QUOTA_AUDIT_KAFKA_CLIENTS_JAR": jar}, line) for line in
+                  command_lines(folder, file)]  # fmt: skip
+        asked += settings_with(folder, file)
+    environment = plain_environment(
+        PYTHONPATH=ROOT, PYSPARK_PYTHON=sys.executable, **(SMALL_SPARK | fixed)
+    )
     done = subprocess.run(
         [sys.executable, "-c", RUN_ALL], input=json.dumps(asked), env=environment,
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     tried = done.stdout.split("\n$ ")
-    assert len(tried) == len(asked) > 100
+    assert len(tried) == len(asked) > 300
     shown = [one for one in tried if any(secret in one for secret in secrets.values())]
     assert shown == []
     assert [one for one in tried if "Traceback (most recent call last)" in one] == []

@@ -22,6 +22,7 @@ from spark_jobs.resolve.resolve_quotas import resolve_quotas
 from spark_jobs.score.score_capture import ScoreRequest, score_capture
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
+from tests.cluster.standalone import SMALL_SPARK
 
 pytestmark = pytest.mark.spark
 CAPTURE = Path(__file__).parents[2] / "golden" / "captures" / "kafka-3.7.2"
@@ -93,13 +94,9 @@ def test_controls_score_clearly_worse_than_the_capture(audited: RunScope) -> Non
     # Two audits with a session of their own, which would end the one of the other tests.
     arguments = ["score", str(CAPTURE), "-w", str(audited.warehouse), "--controls", "--json"]
     command = [sys.executable, "-m", "spark_jobs.cli", *arguments]
-    settings = os.environ | {
-        "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
-        "QUOTA_AUDIT_SPARK_DRIVER_MEMORY": "1g",
-        "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
-        "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    }
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=settings)
+    printed = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=os.environ | SMALL_SPARK
+    )
     figures = json.loads(printed.stdout)
     assert figures["rate_profiles"] == ["rate_3_3"]
     assert list(figures["controls"]) == ["every bound x 1.05", "the rate of 4.1.0"]
