@@ -199,14 +199,11 @@ def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple
         first = requests[start]
         is_anchored = bucket.is_full(bound_in_force(first.bound), first.recorded_at_ms)
         if any(best.wrong) and is_anchored and first.bucket_gap == SAME_BUCKET:
-            for late_ms, gain_min in ((0, 0), (LINE_LAG_MAX_MS, LATE_GAIN_MIN)):
-                if sum(best.wrong) < gain_min:
-                    break
-                times_ms = _anchor_times(first, bucket, late_ms)
-                runs = (stretch.run(bucket, at_ms) for at_ms in times_ms)
-                other = min(runs, key=lambda run: _rank(run, first), default=best)
-                if sum(other.wrong) + gain_min <= sum(best.wrong):
-                    best = min(best, other, key=lambda run: _rank(run, first))
+            best = _best_anchored(best, stretch, bucket, late_ms=0)
+            if sum(best.wrong) >= LATE_GAIN_MIN:
+                late = _best_anchored(best, stretch, bucket, late_ms=LINE_LAG_MAX_MS)
+                if sum(late.wrong) + LATE_GAIN_MIN <= sum(best.wrong):
+                    best = late
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
         bucket.last_update_ms = best.bucket.last_update_ms
@@ -233,6 +230,14 @@ def _or_else_far_one_is_wrong(run: _Run, stretch: _Stretch, bucket: Bucket) -> _
 
 def _rank(run: _Run, first: MutationRequest) -> tuple[int, int, int]:
     return sum(run.wrong), run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
+
+
+def _best_anchored(run: _Run, stretch: _Stretch, bucket: Bucket, late_ms: int) -> _Run:
+    """Return ``run``, or the one that explains most, of those from other times of a full bucket."""
+    first = stretch.requests[0]
+    times_ms = _anchor_times(first, bucket, late_ms)
+    runs = [run, *(stretch.run(bucket, at_ms) for at_ms in times_ms)]
+    return min(runs, key=lambda one: _rank(one, first))
 
 
 def _anchor_times(first: MutationRequest, bucket: Bucket, late_ms: int) -> list[int]:
@@ -455,9 +460,10 @@ def _spend(bucket: Bucket, amount: float, bound: float) -> None:
 
 
 def _unexplained_throttle(request: MutationRequest, ends_ms: tuple[int, int] | None) -> int:
-    """Return how much of the response's throttle is not explained by a debt that ends then.
+    """Return the cost of the response's throttle: 0, NEARLY where its line may be late, or WRONG.
 
-    ``ends_ms`` None: there was no debt. What a line that is late explains is NEARLY explained.
+    ``ends_ms`` is when the debt ends at the earliest and at the latest (None: there was none). A
+    debt that ends 500 ms after the response costs 0 with a throttle of 500 ms, WRONG with one of 0.
     """
     if request.logged_ms is None:
         return 0
