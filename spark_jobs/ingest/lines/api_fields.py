@@ -203,12 +203,13 @@ def _records_bytes(partitions: list[Any]) -> int | None:
     """Return the sum of the records; None where the text format tells one of them no size."""
     sizes = []
     for partition in partitions:
-        size = _set(partition.recordsSizeInBytes)
-        older = _set(getattr(partition, "recordSetSizeInBytes", None))
-        sizes.append(size or older or 0)
+        # 2.8 printed another name for the field.
+        named = "recordsSizeInBytes" if hasattr(partition, "records") else "recordSetSizeInBytes"
+        size = _set(getattr(partition, named))
         # A text is what a share fetch has in place of its records.
-        if size is None and older is None and partition.records is not None:
+        if size is None and getattr(partition, "records", None) is not None:
             return None
+        sizes.append(size or 0)
     return sum(sizes)
 
 
