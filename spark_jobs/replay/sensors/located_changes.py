@@ -141,6 +141,8 @@ _COST_PER_MS = 0.002
 # one. Where the best moment leaves several throttles unexplained, all are tried again with more.
 _WIDTHS = (128, 512)
 _DOUBTFUL_COST = 3 * UNEXPLAINED_COST
+# A change later than ``LATER_MS`` must explain nearly all that the best sooner moment does not.
+_UNEXPLAINED_SHARE_MAX = 0.1
 _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
 _SENSORS_MAX = 6
 # Everything explained: no other moment can be better.
@@ -211,7 +213,8 @@ class _Trial:
         self._lag_ms = lag_ms = window.expire_age_ms + 2 * window.window_ms
         self._from_ms = self._nominal_ms - 2 * lag_ms
         self._warm_ms = self._nominal_ms - lag_ms
-        self._until_ms = self._nominal_ms + (2 * lag_ms if moves_sensors else 3 * window.window_ms)
+        after_ms = 2 * lag_ms if moves_sensors else LATER_MS + 3 * window.window_ms
+        self._until_ms = self._nominal_ms + after_ms
         self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
         self._sensors = self._telling(sensors)
 
@@ -222,7 +225,8 @@ class _Trial:
         """
         if not self._sensors:
             return self._pushed(max(int(self._at_ms[self._change]), self._lowest()))
-        moments = sorted(self._moments(may_push=may_push), key=lambda m: abs(m - self._nominal_ms))
+        soon_ms = self._nominal_ms + LATER_MS
+        moments = sorted(self._moments(soon_ms, may_push), key=lambda m: abs(m - self._nominal_ms))
         best, best_cost = moments[0], np.inf
         for width in _WIDTHS:
             for moment in moments:
@@ -232,16 +236,39 @@ class _Trial:
                 if cost < _PERFECT_COST:
                     return self._pushed(best)
             if best_cost < _DOUBTFUL_COST:
-                break
+                return self._pushed(best)
+            if width == _WIDTHS[0] and (later := self._much_later(best, may_push)) is not None:
+                return self._pushed(later)
         return self._pushed(best)
+
+    def _much_later(self, soon: int, may_push: bool) -> int | None:
+        """Return the moment up to a rate window late that explains nearly all that ``soon`` cannot.
+
+        None where there is none, or where a broker that never follows the change is explained as
+        well: that one is not late but wrong.
+        """
+        width = _WIDTHS[0]
+        usual_ms, latest_ms = self._until_ms, self._nominal_ms + self._lag_ms
+        self._until_ms = latest_ms + self._lag_ms
+        cost_max = min(
+            _UNEXPLAINED_SHARE_MAX * self._cost(soon, width, np.inf),
+            self._cost(latest_ms, width, np.inf) - _DOUBTFUL_COST,
+        )
+        best = None
+        for moment in sorted(self._moments(latest_ms, may_push)):
+            cost = self._cost(moment, width, cost_max)
+            if cost < cost_max:
+                best, cost_max = moment, cost
+        self._until_ms = usual_ms
+        return best
 
     def _lowest(self) -> int:
         return int(self._at_ms[self._change - 1]) if self._change else self._nominal_ms - EARLIER_MS
 
-    def _moments(self, *, may_push: bool) -> Iterator[int]:
+    def _moments(self, latest_ms: int, may_push: bool) -> Iterator[int]:
         """Yield the milliseconds between two requests of clients that the change concerns."""
         lowest = max(self._lowest(), self._nominal_ms - EARLIER_MS)
-        highest = max(self._nominal_ms + LATER_MS, lowest)
+        highest = max(latest_ms, lowest)
         if not may_push and self._change + 1 < len(self._at_ms):
             highest = min(highest, int(self._at_ms[self._change + 1]))
         seen = {lowest, min(max(self._nominal_ms, lowest), highest)}
@@ -271,7 +298,7 @@ class _Trial:
         A cost above ``cost_max`` is infinite.
         """
         at_ms = self._pushed(moment)
-        cost = _COST_PER_MS * abs(moment - self._nominal_ms)
+        cost = _COST_PER_MS * min(abs(moment - self._nominal_ms), LATER_MS)
         for sensor in self._sensors:
             rows = self._rows(sensor, at_ms)
             if rows is None:

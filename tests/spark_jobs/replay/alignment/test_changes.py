@@ -56,7 +56,7 @@ def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool
     return not inside.any()
 
 
-@pytest.mark.parametrize("late_ms", [0, 90, 310])
+@pytest.mark.parametrize("late_ms", [0, 90, 310, 2_400])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     profile: str, late_ms: int
@@ -67,6 +67,14 @@ def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
     (found,) = locate_changes(clients, answered, log.window).tolist()
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+
+
+def test_a_broker_that_never_follows_a_change_is_not_late() -> None:
+    log = logged(traffic(((0, LOW),), seed=5))
+    answered = np.array([EPOCH_MS + 5_000])
+    clients = clients_of(log, sensors=(0, 0), bounds=(LOW, HIGH))
+    (found,) = locate_changes(clients, answered, log.window).tolist()
+    assert found <= answered[0] + LATER_MS
 
 
 # The controller answered in the midst of the requests, and the broker learned of it later.
