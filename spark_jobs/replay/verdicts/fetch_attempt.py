@@ -55,6 +55,9 @@ class Attempt(IntEnum):
     """Earlier tries from the same position read more: throttled for too short."""
 
 
+STATE_OFF_MIN = 2
+"""So many tries within a rate that got less than the replayed state alone asks for."""
+
 ODD_ATTEMPTS = (Attempt.TOO_LARGE, Attempt.OVER_LIMIT, Attempt.TOO_SMALL)
 
 
@@ -132,7 +135,23 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     may_be_before, may_be_after = _by_order(rows, others)
     least[others] -= may_be_before
     most[others] += may_be_after
-    return _judged(rows, _Sizes(least, most, slack), limits)
+    found = _judged(rows, _Sizes(least, most, slack), limits)
+    unknown = np.isin(found.attempt, ODD_ATTEMPTS) & _is_state_off(rows)
+    found.attempt[unknown], found.amount[unknown] = Attempt.UNKNOWN, rows.amount[unknown]
+    return found
+
+
+def _is_state_off(rows: FetchRows) -> Bools:
+    """Return where the replayed state is not the broker's: it alone asks for more than tries got.
+
+    One such throttle may be the broker's fault; several within a rate are not.
+    """
+    is_too_much = rows.is_unrecorded & ~(rows.amount > 0)
+    total = np.concatenate(([0], np.cumsum(is_too_much)))
+    ordered = _in_order(rows)
+    first = np.searchsorted(ordered, ordered - rows.span_ms)
+    stop = np.searchsorted(ordered, ordered + rows.span_ms, side="right")
+    return np.asarray(total[stop] - total[first] >= STATE_OFF_MIN)
 
 
 def _by_window(

@@ -88,6 +88,17 @@ def test_what_an_accused_try_can_have_been_is_the_nearest_size_in_line() -> None
     assert found.amount.tolist() == [2e5, 6e5, 6e5, 6e5, 9e5, 20e5]
 
 
+@pytest.mark.parametrize(
+    ("impossible", "expected"), [(1, Attempt.TOO_LARGE), (2, Attempt.UNKNOWN)]
+)
+def test_nobody_is_accused_by_a_state_that_other_tries_contradict(
+    impossible: int, expected: Attempt
+) -> None:
+    too_large = [(6e5, True), (15e5, True), (9e5, False)]
+    rows = fetches(*[(0.0, True)] * impossible, *too_large)
+    assert judged(rows)[-2] == expected
+
+
 def test_of_two_tries_that_contradict_each_other_neither_is_accused() -> None:
     rows = fetches((9e5, True), (6e5, True), (20e5, False))
     assert judged(rows)[:2] == [Attempt.PLAUSIBLE, Attempt.PLAUSIBLE]
