@@ -12,7 +12,11 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from spark_jobs.replay.broker_stream import RowGroup
-from spark_jobs.replay.sensors.located_changes import REQUEST_COLUMNS, located_changes
+from spark_jobs.replay.sensors.located_changes import (
+    LATER_MS,
+    REQUEST_COLUMNS,
+    located_changes,
+)
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.survey_requests import Survey
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline
@@ -64,6 +68,26 @@ def locate_changes(
     located = on_workers(spark, sorted(brokers.items()), locate, read=folder)
     in_order = [("broker_id", "ascending"), ("answered_ms", "ascending")]
     return pa.concat_tables(located).sort_by(in_order).cast(LOCATED_CHANGES)
+
+
+def late_changes(located: pa.Table) -> str:
+    """Return how many changes came unusually late, and the latest, as a line; else no text.
+
+    ``located`` is a table of LOCATED_CHANGES.
+    """
+    late = [
+        (row["in_force_ms"] - row["answered_ms"], row["broker_id"])
+        for row in located.to_pylist()
+        if row["in_force_ms"] - row["answered_ms"] > LATER_MS
+    ]
+    if not late:
+        return ""
+    latest_ms, broker_id = max(late)
+    return (
+        f"\nnote: quota changes that a broker followed more than {LATER_MS:,} ms after the "
+        f"controller's answer: {len(late)}, the latest after {latest_ms:,} ms (broker "
+        f"{broker_id}); nobody is accused of what came between"
+    )
 
 
 def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table:

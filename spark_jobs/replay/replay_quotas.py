@@ -28,7 +28,7 @@ from spark_jobs.replay.day_edges import (
     open_requests,
     read_lost_requests,
 )
-from spark_jobs.replay.locate_changes import locate_changes
+from spark_jobs.replay.locate_changes import late_changes, locate_changes
 from spark_jobs.replay.mutations_of_day import open_mutations, replay_mutations, write_inventory
 from spark_jobs.replay.replay_broker import ReplayTask, broker_shares, replay_broker
 from spark_jobs.replay.sensors.replayed_mutations import seconds_of_decisions
@@ -71,11 +71,8 @@ def replay_quotas(
         lambda: profile_scores(spark, scope, brokers, survey, answered),
         survey.longest_throttle_ms,
     )
-    write_table(
-        locate_changes(spark, scope, brokers, survey, answered.timeline, rules),
-        "located_changes",
-        scope,
-    )
+    located = locate_changes(spark, scope, brokers, survey, answered.timeline, rules)
+    write_table(located, "located_changes", scope)
     resolutions = resolutions_of(scope, survey)
     folder = scope.warehouse / f".staged-{uuid.uuid4().hex}"
     carried = handed_on(before)
@@ -111,7 +108,8 @@ def replay_quotas(
     put_carried(_handed_on_by(before), state_digest(scope), scope)
     total = sum(verdicts.values())
     parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()) if n)
-    return f"replayed {total:,} decisions ({parts or 'no quota was ever set'}){_missing(scope)}"
+    replayed = f"replayed {total:,} decisions ({parts or 'no quota was ever set'})"
+    return f"{replayed}{late_changes(located)}{_missing(scope)}"
 
 
 def _handed_on_by(before: RunScope) -> str | None:

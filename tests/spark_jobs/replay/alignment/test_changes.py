@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Window
+from spark_jobs.replay.locate_changes import late_changes
 from spark_jobs.replay.sensors.located_changes import (
     LATER_MS,
     NO_SENSOR,
     ClientRequests,
     locate_changes,
 )
+from spark_jobs.warehouse.tables import LOCATED_CHANGES
 from tests.builders.synthetic_broker import (
     EPOCH_MS,
     PROFILES,
@@ -163,3 +166,16 @@ def test_changes_stay_in_the_order_of_their_answers() -> None:
 def test_a_broker_without_requests_keeps_every_moment() -> None:
     answered = np.array([5, 9])
     assert locate_changes([], answered, Window(11, 1000, True)).tolist() == [5, 9]
+
+
+def test_changes_that_came_late_are_told_with_the_latest() -> None:
+    def told(*late_ms: int) -> str:
+        rows = [
+            {"broker_id": broker_id, "answered_ms": EPOCH_MS, "in_force_ms": EPOCH_MS + each_ms}
+            for broker_id, each_ms in enumerate(late_ms)
+        ]
+        return late_changes(pa.Table.from_pylist(rows, schema=LOCATED_CHANGES))
+
+    assert told(LATER_MS, -5) == ""
+    said = told(6_334, 0, LATER_MS + 1)
+    assert "answer: 2, the latest after 6,334 ms (broker 0)" in said

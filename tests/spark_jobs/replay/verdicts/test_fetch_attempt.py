@@ -88,9 +88,7 @@ def test_what_an_accused_try_can_have_been_is_the_nearest_size_in_line() -> None
     assert found.amount.tolist() == [2e5, 6e5, 6e5, 6e5, 9e5, 20e5]
 
 
-@pytest.mark.parametrize(
-    ("impossible", "expected"), [(1, Attempt.TOO_LARGE), (2, Attempt.UNKNOWN)]
-)
+@pytest.mark.parametrize(("impossible", "expected"), [(1, Attempt.TOO_LARGE), (2, Attempt.UNKNOWN)])
 def test_nobody_is_accused_by_a_state_that_other_tries_contradict(
     impossible: int, expected: Attempt
 ) -> None:
