@@ -71,9 +71,10 @@ def locate_changes(
 
 
 def late_changes(located: pa.Table) -> str:
-    """Return how many changes came unusually late, and the latest, as a line; else no text.
+    """Return a line of text with the number of late changes and the latest's ms; "" without one.
 
-    ``located`` is a table of LOCATED_CHANGES.
+    ``located`` is a table of LOCATED_CHANGES; a change is late from ``LATER_MS`` on. Example: two
+    changes, of which broker 1 followed one after 6,334 ms: "…: 2, the latest after 6,334 ms …".
     """
     late = [
         (row["in_force_ms"] - row["answered_ms"], row["broker_id"])

@@ -204,10 +204,10 @@ def _records_bytes(partitions: list[Any]) -> int | None:
     sizes = []
     for partition in partitions:
         # 2.8 printed another name for the field.
-        named = "recordsSizeInBytes" if hasattr(partition, "records") else "recordSetSizeInBytes"
-        size = _set(getattr(partition, named))
+        is_older = hasattr(partition, "recordSetSizeInBytes")
+        size = _set(partition.recordSetSizeInBytes if is_older else partition.recordsSizeInBytes)
         # A text is what a share fetch has in place of its records.
-        if size is None and getattr(partition, "records", None) is not None:
+        if size is None and not is_older and partition.records is not None:
             return None
         sizes.append(size or 0)
     return sum(sizes)

@@ -56,7 +56,8 @@ class Attempt(IntEnum):
 
 
 STATE_OFF_MIN = 2
-"""So many tries within a rate that got less than the replayed state alone asks for."""
+"""So many tries within a rate's span, throttled for less than the replayed state alone asks for,
+tell that the state is off."""
 
 ODD_ATTEMPTS = (Attempt.TOO_LARGE, Attempt.OVER_LIMIT, Attempt.TOO_SMALL)
 
@@ -142,9 +143,10 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
 
 
 def _is_state_off(rows: FetchRows) -> Bools:
-    """Return where the replayed state is not the broker's: it alone asks for more than tries got.
+    """Return a bool per row: True where the replayed state is not the one the broker had.
 
-    One such throttle may be the broker's fault; several within a rate are not.
+    There STATE_OFF_MIN tries within a rate's span got less than the state alone asks for, such as
+    a throttle of 49 ms where what was kept is worth 360 ms. One may be the broker's fault.
     """
     is_too_much = rows.is_unrecorded & ~(rows.amount > 0)
     total = np.concatenate(([0], np.cumsum(is_too_much)))
