@@ -101,9 +101,10 @@ def score_controls(request: ScoreRequest, profile: RateProfile) -> dict[str, dic
     rates known to be wrong, both must score clearly worse. ``profile`` is what the brokers count
     by. A warehouse that ``request`` names is not used.
     """
+    controls = _controls(replace(request, warehouse=None, planted=None), profile)
+    figures_of = {name: score_capture(control) for name, control in controls}
     return {
-        name: {figure: score_capture(control)[figure] for figure in SHOWN}
-        for name, control in _controls(replace(request, warehouse=None, planted=None), profile)
+        name: {figure: figures[figure] for figure in SHOWN} for name, figures in figures_of.items()
     }
 
 
