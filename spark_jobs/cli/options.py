@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spark_jobs.warehouse.storage import storage_path, usable_storage_path
+from spark_jobs.errors import BadInputError
+from spark_jobs.warehouse.storage import is_in_bucket, storage_path, usable_storage_path
 
 if TYPE_CHECKING:
     from spark_jobs.ingest.ingest_options import IngestOptions
@@ -25,14 +26,25 @@ def day_option(name: str, said: str) -> Any:
     return option(f"{name} YYYY-MM-DD", said, formats=["%Y-%m-%d"])
 
 
+def warehouse_place(text: str) -> Path:
+    """Return the place of a warehouse; raises BadInputError where it can be none."""
+    place = usable_storage_path(text)
+    if not is_in_bucket(place) and place.exists() and not place.is_dir():
+        raise BadInputError(
+            f"{text} is a file. Expected the folder of the tables, which is made when missing, or "
+            "s3://bucket/key."
+        )
+    return place
+
+
 def warehouse_option(said: str) -> Any:
     """Return the option of the folder or bucket of the tables."""
-    return typer.Option("--warehouse", "-w", parser=usable_storage_path, help=said, metavar="PLACE")
+    return typer.Option("--warehouse", "-w", parser=warehouse_place, help=said, metavar="PLACE")
 
 
-def place_argument(name: str, said: str) -> Any:
-    """Return an argument that is a folder, or s3://bucket/key."""
-    return typer.Argument(parser=usable_storage_path, help=said, metavar=name)
+def archive_argument(said: str) -> Any:
+    """Return the argument that is the folder of an archive, or s3://bucket/key."""
+    return typer.Argument(parser=usable_storage_path, help=said, metavar="ARCHIVE")
 
 
 Warehouse = Annotated[
@@ -45,19 +57,23 @@ ScoredWarehouse = Annotated[
     Path | None, warehouse_option("Score what is in this warehouse [default: audit anew].")
 ]
 WarehouseFolder = Annotated[
-    Path, place_argument("WAREHOUSE", "Folder of the tables, or s3://bucket/key.")
+    Path,
+    typer.Argument(
+        parser=warehouse_place,
+        help="Folder of the tables, or s3://bucket/key.",
+        metavar="WAREHOUSE",
+    ),
 ]
 ArchiveFolder = Annotated[
     Path,
-    place_argument(
-        "ARCHIVE",
+    archive_argument(
         "Archive folder, or s3://bucket/key: [cluster=NAME/]broker=ID/…/kafka-request.log* "
         "(plain, .gz or .zst).",
     ),
 ]
 OptionalArchive = Annotated[
     Path | None,
-    place_argument("ARCHIVE", "Archive folder to ingest first [default: what --warehouse holds]."),
+    archive_argument("Archive folder to ingest first [default: what --warehouse holds]."),
 ]
 MetricsArchive = Annotated[
     Path | None,
@@ -236,9 +252,15 @@ def ingest_options(
     ignore_server_logs: bool,
     ignore_server_properties: bool,
 ) -> IngestOptions:
-    """Return the ingest's options from those of a command that reads an archive."""
-    from spark_jobs.ingest.ingest_options import IngestOptions
+    """Return the ingest's options from those of a command that reads an archive.
 
+    Raises BadInputError where a snapshot cannot be read: nobody waits for Spark to be told so.
+    """
+    from spark_jobs.ingest.ingest_options import IngestOptions
+    from spark_jobs.ingest.read_quota_sources import check_snapshot
+
+    for path in snapshot or ():
+        check_snapshot(path)
     return IngestOptions.of(
         timezone=timezone,
         broker_version=broker_version,

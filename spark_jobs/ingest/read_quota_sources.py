@@ -149,6 +149,15 @@ def _file_events(
         yield from read_snapshot(_text(path, archive), taken_at_ms, _name(path, archive))
 
 
+def check_snapshot(path: Path) -> None:
+    """Raise BadInputError where a file that an option names is no snapshot.
+
+    A pipe of the shell's is left alone: it can be read only once.
+    """
+    if path.is_file():
+        read_snapshot(text_of(path.read_bytes(), path), 0, path.name)
+
+
 def _text(path: Path, archive: Archive, errors: str = "strict") -> str:
     if _is_inside(path, archive):
         return read_small_text(path, errors)

@@ -16,10 +16,12 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from spark_jobs.cli.app import GROUPS, ExampleCommand, app
+from spark_jobs.errors import BadInputError
 from spark_jobs.whatif.clients.scenario import ScenarioPolicy
 
 ROOT = Path(__file__).parents[3]
 NAMES = [name for commands in GROUPS.values() for name, _, _ in commands]
+CAPTURE = ROOT / "examples" / "capture"
 WIDTH = 80
 
 
@@ -114,3 +116,31 @@ def test_the_example_of_whatif_names_policies_that_there_are() -> None:
     assert len(named) == 2
     for policy in named:
         ScenarioPolicy(policy, policy).begin()
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(_step: str) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("spark_jobs.spark.spark_session.spark_session", started)
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("command", ["ingest", "due", "run"])
+def test_a_file_is_no_warehouse(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.touch()
+    with pytest.raises(BadInputError, match=r"orders\.csv is a file\. Expected the folder"):
+        said(command, str(CAPTURE), "-w", str(file))
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("command", ["ingest", "run", "anonymize", "whatif"])
+def test_a_snapshot_that_is_none_is_refused(command: str, tmp_path: Path) -> None:
+    snapshot, written = tmp_path / "quotas.json", tmp_path / "written"
+    snapshot.write_text("[3]")
+    places = {"anonymize": [str(written)], "whatif": []}.get(command, ["-w", str(written)])
+    with pytest.raises(BadInputError, match=r"quotas\.json: Expected `object`, got `int`"):
+        said(command, str(CAPTURE), *places, "--snapshot", str(snapshot))
+    assert not written.exists()
