@@ -147,6 +147,15 @@ def small_day(tmp_path_factory: pytest.TempPathFactory) -> RunScope:
     return small_warehouse(tmp_path_factory.mktemp("small") / "warehouse")
 
 
+@pytest.fixture(scope="session")
+def example_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the warehouse of the audited example, one for all processes, which tests only read."""
+    from tests.builders.example_audit import audited_example
+
+    own = tmp_path_factory.getbasetemp()
+    return audited_example(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, for a module: while Playwright runs, no other test's event loop can."""

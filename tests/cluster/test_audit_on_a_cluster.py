@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import re
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -167,19 +166,8 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> RunScope:
-    warehouse = tmp_path_factory.mktemp("local") / "warehouse"
-    environment = plain_environment(
-        PYTHONPATH=ROOT,
-        QUOTA_AUDIT_SPARK_MASTER="local[2]",
-        QUOTA_AUDIT_SPARK_DRIVER_MEMORY="1g",
-        QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS=SMALL_JVM,
-        QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS=2,
-    )
-    command = [sys.executable, "-m", "spark_jobs.cli", "run", str(ARCHIVE), "-w", str(warehouse)]
-    done = run(command, environment, warehouse.parent)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return RunScope(warehouse, "default", DAY)
+def local(example_warehouse: Path) -> RunScope:
+    return RunScope(example_warehouse, "default", DAY)
 
 
 @pytest.mark.parametrize("table", TABLES)

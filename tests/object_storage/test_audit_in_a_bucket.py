@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,23 +80,12 @@ def run(command: list[str], environment: dict[str, str], cwd: Path) -> subproces
     return done
 
 
-def on_disk(warehouse: Path) -> Path:
-    """Audit into a folder, with Spark in this machine's processes."""
-    environment = plain_environment(
-        PYTHONPATH=ROOT,
-        QUOTA_AUDIT_SPARK_MASTER="local[2]",
-        QUOTA_AUDIT_SPARK_DRIVER_MEMORY="1g",
-        QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS=SMALL_JVM,
-        QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS=2,
-    )
-    command = [sys.executable, "-m", "spark_jobs.cli", "run", str(ARCHIVE), "-w", str(warehouse)]
-    run(command, environment, warehouse.parent)
-    return warehouse
-
-
 @pytest.fixture(scope="module")
 def audited(
-    storage: ObjectStorage, bucket: str, tmp_path_factory: pytest.TempPathFactory
+    storage: ObjectStorage,
+    bucket: str,
+    example_warehouse: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Audited]:
     folder = tmp_path_factory.mktemp("bucket-cluster")
     classes = ":".join(str(maven_jar(jar)) for jar in S3A_JARS)
@@ -129,7 +117,7 @@ def audited(
             "run", f"s3://{bucket}/archive", "--warehouse", f"s3://{bucket}/a warehouse",
         ]  # fmt: skip
         done = run(command, environment, folder)
-        yield Audited(cluster, bucket, done, on_disk(folder / "on disk"))
+        yield Audited(cluster, bucket, done, example_warehouse)
 
 
 @pytest.mark.parametrize("table", TABLES)
