@@ -54,9 +54,12 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 
 ##@ Develop
 .PHONY: test test-broker fleet simulated-fleet planted-faults check audit-deps renew-images fuzz faults ended format bench gallery reference lock package release clean
+.cache/spark.jsa: .venv/.ready-dev
+	.venv/bin/python -m tests.builders.spark_classes
+
 # One more than CI's cores: live brokers wait most of their time.
 WORKERS ?= 3
-test: setup-dev ## run all tests: pure, jvm, spark, airflow, browser, broker
+test: .cache/spark.jsa ## run all tests: pure, jvm, spark, airflow, browser, broker
 	.venv/bin/pytest --numprocesses $(WORKERS)
 
 test-broker: setup-dev ## run only the tests that start real brokers (needs Java and Maven)

@@ -16,6 +16,7 @@ from sysconfig import get_path
 import pyspark
 
 from quota_dags.process import end_session
+from tests.builders.spark_classes import WITH_CLASSES
 
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = ("worker-1", "worker-2")
@@ -24,7 +25,7 @@ SMALL_SPARK = {
     "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
     "QUOTA_AUDIT_SPARK_DRIVER_MEMORY": "1g",
     "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
-    "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": SMALL_JVM,
+    "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": f"{SMALL_JVM} {WITH_CLASSES}",
 }
 """Settings of a Spark that starts soon, for commands that tests run."""
 _START_S = 120.0
