@@ -28,6 +28,7 @@ TOLD = (
     "source_line", "log_time_ms", "recorded_at_ms", "amount", "logged_throttle_time_ms",
     "replayed_throttle_time_ms", "logged_admitted", "tokens", "verdict", "reason", "is_proven",
 )  # fmt: skip
+_WORST = 8
 SHOWN = (
     "produce_decisions", "decision_agreement", "throttled", "throttle_within_1ms",
     "mutation_decisions", "mutation_agreement", "indeterminate_share", "flags_by_type",
@@ -93,6 +94,22 @@ class LiveAudit:
         return (
             f"{self.scenario} on {self.kafka_version}, {self.seconds:.0f} s: {', '.join(figures)}"
         )
+
+    def worst(self) -> str:
+        """Return the sentence, the sensors that agree least, and when changes were in force."""
+        ranked = sorted(self.figures["sensors"], key=lambda one: one["decision_agreement"] or 0.0)
+        sensors = [
+            f"  {[one[name] for name in SENSOR]}: decided {one['decisions']}, "
+            f"agree {_shown(one['decision_agreement'])}, throttled {one['throttled']}, "
+            f"within 1 ms {_shown(one['throttle_within_1ms'])}"
+            for one in ranked[:_WORST]
+        ]
+        changes = [
+            f"  broker {row['broker_id']}: in force {row['in_force_ms'] - row['answered_ms']} ms "
+            f"after the answer at {row['answered_ms']}"
+            for row in self.rows("located_changes")
+        ]
+        return "\n".join([self.sentence(), *sensors, *changes])
 
 
 def audit_live(spark: SparkSession, scenario: str, kafka_version: str, folder: Path) -> LiveAudit:
