@@ -10,6 +10,9 @@ the broker measured (``window_doubts``), it may have been a sample longer or sho
 what was recorded around its far end or not: by so much such a try may have been more or less. So it
 may by the fetches that were recorded about when it was, for they may have come before or after it.
 
+The last try that no answer follows is compared with none: it may be how a consumer says that it
+closes, which reads nothing (KIP-227).
+
 An answer with an error ends the tries before it: a partition of theirs is led by another broker, or
 the position is no longer there, and what is read next is something else.
 """
@@ -355,4 +358,6 @@ def _runs(rows: FetchRows) -> Iterator[tuple[list[int], int | None]]:
         elif position in open_runs:
             yield open_runs.pop(position), None if rows.has_errors[i] else i
     for run in open_runs.values():
-        yield run, None
+        # A consumer that closes ends its session by a fetch of nothing (``FetchMetadata``:
+        # FINAL_EPOCH), which looks as the tries before it but for its size.
+        yield run[:-1], None

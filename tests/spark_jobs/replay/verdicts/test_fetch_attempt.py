@@ -222,21 +222,32 @@ def test_so_may_one_at_whole_samples_after_the_ones_before_have_left() -> None:
 
 
 def test_what_is_read_after_an_error_is_no_evidence_of_the_tries_before_it() -> None:
-    # Kafka 3.9.1 at its end: after 114 answers of FENCED_LEADER_EPOCH one more is throttled.
+    # Kafka 3.9.1 at its end: after 114 answers of FENCED_LEADER_EPOCH more are throttled.
     rows = logged(
         (0, 3, 15_497.0, 672), (702, 2, 49_487.0, 3_236), (3_941, 3, 97_472.0, 6_196),
-        (10_533, 5, 130.0, 0), (10_536, 2, 12_732.0, 931),
+        (10_533, 5, 130.0, 0), (10_536, 2, 12_732.0, 931), (11_470, 2, 98_000.0, 6_200),
         bound=15_000.0, samples=31,
     )  # fmt: skip
     limits = FetchLimits(samples=31)
-    fenced = np.arange(5) == 3
-    unserved = replace(rows, has_records=np.zeros(5, bool))
+    fenced = np.arange(6) == 3
+    unserved = replace(rows, has_records=np.zeros(6, bool))
     assert judged(unserved, limits)[4] is Attempt.TOO_SMALL
     assert judged(replace(unserved, has_errors=fenced), limits)[4] is Attempt.UNKNOWN
     # Of two partitions one was not served: its part of the tries was not handed out.
     half = replace(rows, amount=rows.amount + np.where(fenced, 20_000.0, 0.0))
     assert judged(half, limits)[2] is Attempt.TOO_LARGE
     assert judged(replace(half, has_errors=fenced), limits)[2] is Attempt.UNKNOWN
+
+
+def test_a_consumer_that_closes_reads_nothing_and_is_no_try() -> None:
+    # Kafka 4.4.0: the last fetch has sessionEpoch -1 and no topics, and is throttled by 231 ms.
+    tries = (
+        (0, 1, 65_590.0, 1_776), (1_777, 1, 65_590.0, 1_932), (3_712, 1, 26.0, 231),
+    )  # fmt: skip
+    closed = judged(logged(*tries, bound=37_000.0, samples=11))
+    assert not set(closed) & set(ODD_ATTEMPTS)
+    read_on = judged(logged(*tries, (3_950, 1, 65_590.0, 0), bound=37_000.0, samples=11))
+    assert read_on[2] is Attempt.TOO_SMALL
 
 
 def logged(*fetched: tuple[int, int, float, int], bound: float, samples: int) -> FetchRows:
