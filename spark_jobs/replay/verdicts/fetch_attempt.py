@@ -9,6 +9,7 @@ How large a try was follows from the replayed state. Where the record times leav
 the broker measured (``window_doubts``), it may have been a sample longer or shorter, and have held
 what was recorded around its far end or not: by so much such a try may have been more or less. So it
 may by the fetches that were recorded about when it was, for they may have come before or after it.
+A throttled one of these is held for the moment until it is taken back.
 
 The last try that no answer follows is compared with none: it may be how a consumer says that it
 closes, which reads nothing (KIP-227).
@@ -192,10 +193,13 @@ def _by_window(
 def _by_order(rows: FetchRows, tried: Int64s) -> tuple[Floats, Floats]:
     """Return the bytes that may have been kept before each try, and those that may not yet.
 
-    The first were kept after it as replayed, the second before it. Those of its own connection came
-    in the order of their lines.
+    The first were kept after it as replayed, the second before it. A throttled fetch on another
+    connection may have been recorded and not yet taken back (``KafkaApis``: handleFetchRequest).
+    Those of its own connection came in the order of their lines.
     """
-    ordered, kept = _in_order(rows), np.where(rows.is_unrecorded, 0.0, np.nan_to_num(rows.amount))
+    ordered, amount = _in_order(rows), np.nan_to_num(rows.amount)
+    kept = np.where(rows.is_unrecorded, 0.0, amount)
+    held = np.where(rows.is_unrecorded, np.maximum(amount, 0.0), 0.0)
     earliest_ms = ordered - rows.interval_ms - rows.line_lag_max_ms
     latest_ms = ordered + rows.interval_ms
     reach_ms = int((latest_ms - earliest_ms).max())
@@ -206,8 +210,10 @@ def _by_order(rows: FetchRows, tried: Int64s) -> tuple[Floats, Floats]:
         before, after = slice(first[k], at), slice(at + 1, stop[k])
         is_early = earliest_ms[after] <= latest_ms[at]
         is_late = latest_ms[before] >= earliest_ms[at]
-        more[k] = kept[after][is_early & (rows.position[after] != rows.position[at])].sum()
-        less[k] = kept[before][is_late & (rows.position[before] != rows.position[at])].sum()
+        is_early &= rows.position[after] != rows.position[at]
+        is_late &= rows.position[before] != rows.position[at]
+        more[k] = (kept + held)[after][is_early].sum() + held[before][is_late].sum()
+        less[k] = kept[before][is_late].sum()
     return more, less
 
 

@@ -239,6 +239,20 @@ def test_what_is_read_after_an_error_is_no_evidence_of_the_tries_before_it() -> 
     assert judged(replace(half, has_errors=fenced), limits)[2] is Attempt.UNKNOWN
 
 
+@pytest.mark.parametrize(("apart_ms", "is_accused"), [(0, False), (50, True)])
+def test_a_try_may_have_met_another_before_it_was_taken_back(
+    apart_ms: int, is_accused: bool
+) -> None:
+    # Kafka 4.4.0: 5,814 ms for 65,607 bytes, for another 65,620 were held in that millisecond.
+    rows = logged(
+        (0, 1, 65_600.0, 1_630), (1_630, 1, 131_227.0, 5_814),
+        (1_630 + apart_ms, 1, 65_620.0, 2_905), (7_446, 1, 65_609.0, 0),
+        bound=22_553.0, samples=11,
+    )  # fmt: skip
+    rows = replace(rows, position=np.array([0, 0, 1, 0]))
+    assert (judged(rows, FetchLimits(samples=11))[1] is Attempt.TOO_LARGE) == is_accused
+
+
 def test_a_consumer_that_closes_reads_nothing_and_is_no_try() -> None:
     # Kafka 4.4.0: the last fetch has sessionEpoch -1 and no topics, and is throttled by 231 ms.
     tries = (
