@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,9 +43,11 @@ def warehouse_option(said: str) -> Any:
     return typer.Option("--warehouse", "-w", parser=warehouse_place, help=said, metavar="PLACE")
 
 
-def archive_argument(said: str) -> Any:
-    """Return the argument that is the folder of an archive, or s3://bucket/key."""
-    return typer.Argument(parser=usable_storage_path, help=said, metavar="ARCHIVE")
+def place_argument(
+    name: str, said: str, parser: Callable[[str], Path] = usable_storage_path
+) -> Any:
+    """Return an argument that is a folder, or s3://bucket/key."""
+    return typer.Argument(parser=parser, help=said, metavar=name)
 
 
 Warehouse = Annotated[
@@ -58,22 +61,19 @@ ScoredWarehouse = Annotated[
 ]
 WarehouseFolder = Annotated[
     Path,
-    typer.Argument(
-        parser=warehouse_place,
-        help="Folder of the tables, or s3://bucket/key.",
-        metavar="WAREHOUSE",
-    ),
+    place_argument("WAREHOUSE", "Folder of the tables, or s3://bucket/key.", warehouse_place),
 ]
 ArchiveFolder = Annotated[
     Path,
-    archive_argument(
+    place_argument(
+        "ARCHIVE",
         "Archive folder, or s3://bucket/key: [cluster=NAME/]broker=ID/…/kafka-request.log* "
         "(plain, .gz or .zst).",
     ),
 ]
 OptionalArchive = Annotated[
     Path | None,
-    archive_argument("Archive folder to ingest first [default: what --warehouse holds]."),
+    place_argument("ARCHIVE", "Archive folder to ingest first [default: what --warehouse holds]."),
 ]
 MetricsArchive = Annotated[
     Path | None,
