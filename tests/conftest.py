@@ -57,14 +57,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def spark() -> Iterator[SparkSession]:
     """Two workers, two shuffle partitions: small enough to be quick, enough to lose an order."""
     from spark_jobs.spark.spark_session import spark_session
-    from tests.builders.spark_classes import WITH_CLASSES
-    from tests.cluster.standalone import SMALL_JVM
+    from tests.cluster.standalone import QUICK_JVM
 
     spark_settings = SparkSettings(
         master="local[2]",
         driver_memory="1g",
         shuffle_partitions=2,
-        driver_java_options=f"{SMALL_JVM} {WITH_CLASSES}",
+        driver_java_options=QUICK_JVM,
     )
     # Its last words come when pytest has closed the streams that Airflow's logging writes to.
     logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -21,11 +21,12 @@ from tests.builders.spark_classes import WITH_CLASSES
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = ("worker-1", "worker-2")
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+QUICK_JVM = f"{SMALL_JVM} {WITH_CLASSES}"
 SMALL_SPARK = {
     "QUOTA_AUDIT_SPARK_MASTER": "local[2]",
     "QUOTA_AUDIT_SPARK_DRIVER_MEMORY": "1g",
     "QUOTA_AUDIT_SPARK_SHUFFLE_PARTITIONS": "2",
-    "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": f"{SMALL_JVM} {WITH_CLASSES}",
+    "QUOTA_AUDIT_SPARK_DRIVER_JAVA_OPTIONS": QUICK_JVM,
 }
 """Settings of a Spark that starts soon, for commands that tests run."""
 _START_S = 120.0

@@ -24,8 +24,7 @@ from rich.console import Console
 from spark_jobs.errors import QuotaAuditError
 from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
-from tests.builders.spark_classes import WITH_CLASSES
-from tests.cluster.standalone import SMALL_JVM
+from tests.cluster.standalone import QUICK_JVM
 from tests.fleet.fleet_progress import FleetProgress, count, seed_of
 from tests.fleet.fleet_table import WIDTH, FailedRun
 from tests.fleet.live_run import CAPTURE, RUN, PlannedRun, audit, planned_runs, read_run, record
@@ -36,7 +35,7 @@ SPARK = SparkSettings(
     master="local[2]",
     driver_memory="1g",
     shuffle_partitions=2,
-    driver_java_options=f"{SMALL_JVM} {WITH_CLASSES}",
+    driver_java_options=QUICK_JVM,
 )
 
 
