@@ -16,9 +16,10 @@ help: ## print this help
 setup: .venv/.ready ## create .venv from the lock
 setup-dev: .venv/.ready-dev ## .venv plus what tests and checks need
 
-# What is installed, or built with, has the hash that its lock names, or is refused.
+# What is installed, or built with, has the hash that its lock names, or is refused. Bytecode is
+# written at once: with PYTHONDONTWRITEBYTECODE each process would compile what it imports.
 BUILD := requirements-build.txt
-INSTALL = $(UV) pip install --quiet --python .venv/bin/python --no-deps --build-constraints $(BUILD)
+INSTALL = $(UV) pip install --quiet --compile-bytecode --python .venv/bin/python --no-deps --build-constraints $(BUILD)
 BUILD_WHEEL = $(UV) build --quiet --wheel --require-hashes --build-constraints $(BUILD)
 
 $(CURDIR)/.uv/bin/uv: $(BUILD)
@@ -60,6 +61,7 @@ capture: setup ## record a capture of two real brokers (needs Maven) into CAPTUR
 # One more than CI's cores: live brokers wait most of their time.
 WORKERS ?= 3
 test: .cache/spark.jsa ## run all tests: pure, jvm, spark, airflow, browser, broker
+	.venv/bin/python -m compileall -q spark_jobs expectations dags plugins tests
 	.venv/bin/pytest --numprocesses $(WORKERS)
 
 test-broker: setup-dev ## run only the tests that start real brokers (needs Java and Maven)
