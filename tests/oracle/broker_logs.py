@@ -23,8 +23,8 @@ from tests.oracle.scenario import parse_scenario
 # A client that is throttled.
 _LOAD = """\
 0 topic orders 1 1
-500 quota client-id=orders-app producer_byte_rate=5000
-1500 produce - orders-app orders 1000 40 4000 1 false
+500 quota client-id=orders-app producer_byte_rate=3000
+1500 produce - orders-app orders 1000 40 6000 1 false
 """
 
 
