@@ -22,10 +22,13 @@ from spark_jobs.settings import SparkSettings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
+    from xdist.workermanage import WorkerController
 
     from spark_jobs.warehouse.scope import RunScope
 
 ROOT = Path(__file__).parent.parent
+# The tests that start brokers under load, and the process of pytest-xdist that runs them.
+LIVE, FIRST_PROCESS = ("tests/oracle/", "tests/docs/test_own_broker.py"), "gw0"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 # How long an example takes depends on the machine and what else it does, and is no rule.
@@ -40,17 +43,33 @@ vars(sys.modules["__main__"]).setdefault("__file__", str(ROOT / "tests" / "conft
 
 
 class _FilesOneByOne(LoadScopeScheduling):
-    """Keeps a file's tests in one process, and all clusters of brokers: one runs at a time."""
+    """Keeps a file's tests in one process, and all clusters of brokers: one runs at a time.
+
+    The first process begins with the brokers, and the others give way to it (`pytest_configure`):
+    what a live load asks for is what its scenario says, whatever else the machine does.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "tests/oracle" if file.startswith("tests/oracle/") else file
+        return LIVE[0] if file.startswith(LIVE) else file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if LIVE[0] in self.workqueue:
+            self.workqueue.move_to_end(LIVE[0], last=node.gateway.id != FIRST_PROCESS)
+        super()._assign_work_unit(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Hand out files in the order of their names, so that what takes longest is not last."""
     config.option.loadscopereorder = False
     return _FilesOneByOne(config, log)
+
+
+def pytest_configure() -> None:
+    """Let the processes that start no broker give way to the one that does."""
+    process = os.environ.get("PYTEST_XDIST_WORKER", FIRST_PROCESS)
+    if process != FIRST_PROCESS:
+        os.nice(10)
 
 
 @pytest.fixture(scope="session")
