@@ -35,6 +35,7 @@ from benchmarks.kept_results import RESULTS, add_to_history, keep
 from benchmarks.logged_requests import Logged, logged_requests
 from benchmarks.stalling_pipe import stalling_pipe
 from tests.oracle.cluster_plan import BROKER, COMBINED, CONTROLLER, ZOOKEEPER, ClusterPlan, Node
+from tests.oracle.java_program import java_program
 from tests.oracle.kafka_libs import kafka_libs
 from tests.oracle.lab import free_ports, running_cluster
 from tests.oracle.lab_process import JavaProcess, java_process
@@ -164,7 +165,7 @@ def broker(
     )
     libs = kafka_libs(kafka_version, logging_file(kafka_version).pom)
     with running_cluster(plan, (), folder) as cluster:
-        arguments = ["-Xmx256m", "-cp", f"{libs}/*", str(FOLDER / "ProduceLoad.java")]
+        arguments = ["-Xmx256m", *java_program(FOLDER / "ProduceLoad.java", f"{libs}/*")]
         with java_process("load", [*arguments, plan.plaintext_servers], folder / "load") as java:
             java.wait_for_text("ready", 60)
             load = Load(java)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.oracle.broker_files import PASSWORD
+from tests.oracle.java_program import java_program
 from tests.oracle.kafka_libs import CLIENTS_POM, kafka_libs
 from tests.oracle.lab import RunningCluster
 from tests.oracle.lab_events import carry_out
@@ -65,7 +66,7 @@ def _driver(
     cluster: RunningCluster, name: str, libs: Path, lines: Sequence[str]
 ) -> Iterator[JavaProcess]:
     servers = [cluster.plan.plaintext_servers, cluster.plan.sasl_servers]
-    arguments = [*_DRIVER_JVM, "-cp", f"{libs}/*", str(DRIVER_SOURCE), *servers, PASSWORD]
+    arguments = [*_DRIVER_JVM, *java_program(DRIVER_SOURCE, f"{libs}/*"), *servers, PASSWORD]
     with java_process(name, arguments, cluster.folder / f"{name}.out") as driver:
         driver.say("".join(f"{line}\n" for line in (*lines, "end")))
         yield driver

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.oracle.java_program import java_program
+
 JARS = Path(__file__).resolve().parents[2] / ".cache" / "jars"
 
 
@@ -67,7 +69,7 @@ def run_java(
     that shows its stderr.
     """
     class_path = os.pathsep.join(str(jar) for jar in jars)
-    command = ["java", *options, "-cp", class_path, str(source), *arguments]
+    command = ["java", *options, *java_program(source, class_path), *arguments]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{source.name} failed (exit {done.returncode}): {done.stderr[-4000:]}")

@@ -116,7 +116,8 @@ def _write_files(process: NodeProcess, users: Sequence[str]) -> None:
 
 def _format(process: NodeProcess, libs: Path) -> None:
     """Format a node's empty data folder."""
-    command = ["java", "-cp", f"{libs}{os.sep}*", "kafka.tools.StorageTool", "format"]
+    own = ["-cp", f"{libs}{os.sep}*", "kafka.tools.StorageTool", "format"]
+    command = ["java", *process.plan.jvm, *own]
     done = subprocess.run(
         [*command, "-t", _CLUSTER_ID, "-c", str(process.properties)],
         capture_output=True,

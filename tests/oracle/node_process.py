@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.oracle.cluster_plan import ZOOKEEPER, ClusterPlan, Node
+from tests.oracle.java_program import java_program
 from tests.oracle.kafka_libs import kafka_libs
 from tests.oracle.lab_process import JavaProcess, java_process
 from tests.oracle.logging_file import logging_file
@@ -36,9 +37,7 @@ def server_arguments(
         f"-Dlab.quota.level={plan.quota_log_level}",
         *_metrics_options(plan, logs),
         logging_file(plan.kafka_version, plan.logging).jvm_option,
-        "-cp",
-        f"{libs}{os.sep}*",
-        str(SERVER_SOURCE),
+        *java_program(SERVER_SOURCE, f"{libs}{os.sep}*"),
         main_class,
         str(properties),
     ]

@@ -52,9 +52,9 @@ class Run:
     def temporary(self) -> Path:
         return self.folder / "tmp"
 
-    def programs(self, source: str) -> int:
-        """Return how many processes ran a Java source file."""
-        return sum(source in command for command in self.seen.values())
+    def programs(self, name: str) -> int:
+        """Return how many processes ran a Java program."""
+        return sum(f" {name} " in command for command in self.seen.values())
 
     def running(self) -> list[psutil.Process]:
         return [process for process in self.seen if _is_running(process)]
@@ -125,9 +125,9 @@ class TestACapture:
         assert text(quick.out / "scenario.txt") == QUICK.read_text()
 
     def test_ran_both_brokers_and_both_kinds_of_clients(self, quick: Run) -> None:
-        assert quick.programs("Server.java") == 2
+        assert quick.programs("Server") == 2
         # The broker's own version, and the older one of the permissive requests.
-        assert quick.programs("Driver.java") == 2
+        assert quick.programs("Driver") == 2
 
     def test_leaves_no_temporary_file(self, quick: Run) -> None:
         assert files(quick.temporary) == ()
@@ -189,11 +189,11 @@ def test_no_broker_and_no_client_outlives_a_capture_that_is_ended(
 ) -> None:
     with captures(tmp_path, "--kafka-version", KAFKA_VERSION, "--scenario", str(QUICK)) as run:
         deadline = time.monotonic() + CAPTURE_SECONDS
-        while run.programs("Driver.java") == 0:
+        while run.programs("Driver") == 0:
             assert run.look(), _said(run)
             assert time.monotonic() < deadline, _said(run)
             time.sleep(POLL_SECONDS)
-        assert run.programs("Server.java") == 2
+        assert run.programs("Server") == 2
         run.process.send_signal(ending)
         wait_until_over(run, STOP_SECONDS)
         deadline = time.monotonic() + STOP_SECONDS
