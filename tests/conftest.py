@@ -69,7 +69,7 @@ def pytest_configure() -> None:
     """Let the processes that start no broker give way to the one that does."""
     process = os.environ.get("PYTEST_XDIST_WORKER", FIRST_PROCESS)
     if process != FIRST_PROCESS:
-        os.nice(10)
+        os.nice(5)
 
 
 @pytest.fixture(scope="session")
