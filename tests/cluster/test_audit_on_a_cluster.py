@@ -34,7 +34,7 @@ from tests.cluster.standalone import (
     standalone_cluster,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 ARCHIVE = ROOT / "examples" / "capture"
 DAY = dt.date(2026, 11, 21)
@@ -122,7 +122,7 @@ def run(
     command: Sequence[str], environment: dict[str, str], cwd: Path
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=600
+        command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=1200
     )
 
 

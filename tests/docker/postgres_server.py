@@ -19,7 +19,7 @@ HOW_TO_GET_ONE = (
     "no PostgreSQL server on this machine (initdb and postgres, on PATH or below "
     "/usr/lib/postgresql): `apt-get install postgresql` brings both"
 )
-_START_S = 30.0
+_START_S = 120.0
 
 
 def binaries() -> Path | None:

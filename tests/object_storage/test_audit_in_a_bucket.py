@@ -32,7 +32,7 @@ from tests.cluster.standalone import (
 from tests.object_storage.moto_server import KEY, SECRET, ObjectStorage
 from tests.oracle.jars import maven_jar
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 ARCHIVE = ROOT / "examples" / "capture"
 DAY = dt.date(2026, 11, 21)
@@ -74,7 +74,7 @@ class Audited:
 
 def run(command: list[str], environment: dict[str, str], cwd: Path) -> subprocess.CompletedProcess:
     done = subprocess.run(
-        command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=600
+        command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=1200
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
