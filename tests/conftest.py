@@ -45,8 +45,7 @@ vars(sys.modules["__main__"]).setdefault("__file__", str(ROOT / "tests" / "conft
 class _FilesOneByOne(LoadScopeScheduling):
     """Keeps a file's tests in one process, and all clusters of brokers: one runs at a time.
 
-    The first process begins with the brokers, and the others give way to it (`pytest_configure`):
-    what a live load asks for is what its scenario says, whatever else the machine does.
+    The first process begins with them, as they wait most of their time and take long.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -63,13 +62,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
     """Hand out files in the order of their names, so that what takes longest is not last."""
     config.option.loadscopereorder = False
     return _FilesOneByOne(config, log)
-
-
-def pytest_configure() -> None:
-    """Let the processes that start no broker give way to the one that does."""
-    process = os.environ.get("PYTEST_XDIST_WORKER", FIRST_PROCESS)
-    if process != FIRST_PROCESS:
-        os.nice(5)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import socket
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from tests.oracle.broker_files import private_properties, server_properties, zookeeper_properties
 from tests.oracle.cluster_plan import ZOOKEEPER, ClusterPlan, plan_nodes
-from tests.oracle.kafka_libs import kafka_libs
+from tests.oracle.kafka_libs import CACHE, kafka_libs
 from tests.oracle.lab_process import LabError, java_process
 from tests.oracle.logging_file import logging_file
 from tests.oracle.node_process import START_SECONDS, NodeProcess, server_arguments
@@ -72,12 +73,14 @@ def running_cluster(
 ) -> Iterator[RunningCluster]:
     """Run all nodes of ``plan`` in ``folder`` while the block lasts.
 
+    Waits for its turn: clusters of other processes on this machine would disturb its load.
     ``LabError`` when one does not come up, with the last lines of its output. After the block
     all have stopped and their logs are complete.
     """
     libs = kafka_libs(plan.kafka_version, logging_file(plan.kafka_version).pom)
     nodes = tuple(NodeProcess(plan, node, folder / f"node-{node.node_id}") for node in plan.nodes)
     with ExitStack() as running:
+        running.enter_context(_alone())
         if plan.layout == ZOOKEEPER:
             running.enter_context(_zookeeper(plan, libs, folder / "zookeeper"))
         for process in nodes:
@@ -91,6 +94,14 @@ def running_cluster(
         for process in nodes:
             process.wait_until_started()
         yield RunningCluster(plan, nodes, folder)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "brokers.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def free_ports(count: int) -> list[int]:
