@@ -9,7 +9,8 @@ How large a try was follows from the replayed state. Where the record times leav
 the broker measured (``window_doubts``), it may have been a sample longer or shorter, and have held
 what was recorded around its far end or not: by so much such a try may have been more or less. So it
 may by the fetches that were recorded about when it was, for they may have come before or after it.
-A throttled one of these is held for the moment until it is taken back.
+A throttled one of these is held for the moment until it is taken back. A try's own line may have
+come late, where it seems to be more than what was handed out.
 
 The last try that no answer follows is compared with none: it may be how a consumer says that it
 closes, which reads nothing (KIP-227).
@@ -21,7 +22,7 @@ the position is no longer there, and what is read next is something else.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -132,7 +133,8 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     if not accused.any():
         return found
     sensors = np.unique(rows.sensor[accused])
-    less, more = _by_window(rows, tried, state_ms, limits, sensors)
+    by_window = replace(rows, interval_ms=rows.interval_ms + _late_ms(rows, found.answered))
+    less, more = _by_window(by_window, tried, state_ms, limits, sensors)
     least, most = rows.amount.copy(), rows.amount.copy()
     least[tried] -= less
     most[tried] += more
@@ -158,6 +160,18 @@ def _is_state_off(rows: FetchRows) -> Bools:
     first = np.searchsorted(ordered, ordered - rows.span_ms)
     stop = np.searchsorted(ordered, ordered + rows.span_ms, side="right")
     return np.asarray(total[stop] - total[first] >= STATE_OFF_MIN)
+
+
+def _late_ms(rows: FetchRows, answered: Floats) -> Int64s:
+    """Return by how many milliseconds the line of each row came late, as its own throttle says.
+
+    A try that seems to be more than what was handed out in the end was recorded so much earlier,
+    where lines may be so late: what it began or left in the window may be another sample.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        late_ms = np.ceil((rows.amount - answered) / rows.bound * 1000.0)
+        says = rows.is_unrecorded & (late_ms > 0) & (late_ms <= rows.line_lag_max_ms)
+    return np.where(says, late_ms, 0).astype(np.int64)
 
 
 def _by_window(

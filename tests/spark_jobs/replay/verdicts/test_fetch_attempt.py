@@ -290,3 +290,24 @@ def test_a_fetch_about_as_soon_as_a_try_may_have_been_recorded_before_it(
         line_lag_max_ms=np.array([0, 0, lag_ms, 0]),
     )
     assert (judged(rows)[1] in ODD_ATTEMPTS) == is_accused
+
+
+@pytest.mark.parametrize(
+    ("line_lag_max_ms", "expected"), [(200, Attempt.PLAUSIBLE), (100, Attempt.TOO_LARGE)]
+)
+def test_a_try_whose_line_came_late_began_its_sample_earlier(
+    line_lag_max_ms: int, expected: Attempt
+) -> None:
+    # Kafka 3.2.3, 3 samples of 2 s: the second is 738 bytes more than its records, 116 ms of the
+    # quota. So much earlier it began a sample, and one more had left by the fourth.
+    sizes = (12_859.0, True), (13_601.0, True), (12_863.0, False), (24_935.0, True)
+    rows = fetches(*sizes, (12_863.0, False))
+    rows = replace(
+        rows,
+        recorded_at_ms=rows.recorded_at_ms[0] + np.array([0, 2_136, 4_017, 4_030, 6_049]),
+        line_lag_max_ms=np.full(5, line_lag_max_ms),
+        bound=np.full(5, 6_400.0),
+        span_ms=np.full(5, 6_000),
+    )
+    limits = FetchLimits(samples=3, keeps_overlapping=False, state_slack_ms=10)
+    assert judged(rows, limits)[3] is expected
