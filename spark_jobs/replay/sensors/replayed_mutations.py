@@ -205,6 +205,7 @@ def _replayed(
         replayed_ms=result.throttle_time_ms,
         is_strict=is_strict,
         admitted=logged_admitted,
+        spent=np.where(is_strict & ~logged_admitted, 0.0, np.nan_to_num(amount)),
         # How many tokens there are is known where not only their sign is.
         is_state_known=~np.isnan(result.tokens),
         has_request_bound=bools(part["has_request_bound"]),

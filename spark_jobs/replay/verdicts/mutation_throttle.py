@@ -39,6 +39,7 @@ class MutationThrottleRows:
     is_strict: Bools
     admitted: Bools  # as logged
     is_state_known: Bools
+    spent: npt.NDArray[np.float64]  # partitions charged, 0: refused
     has_request_bound: Bools  # the response's throttle is the larger of both
     response_earliest_ms: Int64s
     response_latest_ms: Int64s
@@ -58,6 +59,9 @@ class MutationThrottles(NamedTuple):
     late_max_ms: Int64s  # and where its own is as much as LINE_LAG_MAX_MS late
     is_known: Bools
     slack_ms: Int64s  # by how much the row's own debt may end earlier or later than replayed
+    # How long after the response the debt ends, negative: before it.
+    ends_min_ms: Int64s
+    ends_max_ms: Int64s
 
 
 AGREE, REQUEST_QUOTA, LATE_LINE, UNDER_THROTTLED, OVER_THROTTLED, NOT_JUDGED = range(6)
@@ -101,6 +105,8 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
         due(most + LINE_LAG_MAX_MS),
         ~_of_any_topic(unknown, rows.request),
         own_slack_ms,
+        least,
+        most,
     )
 
 
@@ -111,7 +117,8 @@ def judge_mutation_throttles(
 
     ``said`` is what :func:`mutation_throttles` says of ``rows``. A refusal that the replay does not
     expect is judged as an admission, not here: NOT_JUDGED, as is what has no quota or an unknown
-    state. Above the interval, a request quota may be the cause; near it, a line that is late.
+    state. Above the interval, a request quota may be the cause; near it, a line that is late, and
+    off by what another request was charged, one that came in the other order.
     """
     refused = ~rows.admitted
     unexpected = _of_any_topic(refused & (rows.replayed_ms <= 0), rows.request)
@@ -120,6 +127,9 @@ def judge_mutation_throttles(
     is_late = (rows.logged_ms <= said.late_max_ms + tolerance_ms) & (
         rows.logged_ms >= said.late_min_ms - tolerance_ms
     )
+    is_due = said.is_known & (rows.bound > 0)
+    for row in np.flatnonzero(is_due & (over | under) & ~is_late).tolist():
+        is_late[row] = _fits_another_order(rows, said, row, tolerance_ms)
     return np.select(
         [
             ~said.is_known | unexpected,
@@ -131,6 +141,37 @@ def judge_mutation_throttles(
         [NOT_JUDGED, REQUEST_QUOTA, LATE_LINE, UNDER_THROTTLED, OVER_THROTTLED],
         AGREE,
     ).astype(np.int8)
+
+
+def _fits_another_order(
+    rows: MutationThrottleRows, said: MutationThrottles, row: int, tolerance_ms: int
+) -> bool:
+    """Return True if the throttle is due where one request came on the other side of the row's.
+
+    The line of one of them is late then, by LATE_LINE_MS or less. Two partitions of a request that
+    seems to follow, at 2 a second, are a debt that ends 1,000 ms later. What was admitted or
+    refused has to stay so.
+    """
+    own = rows.request == rows.request[row]
+    if (rows.is_strict & rows.admitted)[own].any():
+        return False
+    left_ms = rows.replayed_ms[own & rows.is_strict].max(initial=0)
+    of_sensor = slice(*np.searchsorted(rows.sensor, [rows.sensor[row], rows.sensor[row] + 1]))
+    apart_ms = rows.recorded_at_ms[of_sensor] - rows.recorded_at_ms[row]
+    reach_ms = rows.interval_ms[of_sensor] + rows.interval_ms[row] + LATE_LINE_MS
+    is_near = (np.abs(apart_ms) <= reach_ms) & (rows.request[of_sensor] != rows.request[row])
+    for request in np.unique(rows.request[of_sensor][is_near]).tolist():
+        others = rows.request[of_sensor] == request
+        is_after = of_sensor.start + np.flatnonzero(others)[0] > row
+        owed_ms = rows.spent[of_sensor][others].sum() / rows.bound[row] * 1000.0
+        if not is_after and 0 < left_ms <= owed_ms:
+            continue
+        owed_ms = owed_ms if is_after else -owed_ms
+        least_ms = max(said.ends_min_ms[row] + owed_ms, 0.0)
+        most_ms = max(said.ends_max_ms[row] + owed_ms, 0.0)
+        if least_ms - tolerance_ms <= rows.logged_ms[row] <= most_ms + tolerance_ms:
+            return True
+    return False
 
 
 def of_debts(rows: MutationThrottleRows, mask: Bools) -> Bools:

@@ -57,6 +57,7 @@ def requests(
         is_strict=strict,
         admitted=admitted,
         is_state_known=found.is_state_known,
+        spent=np.where(strict & ~admitted, 0.0, amount),
         has_request_bound=np.zeros(n, bool),
         response_earliest_ms=response_ms,
         response_latest_ms=response_ms,
@@ -176,3 +177,23 @@ def test_a_changed_bound_rescales_what_the_full_bucket_left_open() -> None:
     assert (rows.debt_slack_ms.tolist(), rows.debt_bound.tolist()) == ([26.0], [20.0])
     again_full = replace(rows, tokens_before=np.array([110.0, -90.0, 110.0]))
     assert full_bucket_interval_ms(again_full).tolist() == [40, 26, 6]
+
+
+@pytest.mark.parametrize(
+    ("second_excess_ms", "third_excess_ms", "apart_ms", "expected"),
+    [
+        (0, 0, 10, [AGREE, AGREE]),
+        # The third is charged 20 partitions, two seconds of the bound, and the second half a one.
+        (2000, -500, 10, [LATE_LINE, LATE_LINE]),
+        (1500, -300, 10, [OVER_THROTTLED, UNDER_THROTTLED]),
+        (2000, -500, LATE_LINE_MS + 1, [OVER_THROTTLED, UNDER_THROTTLED]),
+    ],
+)
+def test_of_two_about_as_soon_each_may_owe_what_the_other_was_charged(
+    second_excess_ms: int, third_excess_ms: int, apart_ms: int, expected: list[int]
+) -> None:
+    # Topics of a request are charged together.
+    charged = [(3, 4000 + apart_ms, 15.0, True), (3, 4000 + apart_ms, 5.0, True)]
+    due_ms = {1: 8970, 2: 5470 + second_excess_ms, 3: 7470 - apart_ms + third_excess_ms}
+    rows = requests([(1, 0, 200.0, True), (2, 4000, 5.0, True), *charged], due_ms, is_strict=False)
+    assert judged(rows).tolist() == [AGREE, *expected, expected[-1]]
