@@ -19,7 +19,7 @@ from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import PROVES_MS, align_window, proven
+from spark_jobs.replay.alignment.window import NEIGHBOURS, PROVES_MS, align_window, proven
 from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS
 from spark_jobs.resolve.broker_log import NOT_STAMPED
@@ -264,7 +264,10 @@ class ProduceFixing(Fixing):
             from_ms = _from_if_late_ms(rows, start, row, placed, events)
             until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
             times = _times_beside_samples(row, placed, (from_ms, until_ms), states, self.window)
-            is_proven[row] = not _is_thrown(rows, start, row, placed, states, times)
+            is_proven[row] = not (
+                _is_thrown(rows, start, row, placed, states, times)
+                or _came_before_others(rows, start, row, placed, events, states, from_ms)
+            )
         done = slice(0, found.fixed)
         order = start + placed.order[done]
         _replayed(rows, order, placed.recorded_at_ms[done], states)
@@ -318,6 +321,44 @@ def _times_beside_samples(
         else:
             times.append(_Time(at_ms, later_ms=until_ms - at_ms))
     return times
+
+
+def _came_before_others(
+    rows: SensorRows,
+    start: int,
+    row: int,
+    placed: Placed,
+    events: Events,
+    states: SensorStates,
+    from_ms: int,
+) -> bool:
+    """Return True if the row's line is late, and it and those ahead of it are thrown as logged.
+
+    Those may have been recorded as late as ``latest_ms``. What came before them is part of their
+    throttles, and they are no part of its own.
+    """
+    until_ms = int(placed.recorded_at_ms[row])
+    for passed in range(1, min(row, NEIGHBOURS) + 1):
+        until_ms = min(until_ms, int(events.latest_ms[placed.order[row - passed]]))
+        if passed < row:
+            from_ms = max(from_ms, int(placed.recorded_at_ms[row - passed - 1]))
+        if from_ms > until_ms:
+            continue
+        order = np.append(placed.order[: row - passed], placed.order[row])
+        order = np.append(order, placed.order[row - passed : row])
+        moved = order[row - passed :]
+        since_ms = np.maximum(events.earliest_ms[moved], until_ms)
+        since_ms[0] = from_ms
+        latest_ms = np.append(until_ms, events.latest_ms[moved[1:]])
+        at_ms = np.append(placed.recorded_at_ms[: row - passed], latest_ms)
+        trial = states.take(np.array([0]))
+        thrown_ms = _replayed(rows, start + order, at_ms, trial)[row - passed :]
+        # A millisecond earlier it was a millisecond longer.
+        longer_ms = rows.logged_ms[start + moved] - thrown_ms
+        is_thrown = (longer_ms >= -PROVES_MS) & (longer_ms <= latest_ms - since_ms + PROVES_MS)
+        if is_thrown.all():
+            return True
+    return False
 
 
 def _is_thrown(

@@ -100,3 +100,32 @@ def test_a_request_after_one_recorded_early_may_be_as_early_and_not_before_that_
     placed = Placed(np.arange(n), recorded_at_ms, np.full(n, EXPLAINED), np.array(BEGINS))
     events = fixed_times._events(made, 0, n)
     assert fixed_times._from_if_late_ms(made, 0, LAST, placed, events) == NOON_MS + from_ms
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "latest_ms", "more_ms", "is_excused"),
+    [(10, 2_994, 0, True), (10, 2_900, 0, False), (2, 2_994, 0, False), (10, 2_994, -900, False)],
+)
+def test_one_whose_line_is_late_may_have_come_before_those_ahead_of_it(
+    lag_ms: int, latest_ms: int, more_ms: int, is_excused: bool
+) -> None:
+    rate, logged_ms = Rate(PROFILE, SAMPLES, WINDOW_MS), list[int]()
+    for at_ms in (*AT_MS[:-2], 2_990, 2_992):
+        rate.record(AMOUNT, at_ms)
+        logged_ms.append(throttle_time_ms(rate.measure(at_ms), BOUND, rate.window_size_ms(at_ms)))
+    # The one ahead of it was throttled for its amount, too.
+    ahead = {"logged_throttle_time_ms": logged_ms[-1] + more_ms, "latest_ms": latest_ms}
+    told = {LAST: {"logged_throttle_time_ms": logged_ms[-2]}, LAST - 1: ahead}
+    rows = [
+        amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=lag_ms, **told.get(i, {}))
+        for i, at_ms in enumerate((*AT_MS[:-1], 2_998))
+    ]
+    n = len(rows)
+    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
+    events = fixed_times._events(made, 0, n)
+    at_ms = NOON_MS + np.array([*AT_MS[:-1], 2_998])
+    placed = Placed(np.arange(n), at_ms, np.full(n, UNEXPLAINED), np.array(BEGINS))
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    from_ms = fixed_times._from_if_late_ms(made, 0, LAST, placed, events)
+    found = fixed_times._came_before_others(made, 0, LAST, placed, events, states, from_ms)
+    assert found == is_excused
