@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -146,31 +147,38 @@ def judge_mutation_throttles(
 def _fits_another_order(
     rows: MutationThrottleRows, said: MutationThrottles, row: int, tolerance_ms: int
 ) -> bool:
-    """Return True if the throttle is due where one request came on the other side of the row's.
+    """Return True if the throttle is due where the row's request came before, or after, others.
 
-    The line of one of them is late then, by LATE_LINE_MS or less. Two partitions of a request that
-    seems to follow, at 2 a second, are a debt that ends 1,000 ms later. What was admitted or
-    refused has to stay so.
+    A line of them is late then, by LINE_LAG_MAX_MS or less. Two partitions of a request that seems
+    to follow, at 2 a second, are a debt that ends 1,000 ms later. What was admitted or refused has
+    to stay so.
     """
     own = rows.request == rows.request[row]
     if (rows.is_strict & rows.admitted)[own].any():
         return False
     left_ms = rows.replayed_ms[own & rows.is_strict].max(initial=0)
-    of_sensor = slice(*np.searchsorted(rows.sensor, [rows.sensor[row], rows.sensor[row] + 1]))
-    apart_ms = rows.recorded_at_ms[of_sensor] - rows.recorded_at_ms[row]
-    reach_ms = rows.interval_ms[of_sensor] + rows.interval_ms[row] + LATE_LINE_MS
-    is_near = (np.abs(apart_ms) <= reach_ms) & (rows.request[of_sensor] != rows.request[row])
-    for request in np.unique(rows.request[of_sensor][is_near]).tolist():
-        others = rows.request[of_sensor] == request
-        is_after = of_sensor.start + np.flatnonzero(others)[0] > row
-        owed_ms = rows.spent[of_sensor][others].sum() / rows.bound[row] * 1000.0
-        if not is_after and 0 < left_ms <= owed_ms:
-            continue
-        owed_ms = owed_ms if is_after else -owed_ms
-        least_ms = max(said.ends_min_ms[row] + owed_ms, 0.0)
-        most_ms = max(said.ends_max_ms[row] + owed_ms, 0.0)
-        if least_ms - tolerance_ms <= rows.logged_ms[row] <= most_ms + tolerance_ms:
-            return True
+    sensor = slice(*np.searchsorted(rows.sensor, [rows.sensor[row], rows.sensor[row] + 1]))
+    request, at_ms = rows.request[sensor], rows.recorded_at_ms[sensor]
+    reach_ms = rows.interval_ms[sensor] + rows.interval_ms[row] + LINE_LAG_MAX_MS
+    is_near = np.abs(at_ms - rows.recorded_at_ms[row]) <= reach_ms
+    is_near &= request != rows.request[row]
+    owed_ms = rows.spent[sensor] * 1000.0 / rows.bound[row]
+    place = row - sensor.start
+    for others, sign in (
+        (np.flatnonzero(is_near[:place])[::-1], -1),
+        (np.flatnonzero(is_near[place:]) + place, 1),
+    ):
+        passed_ms = 0.0
+        for _, topics in groupby(others.tolist(), key=lambda other: request[other]):
+            passed_ms += sign * float(owed_ms[list(topics)].sum())
+            # Its own line is the late one where it came before those ahead of it.
+            late_ms = LINE_LAG_MAX_MS if sign < 0 else 0
+            if left_ms > 0 and left_ms + late_ms <= -passed_ms:
+                break
+            least_ms = max(said.ends_min_ms[row] + passed_ms, 0.0)
+            most_ms = max(said.ends_max_ms[row] + passed_ms + late_ms, 0.0)
+            if least_ms - tolerance_ms <= rows.logged_ms[row] <= most_ms + tolerance_ms:
+                return True
     return False
 
 

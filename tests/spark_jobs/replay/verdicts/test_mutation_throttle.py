@@ -185,8 +185,10 @@ def test_a_changed_bound_rescales_what_the_full_bucket_left_open() -> None:
         (0, 0, 10, [AGREE, AGREE]),
         # The third is charged 20 partitions, two seconds of the bound, and the second half a one.
         (2000, -500, 10, [LATE_LINE, LATE_LINE]),
-        (1500, -300, 10, [OVER_THROTTLED, UNDER_THROTTLED]),
-        (2000, -500, LATE_LINE_MS + 1, [OVER_THROTTLED, UNDER_THROTTLED]),
+        # Its own line came so late: the response was made earlier, too.
+        (2000, -200, 10, [LATE_LINE, LATE_LINE]),
+        (1500, -600, 10, [OVER_THROTTLED, UNDER_THROTTLED]),
+        (2000, -500, LINE_LAG_MAX_MS + 1, [OVER_THROTTLED, UNDER_THROTTLED]),
     ],
 )
 def test_of_two_about_as_soon_each_may_owe_what_the_other_was_charged(
