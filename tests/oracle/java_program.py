@@ -8,7 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-_CLASSES = Path(__file__).resolve().parents[2] / ".cache" / "classes"
+from tests.oracle.kafka_libs import CACHE
+
+_CLASSES = CACHE / "classes"
 
 
 def java_program(source: Path, class_path: str) -> list[str]:
