@@ -334,8 +334,8 @@ def _came_before_others(
 ) -> bool:
     """Return True if the row's line is late, and it and those ahead of it are thrown as logged.
 
-    Those may have been recorded as late as ``latest_ms``. What came before them is part of their
-    throttles, and they are no part of its own.
+    Those may have been recorded as late as ``latest_ms``. Its amount is part of their throttles
+    then, and theirs are no part of its own.
     """
     until_ms = int(placed.recorded_at_ms[row])
     for passed in range(1, min(row, NEIGHBOURS) + 1):
@@ -344,15 +344,14 @@ def _came_before_others(
             from_ms = max(from_ms, int(placed.recorded_at_ms[row - passed - 1]))
         if from_ms > until_ms:
             continue
-        order = np.append(placed.order[: row - passed], placed.order[row])
-        order = np.append(order, placed.order[row - passed : row])
-        moved = order[row - passed :]
+        first = row - passed
+        moved = np.roll(placed.order[first : row + 1], 1)
         since_ms = np.maximum(events.earliest_ms[moved], until_ms)
         since_ms[0] = from_ms
         latest_ms = np.append(until_ms, events.latest_ms[moved[1:]])
-        at_ms = np.append(placed.recorded_at_ms[: row - passed], latest_ms)
-        trial = states.take(np.array([0]))
-        thrown_ms = _replayed(rows, start + order, at_ms, trial)[row - passed :]
+        at_ms = np.append(placed.recorded_at_ms[:first], latest_ms)
+        places = start + np.append(placed.order[:first], moved)
+        thrown_ms = _replayed(rows, places, at_ms, states.take(np.array([0])))[first:]
         # A millisecond earlier it was a millisecond longer.
         longer_ms = rows.logged_ms[start + moved] - thrown_ms
         is_thrown = (longer_ms >= -PROVES_MS) & (longer_ms <= latest_ms - since_ms + PROVES_MS)

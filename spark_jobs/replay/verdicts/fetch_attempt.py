@@ -133,8 +133,8 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     if not accused.any():
         return found
     sensors = np.unique(rows.sensor[accused])
-    by_window = replace(rows, interval_ms=rows.interval_ms + _late_ms(rows, found.answered))
-    less, more = _by_window(by_window, tried, state_ms, limits, sensors)
+    widened = replace(rows, interval_ms=rows.interval_ms + _late_ms(rows, found.answered))
+    less, more = _by_window(widened, tried, state_ms, limits, sensors)
     least, most = rows.amount.copy(), rows.amount.copy()
     least[tried] -= less
     most[tried] += more

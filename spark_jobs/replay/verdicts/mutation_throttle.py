@@ -118,8 +118,8 @@ def judge_mutation_throttles(
 
     ``said`` is what :func:`mutation_throttles` says of ``rows``. A refusal that the replay does not
     expect is judged as an admission, not here: NOT_JUDGED, as is what has no quota or an unknown
-    state. Above the interval, a request quota may be the cause; near it, a line that is late, and
-    off by what another request was charged, one that came in the other order.
+    state. Above the interval, a request quota may be the cause. Near it, a line may be late; off by
+    what others were charged, one may be so late that they came in another order.
     """
     refused = ~rows.admitted
     unexpected = _of_any_topic(refused & (rows.replayed_ms <= 0), rows.request)
