@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,11 @@ from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_time_ms
-from spark_jobs.replay.alignment.events import Window
+from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.rates import fixed_times
-from spark_jobs.replay.rates.stream_rows import OrderedRows
+from spark_jobs.replay.rates.stream_rows import OrderedRows, SensorRows
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
 from tests.spark_jobs.replay.sensors.amount_rows import amount
@@ -35,6 +37,17 @@ def thrown_ms(last_ms: int) -> int:
     return throttle_time_ms(rate.measure(last_ms), BOUND, rate.window_size_ms(last_ms))
 
 
+def aligned(
+    rows: list[dict[str, Any]], recorded_ms: list[int]
+) -> tuple[SensorRows, Placed, Events]:
+    """Return rows as their sensor's, placed at these times: all but the last one explained."""
+    n = len(rows)
+    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
+    status = np.where(np.arange(n) == LAST, UNEXPLAINED, EXPLAINED)
+    placed = Placed(np.arange(n), NOON_MS + np.array(recorded_ms), status, np.array(BEGINS))
+    return made, placed, fixed_times._events(made, 0, n)
+
+
 def may_be_late(logged_ms: int, lag_ms: int, recorded_ms: int = AT_MS[-1]) -> bool:
     """Return True if the last request may be throttled so if its line is late by ``lag_ms``.
 
@@ -47,12 +60,7 @@ def may_be_late(logged_ms: int, lag_ms: int, recorded_ms: int = AT_MS[-1]) -> bo
         )
         for i, at_ms in enumerate((*AT_MS[:-1], recorded_ms))
     ]  # fmt: skip
-    n = len(rows)
-    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
-    events = fixed_times._events(made, 0, n)
-    status = np.where(np.arange(n) == LAST, UNEXPLAINED, EXPLAINED)
-    at_ms = NOON_MS + np.array([*AT_MS[:-1], recorded_ms])
-    placed = Placed(np.arange(n), at_ms, status, np.array(BEGINS))
+    made, placed, events = aligned(rows, [*AT_MS[:-1], recorded_ms])
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
     from_ms = fixed_times._from_if_late_ms(made, 0, LAST, placed, events)
     until_ms = NOON_MS + recorded_ms + fixed_times.PROVES_MS
@@ -93,12 +101,7 @@ def test_a_request_after_one_recorded_early_may_be_as_early_and_not_before_that_
     for row in rows:
         row["connection"] = "same"
     rows[-2]["connection"] = "other"
-    n = len(rows)
-    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
-    recorded_at_ms = NOON_MS + np.array(AT_MS)
-    recorded_at_ms[-3] -= early_ms
-    placed = Placed(np.arange(n), recorded_at_ms, np.full(n, EXPLAINED), np.array(BEGINS))
-    events = fixed_times._events(made, 0, n)
+    made, placed, events = aligned(rows, [*AT_MS[:-3], AT_MS[-3] - early_ms, *AT_MS[-2:]])
     assert fixed_times._from_if_late_ms(made, 0, LAST, placed, events) == NOON_MS + from_ms
 
 
@@ -120,11 +123,7 @@ def test_one_whose_line_is_late_may_have_come_before_those_ahead_of_it(
         amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=lag_ms, **told.get(i, {}))
         for i, at_ms in enumerate((*AT_MS[:-1], 2_998))
     ]
-    n = len(rows)
-    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
-    events = fixed_times._events(made, 0, n)
-    at_ms = NOON_MS + np.array([*AT_MS[:-1], 2_998])
-    placed = Placed(np.arange(n), at_ms, np.full(n, UNEXPLAINED), np.array(BEGINS))
+    made, placed, events = aligned(rows, [*AT_MS[:-1], 2_998])
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
     from_ms = fixed_times._from_if_late_ms(made, 0, LAST, placed, events)
     found = fixed_times._came_before_others(made, 0, LAST, placed, events, states, from_ms)
