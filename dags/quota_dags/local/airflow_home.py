@@ -63,7 +63,8 @@ def airflow_environment(
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(project / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(project / "plugins"),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home.absolute()}/airflow.db",
+        # SQLite has one writer at a time. Python gives up after 5 s, and Airflow then answers 500.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home.absolute()}/airflow.db?timeout=60",
         "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
         "GX_ANALYTICS_ENABLED": "false",
         "PYSPARK_PYTHON": sys.executable,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import create_engine
 
 from quota_dags.local.airflow_home import airflow_environment, find_project, prepare_home
 from quota_dags.local.audit import (
@@ -102,9 +103,16 @@ def test_an_inherited_airflow_is_never_touched(tmp_path: Path) -> None:
     inherited = {"AIRFLOW_HOME": "/other", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "x", "PATH": "/p"}
     env = airflow_environment(tmp_path, ROOT, inherited)
     assert env["AIRFLOW_HOME"] == str(tmp_path)
-    assert env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == f"sqlite:///{tmp_path}/airflow.db"
+    database = f"sqlite:///{tmp_path}/airflow.db"
+    assert env["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].partition("?")[0] == database
     assert env["PYSPARK_PYTHON"] == sys.executable
     assert env["PATH"] == "/p"
+
+
+def test_who_finds_the_trial_run_s_database_locked_waits_a_minute(tmp_path: Path) -> None:
+    address = airflow_environment(tmp_path, ROOT, {})["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
+    with create_engine(address).connect() as database:
+        assert database.exec_driver_sql("PRAGMA busy_timeout").scalar_one() == 60_000
 
 
 def test_connections_of_the_environment_are_those_of_the_trial_run_too(tmp_path: Path) -> None:
