@@ -14,7 +14,8 @@ from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.rates import fixed_times
+from spark_jobs.replay.alignment.window import PROVES_MS
+from spark_jobs.replay.rates import fixed_times, other_times
 from spark_jobs.replay.rates.stream_rows import OrderedRows, SensorRows
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
@@ -62,10 +63,10 @@ def may_be_late(logged_ms: int, lag_ms: int, recorded_ms: int = AT_MS[-1]) -> bo
     ]  # fmt: skip
     made, placed, events = aligned(rows, [*AT_MS[:-1], recorded_ms])
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
-    from_ms = fixed_times._from_if_late_ms(made, 0, LAST, placed, events)
-    until_ms = NOON_MS + recorded_ms + fixed_times.PROVES_MS
-    times = fixed_times._times_beside_samples(LAST, placed, (from_ms, until_ms), states, WINDOW)
-    return fixed_times._is_thrown(made, 0, LAST, placed, states, times)
+    from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
+    until_ms = NOON_MS + recorded_ms + PROVES_MS
+    times = other_times.times_beside_samples(LAST, placed, (from_ms, until_ms), states, WINDOW)
+    return other_times.is_thrown(made, 0, LAST, placed, states, times)
 
 
 @pytest.mark.parametrize(("lag_ms", "is_excused"), [(6, True), (3, False)])
@@ -102,7 +103,7 @@ def test_a_request_after_one_recorded_early_may_be_as_early_and_not_before_that_
         row["connection"] = "same"
     rows[-2]["connection"] = "other"
     made, placed, events = aligned(rows, [*AT_MS[:-3], AT_MS[-3] - early_ms, *AT_MS[-2:]])
-    assert fixed_times._from_if_late_ms(made, 0, LAST, placed, events) == NOON_MS + from_ms
+    assert other_times.from_if_late_ms(made, 0, LAST, placed, events) == NOON_MS + from_ms
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,6 @@ def test_one_whose_line_is_late_may_have_come_before_those_ahead_of_it(
     ]
     made, placed, events = aligned(rows, [*AT_MS[:-1], 2_998])
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
-    from_ms = fixed_times._from_if_late_ms(made, 0, LAST, placed, events)
-    found = fixed_times._came_before_others(made, 0, LAST, placed, events, states, from_ms)
+    from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
+    found = other_times.came_before_others(made, 0, LAST, placed, events, states, from_ms)
     assert found == is_excused

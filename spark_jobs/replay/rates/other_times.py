@@ -1,0 +1,147 @@
+"""Whether a request that is thrown otherwise than logged is thrown so at another time.
+
+A line that was written late makes its request look later than it was recorded. It is then held
+against samples that had not left yet, or against requests that came after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
+from spark_jobs.quota.rate_decision import RECORD
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.alignment.events import Events, Window
+from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.alignment.window import NEIGHBOURS, PROVES_MS
+from spark_jobs.replay.rates.stream_rows import SensorRows
+from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS
+
+
+def from_if_late_ms(rows: SensorRows, start: int, row: int, placed: Placed, events: Events) -> int:
+    """Return the time (ms) from which on the row may have been recorded if its line is late.
+
+    A connection is read again when the throttle of the request before is over, and that one's line
+    is written. Where that one was recorded earlier than its line says, so may be this one.
+    """
+    event = placed.order[row]
+    from_ms = int(events.earliest_ms[event] - events.line_lag_max_ms[event])
+    connection = rows.connection[start + placed.order[: row + 1]]
+    before = np.flatnonzero(connection[:-1] == connection[-1])
+    if not len(before):
+        return from_ms
+    event = placed.order[before[-1]]
+    early_ms = int(events.earliest_ms[event] - placed.recorded_at_ms[before[-1]])
+    written_ms = int(rows.log_time_ms[start + event]) - STAMP_STEPS_MS
+    return max(from_ms - max(early_ms, 0), min(from_ms, written_ms))
+
+
+class _Time(NamedTuple):
+    """A time at which a row may have been recorded, or as much earlier or later."""
+
+    at_ms: int
+    earlier_ms: int = 0
+    later_ms: int = 0
+
+
+def times_beside_samples(
+    row: int, placed: Placed, between_ms: tuple[int, int], states: SensorStates, window: Window
+) -> list[_Time]:
+    """Return the row's own time, and those between two just before or after a sample left."""
+    from_ms, until_ms = between_ms
+    begins = np.flatnonzero(placed.starts_sample[: row + 1])
+    if window.keeps_overlapping:
+        ages, held = placed.recorded_at_ms[begins[begins > 0] - 1], states.last_event_ms
+    else:
+        ages, held = placed.recorded_at_ms[begins], states.start_ms
+    left_ms = np.unique(np.append(ages, held[0, : states.count[0]])) + window.expire_age_ms
+    own_ms = int(placed.recorded_at_ms[row])
+    times = [_Time(own_ms, earlier_ms=own_ms - from_ms)]
+    for at_ms in left_ms[(left_ms > from_ms) & (left_ms <= until_ms)].tolist():
+        if at_ms <= own_ms:
+            times.append(_Time(at_ms - 1, earlier_ms=at_ms - 1 - from_ms))
+        else:
+            times.append(_Time(at_ms, later_ms=until_ms - at_ms))
+    return times
+
+
+def came_before_others(
+    rows: SensorRows,
+    start: int,
+    row: int,
+    placed: Placed,
+    events: Events,
+    states: SensorStates,
+    from_ms: int,
+) -> bool:
+    """Return True if the row's line is late, and it and those ahead of it are thrown as logged.
+
+    Those may have been recorded as late as ``latest_ms``. Its amount is part of their throttles
+    then, and theirs are no part of its own.
+    """
+    until_ms = int(placed.recorded_at_ms[row])
+    for passed in range(1, min(row, NEIGHBOURS) + 1):
+        until_ms = min(until_ms, int(events.latest_ms[placed.order[row - passed]]))
+        if passed < row:
+            from_ms = max(from_ms, int(placed.recorded_at_ms[row - passed - 1]))
+        if from_ms > until_ms:
+            continue
+        first = row - passed
+        moved = np.roll(placed.order[first : row + 1], 1)
+        since_ms = np.maximum(events.earliest_ms[moved], until_ms)
+        since_ms[0] = from_ms
+        latest_ms = np.append(until_ms, events.latest_ms[moved[1:]])
+        at_ms = np.append(placed.recorded_at_ms[:first], latest_ms)
+        places = start + np.append(placed.order[:first], moved)
+        thrown_ms = replayed(rows, places, at_ms, states.take(np.array([0])))[first:]
+        # A millisecond earlier it was a millisecond longer.
+        longer_ms = rows.logged_ms[start + moved] - thrown_ms
+        is_thrown = (longer_ms >= -PROVES_MS) & (longer_ms <= latest_ms - since_ms + PROVES_MS)
+        if is_thrown.all():
+            return True
+    return False
+
+
+def is_thrown(
+    rows: SensorRows,
+    start: int,
+    row: int,
+    placed: Placed,
+    states: SensorStates,
+    times: Sequence[_Time],
+) -> bool:
+    """Return True if the row was throttled as logged if recorded at one of the times.
+
+    A line that is late hides that a sample was still counted, and a millisecond that it was not.
+    """
+    recorded_at_ms = placed.recorded_at_ms[: row + 1].copy()
+    places = start + placed.order[: row + 1]
+    for time in times:
+        recorded_at_ms[row] = time.at_ms
+        trial = states.take(np.array([0]))
+        thrown_ms = replayed(rows, places, recorded_at_ms, trial)[row]
+        # A millisecond earlier it was a millisecond longer.
+        longer_ms = int(rows.logged_ms[places[row]] - thrown_ms)
+        if -PROVES_MS - time.later_ms <= longer_ms <= time.earlier_ms + PROVES_MS:
+            return True
+    return False
+
+
+def replayed(
+    rows: SensorRows, places: np.ndarray, recorded_at_ms: np.ndarray, states: SensorStates
+) -> np.ndarray:
+    """Return the throttles of rows at these times; ``states`` moves on."""
+    n = len(places)
+    return replay_rate(
+        np.zeros(n, np.int64),
+        recorded_at_ms,
+        np.nan_to_num(rows.amount[places]),
+        rows.bound[places],
+        np.full(n, RECORD),
+        rows.logged_ms[places],
+        np.full(n, NO_THROTTLE_MAX),
+        *states.rate_arrays(),
+    ).throttle_time_ms
