@@ -17,6 +17,7 @@ from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.window import PROVES_MS, align_window, proven
+from spark_jobs.replay.rates.other_histories import explained_otherwise
 from spark_jobs.replay.rates.other_times import (
     came_before_others,
     from_if_late_ms,
@@ -271,6 +272,9 @@ class ProduceFixing(Fixing):
                 is_thrown(rows, start, row, placed, states, times)
                 or came_before_others(rows, start, row, placed, events, states, from_ms)
             )
+        is_off = np.abs(rows.logged_ms[start + placed.order] - replayed_ms) > PROVES_MS
+        accused = np.flatnonzero(is_proven & is_off & (placed.status == UNEXPLAINED))
+        is_proven &= ~explained_otherwise(accused, placed, events, states, self.window)
         done = slice(0, found.fixed)
         order = start + placed.order[done]
         replayed(rows, order, placed.recorded_at_ms[done], states)

@@ -1,0 +1,99 @@
+"""One request at another time may explain throttles that hang on its sample, and no lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from spark_jobs.quota.rate import Rate
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.throttle_time import throttle_time_ms
+from spark_jobs.replay.alignment.events import EXACT, Events, Window
+from spark_jobs.replay.alignment.explanation import UNEXPLAINED
+from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.rates.other_histories import explained_otherwise
+from tests.builders.tables_builder import NOON_MS
+
+SAMPLES, WINDOW_MS, BOUND, AMOUNT = 3, 1_000, 1_000.0, 130.0
+PROFILES = (RateProfile.RATE_3_3, RateProfile.RATE_3_8)
+LATE = 30
+# One request each 100 ms, more than the quota allows; that of LATE came just before its sample.
+AT_MS = np.arange(0, 8_000, 100)
+AT_MS[LATE] = 2_990
+# The next sample begins with the request after it, at 3,100, and the line of LATE says 3,101.
+LINE_MS = np.where(np.arange(len(AT_MS)) == LATE, 3_101, AT_MS)
+
+
+def thrown_ms(profile: RateProfile, at_ms: np.ndarray) -> np.ndarray:
+    """Return the throttles of requests that are recorded at these times, in this order."""
+    rate, thrown = Rate(profile, SAMPLES, WINDOW_MS), []
+    for time in at_ms.tolist():
+        rate.record(AMOUNT, time)
+        window_ms = rate.window_size_ms(time)
+        thrown.append(max(throttle_time_ms(rate.measure(time), BOUND, window_ms), 0))
+    return np.array(thrown)
+
+
+def explained(
+    profile: RateProfile, line_ms: np.ndarray, logged_ms: np.ndarray, lag_ms: int
+) -> tuple[set[int], set[int]]:
+    """Return the requests whose throttles are not replayed, and those explained otherwise.
+
+    Requests are placed where their lines are, which may be late by ``lag_ms``.
+    """
+    order = np.argsort(line_ms, kind="stable")
+    replayed_ms = np.empty(len(order), np.int64)
+    replayed_ms[order] = thrown_ms(profile, line_ms[order])
+    accused = np.flatnonzero(np.abs(logged_ms - replayed_ms)[order] > 2)
+    n = len(order)
+    events = Events(
+        earliest_ms=NOON_MS + line_ms, latest_ms=NOON_MS + line_ms,
+        likely_from_ms=NOON_MS + line_ms, likely_until_ms=NOON_MS + line_ms,
+        amount=np.full(n, AMOUNT), bound=np.full(n, BOUND), logged_throttle_time_ms=logged_ms,
+        evidence=np.full(n, EXACT, np.int8), line_lag_max_ms=np.full(n, lag_ms),
+    )  # fmt: skip
+    placed = Placed(order, NOON_MS + line_ms[order], np.full(n, UNEXPLAINED), np.zeros(n, np.bool_))
+    window = Window(SAMPLES, WINDOW_MS, profile.keeps_overlapping_sample)
+    states = SensorStates.allocate([profile], [SAMPLES], [WINDOW_MS])
+    found = explained_otherwise(accused, placed, events, states, window)
+    return set(order[accused].tolist()), set(order[found].tolist())
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_late_line_in_the_next_sample_explains_all_that_lacked_its_amount(
+    profile: RateProfile,
+) -> None:
+    logged_ms = thrown_ms(profile, AT_MS)
+    accused, found = explained(profile, LINE_MS, logged_ms, lag_ms=111)
+    assert len(accused) >= 5
+    assert accused <= found
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_line_is_later_than_its_connection_lets_it_be(profile: RateProfile) -> None:
+    logged_ms = thrown_ms(profile, AT_MS)
+    accused, found = explained(profile, LINE_MS, logged_ms, lag_ms=50)
+    assert len(accused) >= 5
+    assert not accused & found
+
+
+@given(
+    profile=st.sampled_from(PROFILES),
+    row=st.integers(35, len(AT_MS) - 1),
+    off_ms=st.integers(-1_000, 1_000),
+    lag_ms=st.integers(0, 300),
+)
+def test_one_throttle_that_is_wrong_among_many_stays_so(
+    profile: RateProfile, row: int, off_ms: int, lag_ms: int
+) -> None:
+    logged_ms = thrown_ms(profile, AT_MS)
+    lied_ms = logged_ms.copy()
+    lied_ms[row] = max(logged_ms[row] + off_ms, 0)
+    # Its own line may be as late as this, and its throttle so much longer.
+    assume(not -2 <= lied_ms[row] - logged_ms[row] <= lag_ms + 2)
+    accused, found = explained(profile, AT_MS, lied_ms, lag_ms)
+    assert accused == {row}
+    assert not found
