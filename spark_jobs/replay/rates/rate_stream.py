@@ -288,6 +288,8 @@ class RateStream:
             logged_ms=own.logged_ms,
             replayed_ms=throttle_ms,
             boundary_amount=result.oldest_value,
+            purge_margin_ms=result.purge_margin_ms,
+            keeps_overlapping=replayed.states.keeps_overlapping[run] != 0,
             window_ms=replayed.states.window_ms[run],
             known_for_ms=own.known_for_ms,
             change_distance_ms=own.change_distance_ms,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt
 from spark_jobs.replay.verdicts.mutation_throttle import (
     LATE_LINE,
@@ -79,6 +80,8 @@ class RateRows:
     logged_ms: np.ndarray
     replayed_ms: np.ndarray
     boundary_amount: np.ndarray  # value of the oldest live sample: may have been in or out
+    purge_margin_ms: np.ndarray  # from its record time to when a sample left, or will leave
+    keeps_overlapping: np.ndarray  # bool: a sample is kept until its last event left the window
     window_ms: np.ndarray
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
@@ -124,8 +127,10 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     difference = rows.logged_ms - rows.replayed_ms
     same_decision = (rows.logged_ms > 0) == (rows.replayed_ms > 0)
     agrees = same_decision & (np.abs(difference) <= tolerances.throttle_ms)
+    # Two samples that are kept for their last events may have begun almost two windows apart.
+    may_be_kept = rows.keeps_overlapping & (rows.purge_margin_ms <= LATE_LINE_MS)
     with np.errstate(invalid="ignore", divide="ignore"):
-        slack_ms = rows.window_ms + rows.boundary_amount / rows.bound * 1000.0
+        slack_ms = rows.window_ms * (1 + may_be_kept) + rows.boundary_amount / rows.bound * 1000.0
         lost_ms = rows.lost_amount_max / rows.bound * 1000.0
     # What is missing was counted, and may have begun a sample: a throttle is longer by no more.
     lost_ms = lost_ms + rows.window_ms + tolerances.throttle_ms
@@ -159,7 +164,8 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         ~rows.is_unrecorded & agrees,
         by_request_quota,
         ~rows.is_proven & (rows.known_for_ms < tolerances.warm_up_ms),
-        rows.change_distance_ms < change_ms,
+        # A request whose line is late may have been recorded before the change.
+        rows.change_distance_ms < change_ms + rows.line_lag_max_ms,
         may_be_lost & (rows.lost_requests > 0),
         np.where(rows.is_unrecorded, is_late_line, explained_by_timing),
         difference < 0,

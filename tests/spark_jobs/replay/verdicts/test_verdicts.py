@@ -36,6 +36,8 @@ def rate_row(**overrides: object) -> RateRows:
         "logged_ms": 0,
         "replayed_ms": 0,
         "boundary_amount": 500.0,
+        "purge_margin_ms": 50,
+        "keeps_overlapping": False,
         "window_ms": 1000,
         "known_for_ms": 60_000,
         "change_distance_ms": 60_000,
@@ -60,6 +62,13 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         # One sample may have been in or out (500 B at 1000 B/s = 500 ms) and started a window off.
         ({"logged_ms": 0, "replayed_ms": 1505}, ("indeterminate", "sample_timing")),
         ({"logged_ms": 0, "replayed_ms": 1506}, ("under_throttled", None)),
+        # From 3.8 on the next sample may have begun almost two windows after one about to leave.
+        ({"replayed_ms": 2505, "keeps_overlapping": True}, ("indeterminate", "sample_timing")),
+        ({"replayed_ms": 2506, "keeps_overlapping": True}, ("under_throttled", None)),
+        (
+            {"replayed_ms": 1506, "keeps_overlapping": True, "purge_margin_ms": 51},
+            ("under_throttled", None),
+        ),
         ({"logged_ms": 9000, "replayed_ms": 10}, ("over_throttled", None)),
         # Where the throttles around prove the state, samples no longer excuse anything.
         (
@@ -77,12 +86,13 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "known_for_ms": 1},
             ("under_throttled", None),
         ),
+        # So late the line may be (10 ms): the request may have been recorded before the change.
         (
-            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 29},
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 39},
             ("indeterminate", "quota_change_in_flight"),
         ),
         (
-            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 30},
+            {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "change_distance_ms": 40},
             ("under_throttled", None),
         ),
         (
