@@ -53,6 +53,7 @@ class Fixed(NamedTuple):
     order: np.ndarray
     recorded_at_ms: np.ndarray
     is_proven: np.ndarray
+    is_explained: np.ndarray  # bool: by another history than the one that was found
     group: np.ndarray  # rows of one group are judged together
 
     @classmethod
@@ -60,7 +61,8 @@ class Fixed(NamedTuple):
         """Return rows as estimated."""
         n = stop - start
         rows = np.arange(start, stop)
-        return cls(rows, at_ms[start:stop], np.zeros(n, bool), np.full(n, group))
+        none = np.zeros(n, bool)
+        return cls(rows, at_ms[start:stop], none, none, np.full(n, group))
 
     def take(self, rows: np.ndarray) -> Fixed:
         """Return the entries of these rows."""
@@ -272,14 +274,20 @@ class ProduceFixing(Fixing):
                 is_thrown(rows, start, row, placed, states, times)
                 or came_before_others(rows, start, row, placed, events, states, from_ms)
             )
-        is_off = np.abs(rows.logged_ms[start + placed.order] - replayed_ms) > PROVES_MS
-        accused = np.flatnonzero(is_proven & is_off & (placed.status == UNEXPLAINED))
-        is_proven &= ~explained_otherwise(accused, placed, events, states, self.window)
+        off_ms = np.abs(rows.logged_ms[start + placed.order] - replayed_ms)
+        may_accuse = (is_proven & (off_ms > PROVES_MS)) | (off_ms > self.window.window_ms)
+        accused = np.flatnonzero(may_accuse & (placed.status == UNEXPLAINED))
+        is_explained = explained_otherwise(accused, placed, events, states, self.window)
+        is_proven &= ~is_explained
         done = slice(0, found.fixed)
         order = start + placed.order[done]
         replayed(rows, order, placed.recorded_at_ms[done], states)
         return Fixed(
-            order, placed.recorded_at_ms[done], is_proven[done], np.zeros(len(order), np.int64)
+            order,
+            placed.recorded_at_ms[done],
+            is_proven[done],
+            is_explained[done],
+            np.zeros(len(order), np.int64),
         )
 
 

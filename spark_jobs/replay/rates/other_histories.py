@@ -26,6 +26,8 @@ MOVES_MAX = 2
 """So many requests may have been recorded at another time, for each other's samples' sake."""
 CARRIED_MAX = 4
 """So many histories with one move are tried with another."""
+PASSED_MAX = 16
+"""So many requests, on each side, that may have come before or after an accused one are tried."""
 _LATE_COST = 0.5
 """What a throttle costs that is explained only if its line is late, too; an unexplained one: 1."""
 _HALF_MS = 0.5
@@ -165,7 +167,8 @@ class _History:
     def others(self, accused: int, begun: SensorStates, window_ms: int) -> Iterator[_History]:
         """Yield the histories in which one request was recorded at another time.
 
-        It begins a sample, or is of another one. ``accused`` names a request as ``row`` does.
+        It begins a sample, is of another one, or passes the accused one. ``accused`` names a
+        request as ``row`` does.
         """
         place = int(np.flatnonzero(self.row == accused)[0])
         off_ms = round(float(self.stretch.logged_ms[place] - self.due_ms[place]))
@@ -182,8 +185,9 @@ def _moves(
     off_ms: int,
     window_ms: int,
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield a row, its new place and its new time, for all that change a sample.
+    """Yield a row, its new place and its new time: of all that change a sample, or pass another.
 
+    Past the row ``accused`` goes what may have come before it, or after it.
     ``off_ms`` is by how much longer the ``accused`` one was throttled than replayed: the start of a
     sample is moved by as much, or by what is left of it over whole samples, for of a window that is
     not full only that counts (``Rate.windowSize``).
@@ -209,6 +213,11 @@ def _moves(
             if not is_same:
                 others = np.delete(at_ms, k)
                 yield k, int(np.searchsorted(others, moved_ms, side="right")), moved_ms
+    after = np.flatnonzero(until_ms[:accused] >= from_ms[accused])
+    yield from ((k, accused, int(until_ms[k])) for k in after[-PASSED_MAX:].tolist())
+    before = accused + 1 + np.flatnonzero(from_ms[accused + 1 :] <= at_ms[accused])
+    for k in before[:PASSED_MAX].tolist():
+        yield k, accused, min(int(until_ms[k]), int(at_ms[accused]))
 
 
 def _due_ms(stretch: _Stretch, states: SensorStates) -> Floats:

@@ -213,7 +213,8 @@ class RateStream:
             tried = self._replay(rows, waiting, run[waiting], rows.at_ms[waiting], ahead)
             told[waiting] = self._told(rows, waiting, tried)
         is_told = np.logical_or.reduceat(told, runs.start)
-        plain = Fixed(due, rows.at_ms[due], np.zeros(len(due), bool), run[due])
+        none = np.zeros(len(due), bool)
+        plain = Fixed(due, rows.at_ms[due], none, none, run[due])
         if not is_told.any():
             return _Replayed(plain, result, run[due], states)
         kept = ~is_told[run[due]]
@@ -245,8 +246,7 @@ class RateStream:
     ) -> _Replayed:
         """Return the fixed rows of the epochs ``told``, whose throttles have to be explained."""
         begun = self._begun(runs)
-        nothing = np.zeros(0, np.int64)
-        parts = [Fixed(nothing, nothing, np.zeros(0, bool), nothing)]
+        parts = [Fixed.plainly(rows.at_ms, 0, 0, 0)]
         groups = len(runs.start)
         for k in told.tolist():
             first, stop = int(runs.start[k]), int(runs.start[k] + length[k])
@@ -294,6 +294,7 @@ class RateStream:
             known_for_ms=own.known_for_ms,
             change_distance_ms=own.change_distance_ms,
             is_proven=fixed.is_proven,
+            is_explained=fixed.is_explained,
             line_lag_max_ms=own.line_lag_max_ms,
             lost_requests=own.lost_requests,
             lost_amount_max=own.lost_amount_max,

@@ -86,6 +86,7 @@ class RateRows:
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
     is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
+    is_explained: np.ndarray  # bool: by another history than the one that is replayed
     line_lag_max_ms: np.ndarray  # how late the line may be
     lost_requests: np.ndarray  # so many may be missing from what the rate rests on
     lost_amount_max: np.ndarray  # and they were of so much together, or less
@@ -167,7 +168,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         # A request whose line is late may have been recorded before the change.
         rows.change_distance_ms < change_ms + rows.line_lag_max_ms,
         may_be_lost & (rows.lost_requests > 0),
-        np.where(rows.is_unrecorded, is_late_line, explained_by_timing),
+        np.where(rows.is_unrecorded, is_late_line, explained_by_timing | rows.is_explained),
         difference < 0,
     )
     # The last ones first, so that the first that applies is what stays.

@@ -76,24 +76,37 @@ def test_a_late_line_in_the_next_sample_explains_all_that_lacked_its_amount(
 def test_no_line_is_later_than_its_connection_lets_it_be(profile: RateProfile) -> None:
     logged_ms = thrown_ms(profile, AT_MS)
     accused, found = explained(profile, LINE_MS, logged_ms, lag_ms=50)
-    assert len(accused) >= 5
-    assert not accused & found
+    # But for the two that stand the other way round there, and are explained by that.
+    assert len(accused - found) >= 5
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_two_in_the_other_order_are_explained_by_each_other_s_amounts(profile: RateProfile) -> None:
+    at_ms = np.arange(0, 8_000, 100)
+    at_ms[LATE] = 3_099
+    logged_ms = thrown_ms(profile, at_ms)
+    assert explained(profile, np.where(at_ms == 3_099, 3_101, at_ms), logged_ms, lag_ms=2) == (
+        {LATE, LATE + 1},
+        {LATE, LATE + 1},
+    )
 
 
 @given(
     profile=st.sampled_from(PROFILES),
-    row=st.integers(35, len(AT_MS) - 1),
+    row=st.integers(40, 70),
     off_ms=st.integers(-1_000, 1_000),
-    lag_ms=st.integers(0, 300),
+    # Samples begin 67 ms after the one before is over, and 30 ms after its last request.
+    lag_ms=st.integers(0, 25),
 )
 def test_one_throttle_that_is_wrong_among_many_stays_so(
     profile: RateProfile, row: int, off_ms: int, lag_ms: int
 ) -> None:
-    logged_ms = thrown_ms(profile, AT_MS)
+    at_ms = np.arange(83) * 97
+    logged_ms = thrown_ms(profile, at_ms)
     lied_ms = logged_ms.copy()
     lied_ms[row] = max(logged_ms[row] + off_ms, 0)
     # Its own line may be as late as this, and its throttle so much longer.
     assume(not -2 <= lied_ms[row] - logged_ms[row] <= lag_ms + 2)
-    accused, found = explained(profile, AT_MS, lied_ms, lag_ms)
+    accused, found = explained(profile, at_ms, lied_ms, lag_ms)
     assert accused == {row}
     assert not found

@@ -42,6 +42,7 @@ def rate_row(**overrides: object) -> RateRows:
         "known_for_ms": 60_000,
         "change_distance_ms": 60_000,
         "is_proven": False,
+        "is_explained": False,
         "line_lag_max_ms": 10,
         "lost_requests": 0,
         "lost_amount_max": 0.0,
@@ -70,6 +71,10 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             ("under_throttled", None),
         ),
         ({"logged_ms": 9000, "replayed_ms": 10}, ("over_throttled", None)),
+        (
+            {"logged_ms": 9000, "replayed_ms": 10, "is_explained": True},
+            ("indeterminate", "sample_timing"),
+        ),
         # Where the throttles around prove the state, samples no longer excuse anything.
         (
             {"logged_ms": 0, "replayed_ms": 5, "is_proven": True},
