@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from itertools import islice
 
 import numpy as np
 
@@ -28,6 +29,8 @@ CARRIED_MAX = 4
 """So many histories with one move are tried with another."""
 PASSED_MAX = 16
 """So many requests, on each side, that may have come before or after an accused one are tried."""
+WORK_MAX = 1_000_000
+"""So many requests are replayed for one accused one and move: the nearest histories are tried."""
 _LATE_COST = 0.5
 """What a throttle costs that is explained only if its line is late, too; an unexplained one: 1."""
 _HALF_MS = 0.5
@@ -121,10 +124,11 @@ def _explained_by_one(
     found = _History.of(stretch.part(first, max(stop, row + 1)), begun)
     place, histories = row - first, [found]
     for _ in range(MOVES_MAX):
+        tries = WORK_MAX // (len(found.row) * max(len(histories), 1)) + 1
         others = [
             other
             for history in histories
-            for other in history.others(place, begun, window.window_ms)
+            for other in islice(history.others(place, begun, window.window_ms), tries)
             if other.cost_of(place) == 0
         ]
         histories = sorted(others, key=lambda other: other.total)[:CARRIED_MAX]
@@ -165,7 +169,7 @@ class _History:
         return np.asarray((self.cost == 1) & is_explained[self.row])
 
     def others(self, accused: int, begun: SensorStates, window_ms: int) -> Iterator[_History]:
-        """Yield the histories in which one request was recorded at another time.
+        """Yield the histories in which one request was recorded at another time, nearest first.
 
         It begins a sample, is of another one, or passes the accused one. ``accused`` names a
         request as ``row`` does.
@@ -173,7 +177,9 @@ class _History:
         place = int(np.flatnonzero(self.row == accused)[0])
         off_ms = round(float(self.stretch.logged_ms[place] - self.due_ms[place]))
         began = self.stretch.samples_began_ms(begun, window_ms)
-        for k, to, at_ms in _moves(self.stretch, began, place, off_ms, window_ms):
+        own_ms = self.stretch.at_ms
+        moves = _moves(self.stretch, began, place, off_ms, window_ms)
+        for k, to, at_ms in sorted(moves, key=lambda move: abs(move[2] - own_ms[move[0]])):
             order = np.insert(np.delete(np.arange(len(self.row)), k), to, k)
             yield _History.of(self.stretch.moved(order, to, at_ms), begun, self.row[order])
 
@@ -206,13 +212,11 @@ def _moves(
         times = {low_ms, high_ms, start_ms - 1, begins_ms - 1, begins_ms}
         times |= {start_ms + window_ms - 1, start_ms + window_ms}
         times |= {own_ms + each for each in shift_ms} if is_first[k] else set()
-        for moved_ms in sorted(times - {own_ms}, key=lambda each: abs(each - own_ms)):
-            if not low_ms <= moved_ms <= high_ms:
-                continue
+        for moved_ms in sorted(times - {own_ms}):
             is_same = start_ms <= moved_ms < start_ms + window_ms and not is_first[k]
-            if not is_same:
-                others = np.delete(at_ms, k)
-                yield k, int(np.searchsorted(others, moved_ms, side="right")), moved_ms
+            if low_ms <= moved_ms <= high_ms and not is_same:
+                place = int(np.searchsorted(at_ms, moved_ms, side="right"))
+                yield k, place - (place > k), moved_ms
     after = np.flatnonzero(until_ms[:accused] >= from_ms[accused])
     yield from ((k, accused, int(until_ms[k])) for k in after[-PASSED_MAX:].tolist())
     before = accused + 1 + np.flatnonzero(from_ms[accused + 1 :] <= at_ms[accused])
