@@ -59,7 +59,8 @@ def located_changes(
     window = Window(samples, window_ms, rules[broker_id].profile.keeps_overlapping_sample)
     nominal_ms = np.array(sorted(answered_ms), np.int64)
     clients = _clients(requests, timeline, nominal_ms.tolist())
-    in_force_ms = locate_changes(clients, nominal_ms, window)
+    restarts_ms = timeline.restarts_of(broker_id)
+    in_force_ms = locate_changes(clients, nominal_ms, window, restarts_ms)
     return pa.table(
         [pa.array([broker_id] * len(nominal_ms), I32), nominal_ms, in_force_ms],
         schema=LOCATED_CHANGES,
@@ -145,6 +146,7 @@ _DOUBTFUL_COST = 3 * UNEXPLAINED_COST
 _UNEXPLAINED_SHARE_MAX = 0.1
 _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
 _SENSORS_MAX = 6
+_NEVER_MS, _ALWAYS_MS = -(1 << 60), 1 << 60
 # Everything explained: no other moment can be better.
 _PERFECT_COST = 2.0
 
@@ -169,20 +171,34 @@ class ClientRequests:
         return self.moves(change) or not is_same
 
 
-def locate_changes(clients: Sequence[ClientRequests], nominal_ms: Int64s, window: Window) -> Int64s:
+def locate_changes(
+    clients: Sequence[ClientRequests],
+    nominal_ms: Int64s,
+    window: Window,
+    restarts_ms: Sequence[int] = (),
+) -> Int64s:
     """Return the time (ms) from which each change was in force, in order.
 
     ``nominal_ms`` are the moments of the controller's answers, in order. A change that nothing
-    tells of keeps its own.
+    tells of keeps its own. At ``restarts_ms`` the broker began anew, with no sensors.
     """
     at_ms = np.array(nominal_ms, np.int64)
     for is_second_round in (False, True):
         for change in range(len(at_ms)):
             sensors, moves_sensors = _concerned(clients, change)
             if sensors:
-                trial = _Trial(clients, sensors, nominal_ms, at_ms, change, window, moves_sensors)
+                epoch = _epoch(int(nominal_ms[change]), restarts_ms)
+                trial = _Trial(
+                    clients, sensors, nominal_ms, at_ms, change, window, moves_sensors, epoch
+                )
                 at_ms = trial.best(may_push=not is_second_round)
     return at_ms
+
+
+def _epoch(at_ms: int, restarts_ms: Sequence[int]) -> tuple[int, int]:
+    """Return between which restarts (ms) a moment lies."""
+    began_ms = max((each for each in restarts_ms if each <= at_ms), default=_NEVER_MS)
+    return began_ms, min((each for each in restarts_ms if each > at_ms), default=_ALWAYS_MS)
 
 
 def _concerned(clients: Sequence[ClientRequests], change: int) -> tuple[list[int], bool]:
@@ -204,6 +220,7 @@ class _Trial:
         change: int,
         window: Window,
         moves_sensors: bool,
+        epoch: tuple[int, int],
     ) -> None:
         self._clients = clients
         self._nominal_ms = int(nominal_ms[change])
@@ -211,10 +228,12 @@ class _Trial:
         self._change = change
         self._window = window
         self._lag_ms = lag_ms = window.expire_age_ms + 2 * window.window_ms
-        self._from_ms = self._nominal_ms - 2 * lag_ms
+        # A restart makes every sensor anew: what was recorded before it, or after, is of another.
+        self._began_ms, self._ends_ms = epoch
+        self._from_ms = max(self._nominal_ms - 2 * lag_ms, self._began_ms)
         self._warm_ms = self._nominal_ms - lag_ms
         after_ms = 2 * lag_ms if moves_sensors else LATER_MS + 3 * window.window_ms
-        self._until_ms = self._nominal_ms + after_ms
+        self._until_ms = min(self._nominal_ms + after_ms, self._ends_ms)
         self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
         self._sensors = self._telling(sensors)
 
@@ -249,7 +268,7 @@ class _Trial:
         """
         width = _WIDTHS[0]
         usual_ms, latest_ms = self._until_ms, self._nominal_ms + self._lag_ms
-        self._until_ms = latest_ms + self._lag_ms
+        self._until_ms = min(latest_ms + self._lag_ms, self._ends_ms)
         cost_max = min(
             _UNEXPLAINED_SHARE_MAX * self._cost(soon, width, np.inf),
             self._cost(latest_ms, width, np.inf) - _DOUBTFUL_COST,
@@ -328,7 +347,8 @@ class _Trial:
             first, last = np.searchsorted(client.estimate_ms, [self._from_ms, self._until_ms])
             changes = np.searchsorted(at_ms, client.estimate_ms[first:last], side="right")
             is_of = np.asarray(client.sensors)[changes] == sensor
-            earlier = np.searchsorted(at_ms, client.estimate_ms[:first], side="right")
+            held = np.searchsorted(client.estimate_ms, self._began_ms)
+            earlier = np.searchsorted(at_ms, client.estimate_ms[held:first], side="right")
             begins &= not (np.asarray(client.sensors)[earlier] == sensor).any()
             picked = np.arange(first, last)[is_of]
             if len(picked):

@@ -169,6 +169,10 @@ class QuotaTimeline:
         """Return True if anybody ever had a quota of the type."""
         return bool(self._quotas.get(quota_type))
 
+    def restarts_of(self, broker_id: int) -> Sequence[int]:
+        """Return when a broker began anew (ms since the Unix epoch), as far as the log tells."""
+        return self._restarts_ms.get(broker_id, ())
+
     def resolve(
         self, quota_type: str, user: str, client_id: str, broker_id: int
     ) -> tuple[Resolution, ...]:

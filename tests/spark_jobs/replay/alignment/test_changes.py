@@ -72,6 +72,25 @@ def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_a_restart_forgot_says_nothing_of_a_change_before_it(is_known: bool) -> None:
+    before = logged(traffic(((0, HIGH),), load=0.2, requests=250, seed=3))
+    restart_ms = int(before.events.latest_ms.max()) + 100
+    after = logged(traffic(((0, LOW),), requests=400, seed=4))
+    # Requests of before the restart, and the throttled ones of after it, fall to one sensor.
+    clients = clients_of(before, sensors=(1, 0), bounds=(NOT_BOUND, LOW))
+    shift_ms = restart_ms - EPOCH_MS
+    for client in clients_of(after, sensors=(1, 0), bounds=(NOT_BOUND, LOW)):
+        times = ("earliest_ms", "latest_ms", "likely_from_ms", "likely_until_ms")
+        moved = {name: getattr(client.events, name) + shift_ms for name in times}
+        events = client.events._replace(**moved)
+        clients.append(ClientRequests(events, events.latest_ms, client.sensors, client.bounds))
+    answered = np.array([restart_ms - 1_500])
+    restarts_ms = [restart_ms] if is_known else []
+    (found,) = locate_changes(clients, answered, before.window, restarts_ms).tolist()
+    assert (found == answered[0]) == is_known
+
+
 def test_a_broker_that_never_follows_a_change_is_not_late() -> None:
     log = logged(traffic(((0, LOW),), seed=5))
     answered = np.array([EPOCH_MS + 5_000])
