@@ -129,10 +129,10 @@ def _explained_by_one(
             other
             for history in histories
             for other in islice(history.others(place, begun, window.window_ms), tries)
-            if other.cost_of(place) == 0
+            if other.cost_of(place) < 1
         ]
-        histories = sorted(others, key=lambda other: other.total)[:CARRIED_MAX]
-        if histories and histories[0].total < found.total:
+        histories = sorted(others, key=lambda other: other.total_for(place))[:CARRIED_MAX]
+        if histories and histories[0].total_for(place) < found.total:
             return np.asarray(first + np.flatnonzero(found.is_worse_than(histories[0])))
     return None
 
@@ -162,10 +162,14 @@ class _History:
         """Return what one request leaves unexplained."""
         return float(self.cost[np.flatnonzero(self.row == row)[0]])
 
+    def total_for(self, accused: int) -> float:
+        """Return what all leave unexplained, the accused one twice."""
+        return self.total + self.cost_of(accused)
+
     def is_worse_than(self, other: _History) -> Bools:
         """Return, per request, True where ``other`` explains one that this one does not."""
         is_explained = np.zeros(len(self.row), bool)
-        is_explained[other.row] = other.cost == 0
+        is_explained[other.row] = other.cost < 1
         return np.asarray((self.cost == 1) & is_explained[self.row])
 
     def others(self, accused: int, begun: SensorStates, window_ms: int) -> Iterator[_History]:
