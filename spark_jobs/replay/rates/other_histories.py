@@ -221,7 +221,8 @@ def _moves(
             if low_ms <= moved_ms <= high_ms and not is_same:
                 place = int(np.searchsorted(at_ms, moved_ms, side="right"))
                 yield k, place - (place > k), moved_ms
-    after = np.flatnonzero(until_ms[:accused] >= from_ms[accused])
+    # Were its own line late, it would be due more: that is asked elsewhere.
+    after = np.flatnonzero(until_ms[:accused] + PROVES_MS >= part.earliest_ms[accused])
     yield from ((k, accused, int(until_ms[k])) for k in after[-PASSED_MAX:].tolist())
     before = accused + 1 + np.flatnonzero(from_ms[accused + 1 :] <= at_ms[accused])
     for k in before[:PASSED_MAX].tolist():
