@@ -181,6 +181,18 @@ def test_only_the_first_request_of_a_connection_pays_for_a_handshake() -> None:
     assert last("b") == (0, 700)
 
 
+@pytest.mark.parametrize(("logged_ms", "most_ms"), [(100, 100), (200, 199), (314, 313), (400, 314)])
+def test_reads_may_have_taken_twice_as_long_where_a_throttle_says_so(
+    monkeypatch: pytest.MonkeyPatch, logged_ms: int, most_ms: int
+) -> None:
+    monkeypatch.setattr(request_intervals, "HANDSHAKE_US", 0.0)
+    # 52 percent, and one of the network: where 52.5 are allowed, 100 ms are due at most. With two
+    # of the network 314 ms are due after a whole span, and less than the cap in any case.
+    throttled = request(500, 0, logged_throttle_time_ms=logged_ms)
+    found = intervals([request(0, 520_000, 10_000), throttled])
+    assert bounds_ms(found)[-1] == (0, most_ms)
+
+
 def busy(n: int, gap_ms: float) -> list[Row]:
     return [request(int(i * gap_ms), 10, connection="a", source_line=i) for i in range(n)]
 
