@@ -41,8 +41,13 @@ class Cluster:
     folder: Path
 
     def applications(self, worker: str) -> list[Path]:
-        """Return the folders in which a worker ran an executor, one for each application."""
-        return sorted((self.folder / worker).glob("app-*/*"))
+        """Return the folders in which a worker ran an executor, one for each application.
+
+        The master starts another one where an executor ends a moment before its application does.
+        """
+        first = "|".join(map(str, range(len(WORKERS))))
+        folders = (self.folder / worker).glob("app-*/*")
+        return sorted(folder for folder in folders if re.fullmatch(first, folder.name))
 
 
 @contextmanager
