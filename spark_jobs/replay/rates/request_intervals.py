@@ -34,8 +34,8 @@ CHANGE_MS = 1_000
 HANDSHAKE_US = 20_000.0
 """What authentication may have taken; the first request of a connection pays for it."""
 SLOW_READS = 2.0
-"""A network thread that waits for a core takes longer than the sends of the log tell. Throttles of
-sound brokers on a starved machine asked for less than 1.1 times as much as those (Kafka 4.2.2)."""
+"""A network thread that waits for a core takes longer than the sends of the log tell: on a starved
+machine a sound broker of Kafka 4.2.2 threw what reads twice as long explain."""
 CONNECTIONS_MAX = 65_536
 # With so few samples the arithmetic of intervals was not compared with brokers.
 SAMPLES_MIN = 4
