@@ -1,4 +1,4 @@
-"""Whether one request, recorded at another time, explains what a broker is accused of.
+"""Whether one or two requests, recorded at other times, explain what a broker is accused of.
 
 A request that begins a sample, or belongs to another one, moves what all that follow are held
 against, for two rate windows; its own throttle may say nothing of it. Where the log leaves open
@@ -14,12 +14,11 @@ from itertools import islice
 
 import numpy as np
 
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
-from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.states import Bools, Floats, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import EXACT, Events, Window
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.window import PROVES_MS
+from spark_jobs.replay.rates.other_times import replayed_rates
 
 FAILURES_MAX = 8
 """A broker that so many decisions of a stretch accuse for good is not tried any further."""
@@ -155,15 +154,15 @@ class _History:
 
     @property
     def total(self) -> float:
-        """Return what all leave unexplained."""
+        """Return the cost of all requests, such as 1.5: one unexplained, one that is late."""
         return float(self.cost.sum())
 
     def cost_of(self, row: int) -> float:
-        """Return what one request leaves unexplained."""
+        """Return the cost of one request: 0, _LATE_COST or 1."""
         return float(self.cost[np.flatnonzero(self.row == row)[0]])
 
     def total_for(self, accused: int) -> float:
-        """Return what all leave unexplained, the accused one twice."""
+        """Return the cost of all requests, that of the accused one twice, such as 2.0."""
         return self.total + self.cost_of(accused)
 
     def is_worse_than(self, other: _History) -> Bools:
@@ -234,17 +233,7 @@ def _due_ms(stretch: _Stretch, states: SensorStates) -> Floats:
 
     NaN where there is no quota.
     """
-    n = len(stretch.at_ms)
-    replay = replay_rate(
-        np.zeros(n, np.int64),
-        stretch.at_ms,
-        np.nan_to_num(stretch.amount),
-        stretch.bound,
-        np.full(n, RECORD),
-        stretch.logged_ms,
-        np.full(n, NO_THROTTLE_MAX),
-        *states.rate_arrays(),
-    )
+    replay = replayed_rates(stretch.at_ms, stretch.amount, stretch.bound, stretch.logged_ms, states)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((replay.rate / stretch.bound - 1.0) * replay.window_size_ms)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
@@ -133,15 +133,31 @@ def is_thrown(
 def replayed(
     rows: SensorRows, places: np.ndarray, recorded_at_ms: np.ndarray, states: SensorStates
 ) -> np.ndarray:
-    """Return the throttles of rows at these times; ``states`` moves on."""
-    n = len(places)
+    """Return the throttles (ms) of rows at these times; ``states`` moves on."""
+    return replayed_rates(
+        recorded_at_ms, rows.amount[places], rows.bound[places], rows.logged_ms[places], states
+    ).throttle_time_ms
+
+
+def replayed_rates(
+    recorded_at_ms: np.ndarray,
+    amount: np.ndarray,
+    bound: np.ndarray,
+    logged_ms: np.ndarray,
+    states: SensorStates,
+) -> RateReplay:
+    """Return the decisions on one sensor's requests in their order; ``states`` moves on.
+
+    An amount of NaN counts as nothing, and no throttle has a most.
+    """
+    n = len(recorded_at_ms)
     return replay_rate(
         np.zeros(n, np.int64),
         recorded_at_ms,
-        np.nan_to_num(rows.amount[places]),
-        rows.bound[places],
+        np.nan_to_num(amount),
+        bound,
         np.full(n, RECORD),
-        rows.logged_ms[places],
+        logged_ms,
         np.full(n, NO_THROTTLE_MAX),
         *states.rate_arrays(),
-    ).throttle_time_ms
+    )
