@@ -33,6 +33,7 @@ from spark_jobs.replay.sensors.amounts import floats
 from spark_jobs.replay.sensors.line_lags import LineLags
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
+from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 from spark_jobs.warehouse.tables import I32, I64, LOCATED_CHANGES
 
@@ -146,7 +147,6 @@ _DOUBTFUL_COST = 3 * UNEXPLAINED_COST
 _UNEXPLAINED_SHARE_MAX = 0.1
 _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
 _SENSORS_MAX = 6
-_NEVER_MS, _ALWAYS_MS = -(1 << 60), 1 << 60
 # Everything explained: no other moment can be better.
 _PERFECT_COST = 2.0
 
@@ -197,8 +197,8 @@ def locate_changes(
 
 def _epoch(at_ms: int, restarts_ms: Sequence[int]) -> tuple[int, int]:
     """Return between which restarts (ms) a moment lies."""
-    began_ms = max((each for each in restarts_ms if each <= at_ms), default=_NEVER_MS)
-    return began_ms, min((each for each in restarts_ms if each > at_ms), default=_ALWAYS_MS)
+    began_ms = max((each for each in restarts_ms if each <= at_ms), default=BEGINNING_MS)
+    return began_ms, min((each for each in restarts_ms if each > at_ms), default=END_MS)
 
 
 def _concerned(clients: Sequence[ClientRequests], change: int) -> tuple[list[int], bool]:
