@@ -75,23 +75,25 @@ def test_a_node_that_has_stopped_cannot_be_paused(cluster: RunningCluster) -> No
         carry_out(Pause(0, 2, 10), cluster, running)
 
 
-def busy_children() -> list[psutil.Process]:
-    children = psutil.Process().children()
-    return [child for child in children if "time.monotonic() < end" in " ".join(child.cmdline())]
+def children() -> set[psutil.Process]:
+    """Return the processes that were started here, also those that ended unwaited for."""
+    return set(psutil.Process().children())
 
 
 def test_busy_processes_end_by_themselves(cluster: RunningCluster) -> None:
+    others = children()
     with ExitStack() as running:
         carry_out(Busy(0, 2, 200), cluster, running)
-        children = busy_children()
-        assert len(children) == 2
-        gone, alive = psutil.wait_procs(children, timeout=30)
-    assert (len(gone), alive) == (2, [])
+        busy = children() - others
+        assert len(busy) == 2
+        gone, alive = psutil.wait_procs(busy, timeout=30)
+    assert (set(gone), alive) == (busy, [])
 
 
 def test_busy_processes_end_with_the_load_that_failed(cluster: RunningCluster) -> None:
+    others = children()
     with ExitStack() as running:
         carry_out(Busy(0, 1, 600_000), cluster, running)
-        (child,) = busy_children()
+        (child,) = children() - others
         assert child.is_running()
     assert not child.is_running()
