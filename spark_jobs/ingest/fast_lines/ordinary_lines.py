@@ -96,9 +96,9 @@ def from_numbers(numbers: Int64s, log_time_ms: Int64s, waited: Int8s) -> Columns
         waited,
     )
     plain |= dict(zip(recorded, found, strict=True))
-    throttle_ms = number(at.RESPONSE_THROTTLE_MS)
-    is_unsaid = throttle_ms == ABSENT
-    plain["throttle_time_ms"] = np.where(is_unsaid, number(at.THROTTLE_US) // 1000, throttle_ms)
+    # The larger of both, as ``api_fields`` says; ABSENT is less than all.
+    own_ms = number(at.THROTTLE_US) // 1000
+    plain["throttle_time_ms"] = np.maximum(own_ms, number(at.RESPONSE_THROTTLE_MS))
     is_replica = number(at.REPLICA_ID) >= 0
     truths = {
         "is_forwarded": number(at.IS_FORWARDED) == 1,

@@ -46,7 +46,20 @@ _decode_throttle = msgspec.json.Decoder(_ThrottleOnly).decode
 
 
 def api_fields(line: RequestLine) -> ApiFields:
-    """Return the fields of a line's messages; raises msgspec.DecodeError if one does not read."""
+    """Return the fields of a line's messages; raises msgspec.DecodeError if one does not read.
+
+    The throttle is the larger of the response's and the line's own: a response can leave out what a
+    broker threw (up to 3.9 ``InitProducerIdRequest.getErrorResponse``), and a line what a
+    controller's quota asked for.
+    """
+    fields = _fields_as_answered(line)
+    if fields.throttle_time_ms is None:
+        return fields
+    own_ms = int(line.throttleTimeMs)
+    return fields._replace(throttle_time_ms=max(fields.throttle_time_ms, own_ms))
+
+
+def _fields_as_answered(line: RequestLine) -> ApiFields:
     key = line.requestHeader.requestApiKey
     answered = bytes(line.response) not in NO_RESPONSE if len(line.response) < 5 else True
     read = _READERS.get(key)

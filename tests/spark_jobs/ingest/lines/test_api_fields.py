@@ -10,7 +10,8 @@ import pytest
 
 from spark_jobs.ingest.lines.api_fields import ApiFields, api_fields
 from spark_jobs.ingest.lines.request_line import decode_request_line
-from tests.builders.log_lines import PRODUCE, message
+from tests.builders.log_lines import PRODUCE, log_line, message
+from tests.spark_jobs.ingest.lines.both_readers import assert_same
 
 
 def fields_of(*args: Any, **kwargs: Any) -> ApiFields:
@@ -207,6 +208,24 @@ def test_a_connection_quota_of_an_address_keeps_its_own_name_and_no_entity() -> 
 def test_of_any_other_request_only_the_throttle_is_read() -> None:
     found = fields_of("METADATA", 12, {"topics": None}, {"throttleTimeMs": 40, "brokers": []})
     assert found == ApiFields(throttle_time_ms=40)
+
+
+@pytest.mark.parametrize(("answered_ms", "own_ms"), [(0, 1_000), (858, 0), (40, 40)])
+def test_the_throttle_is_the_larger_of_the_response_s_and_the_line_s(
+    answered_ms: int, own_ms: int
+) -> None:
+    response = {
+        "throttleTimeMs": answered_ms, "errorCode": 14, "producerId": -1, "producerEpoch": -1,
+    }  # fmt: skip
+    request = {
+        "transactionalId": None, "transactionTimeoutMs": 60_000, "producerId": -1,
+        "producerEpoch": -1,
+    }  # fmt: skip
+    body = message("INIT_PRODUCER_ID", 4, request, response) | {"throttleTimeMs": own_ms}
+    data = log_line(body) + b"\n"
+    block = assert_same(data)
+    throttle_ms = max(answered_ms, own_ms)
+    assert block.requests["throttle_time_ms"].to_pylist() == [throttle_ms]
 
 
 def test_a_field_of_the_wrong_type_is_an_error() -> None:
