@@ -60,7 +60,8 @@ static int64_t purge(Seen *seen, int64_t now_ms, int64_t current, int64_t count,
             start_ms[slot] = last_event_ms[slot] = begun_ms = reference_ms = now_ms;
             value[slot] = 0.0;
         }
-        if (begun_ms < oldest_start_ms) {
+        bool is_held = slot == current || (oldest != current && value[slot] > value[oldest]);
+        if (begun_ms < oldest_start_ms || (begun_ms == oldest_start_ms && is_held)) {
             oldest = slot;
             oldest_start_ms = begun_ms;
         }

@@ -32,7 +32,8 @@ class RateDecision:
     rate: float
     window_size_ms: int
     throttle_time_ms: int
-    # Value of the sample that started first: what a slightly other time would have in or out.
+    # Value of the sample that started first, the largest where several did: what a slightly other
+    # time would have in or out. Amounts go to the current one, so that is it where it is of them.
     oldest_value: float
     # How near, in time, any sample was to being purged instead of kept, or the reverse.
     purge_margin_ms: int
@@ -75,12 +76,19 @@ def decide(
         rate=measured,
         window_size_ms=window_size_ms,
         throttle_time_ms=_throttle_time_ms(measured, bound, window_size_ms, throttle_max_ms),
-        oldest_value=rate.oldest(now_ms).value,
+        oldest_value=_oldest_value(rate, now_ms),
         purge_margin_ms=purge_margin_ms,
     )
     if is_unrecorded and not math.isnan(amount):
         rate.record(-amount, now_ms)
     return decision
+
+
+def _oldest_value(rate: Rate, now_ms: int) -> float:
+    oldest, current = rate.oldest(now_ms), rate.slots[rate.index]
+    if current.start_ms == oldest.start_ms:
+        return current.value
+    return max(slot.value for slot in rate.slots if slot.start_ms == oldest.start_ms)
 
 
 def _throttle_time_ms(

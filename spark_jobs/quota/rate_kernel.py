@@ -78,7 +78,9 @@ def _purge(
             start_ms[at] = last_event_ms[at] = now_ms
             value[at] = 0.0
             begun_ms = reference_ms = now_ms
-        if begun_ms < oldest_start_ms:
+        # One that was emptied begins anew when the current one does, and holds nothing.
+        is_held = sample == current or (oldest != current and value[at] > value[place(oldest)])
+        if begun_ms < oldest_start_ms or (begun_ms == oldest_start_ms and is_held):
             oldest, oldest_start_ms = sample, begun_ms
         if sample == current:
             before = others

@@ -115,6 +115,19 @@ def _purge(
 
 
 @njit()
+def _most_of_those_begun_then(
+    s: int, oldest: int, start_ms: Int64s, value: Floats, count: Int64s, index: Int64s
+) -> float:
+    if start_ms[s, index[s]] == start_ms[s, oldest]:
+        return float(value[s, index[s]])
+    most = value[s, oldest]
+    for slot in range(count[s]):
+        if start_ms[s, slot] == start_ms[s, oldest]:
+            most = max(most, value[s, slot])
+    return float(most)
+
+
+@njit()
 def _window_size(elapsed_ms: int, samples: int, window_ms: int, allows_zero: bool) -> int:
     full_min_ms = (samples - 1) * window_ms
     if elapsed_ms < full_min_ms:
@@ -188,7 +201,7 @@ def replay_literally(
         out_rate[i] = rate
         out_window_size_ms[i] = window_size
         out_throttle_time_ms[i] = _throttle_time_ms(rate, in_force, window_size, throttle_max_ms[i])
-        out_oldest_value[i] = value[s, oldest]
+        out_oldest_value[i] = _most_of_those_begun_then(s, oldest, start_ms, value, count, index)
         out_purge_margin_ms[i] = margin
         if is_unrecorded:
             _record(s, now, -known, slots, window, start_ms, last_event_ms, value, count, index)

@@ -160,6 +160,19 @@ def test_the_purge_margin_is_how_near_a_sample_was_to_staying_or_going() -> None
     assert decide(rate, 1.0, 1_000.0, T + 11_004).purge_margin_ms == 4
 
 
+@pytest.mark.parametrize("profile", list(RateProfile))
+def test_what_may_leave_first_is_of_the_sample_with_amounts_not_of_one_emptied_then(
+    profile: RateProfile,
+) -> None:
+    rate = Rate(profile, samples=3)
+    for at_ms in range(0, 5_000, 1_000):
+        decide(rate, 1.0, 1_000.0, T + at_ms)
+    # After a silence all samples begin anew at once, and one of them holds what came then.
+    assert decide(rate, 7.0, 1_000.0, T + 60_000).oldest_value == 7.0
+    assert decide(rate, 2.0, 1_000.0, T + 61_500).oldest_value == 7.0
+    assert decide(rate, 2.0, 1_000.0, T + 62_600).oldest_value == 7.0
+
+
 @given(
     held=st.integers(0, 10**7),
     size=st.integers(0, 10**8),
