@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -91,6 +91,14 @@ class LoggedMutation:
     completed_ms: float
 
 
+class QuotaChange(NamedTuple):
+    """A quota of one type that was set or removed; ``entity`` has None for a default's name."""
+
+    at_ms: float
+    entity: frozenset[tuple[str, str | None]]
+    is_set: bool
+
+
 @dataclass(slots=True)
 class LoggedOutcomes:
     """Everything a capture's lines say, gathered line by line."""
@@ -98,7 +106,7 @@ class LoggedOutcomes:
     produces: dict[DecisionKey, LoggedProduce] = field(default_factory=dict)
     forwarded_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
     direct_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
-    first_quota_ms: dict[str, float] = field(default_factory=dict)
+    quota_changes: dict[str, list[QuotaChange]] = field(default_factory=dict)
     request_quota_entities: set[tuple[str, str | None]] = field(default_factory=set)
     has_request_quota_for_all: bool = False
 
@@ -122,29 +130,55 @@ class LoggedOutcomes:
 
     def take_known_quotas(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Take rows of ``quota_events`` where no line set a quota: snapshots, journals, files."""
-        if self.first_quota_ms:
+        if self.quota_changes:
             return
         for event in events:
             entity = {"user": event["quota_user"], "client-id": event["quota_client_id"]}
-            named = {part for part in entity.items() if part[1] not in (None, DEFAULT)}
-            self.take_quota(event["quota_type"], float(event["earliest_ms"]), named)
+            parts = {(kind, name) for kind, name in entity.items() if name is not None}
+            named = {(kind, None if name == DEFAULT else name) for kind, name in parts}
+            at_ms, is_set = float(event["earliest_ms"]), event["bound"] is not None
+            self.take_quota(event["quota_type"], QuotaChange(at_ms, frozenset(named), is_set))
 
-    def take_quota(self, quota_type: str, at_ms: float, named: Set[tuple[str, str | None]]) -> None:
-        """Take a quota into account that was set for what is ``named``: nothing where for all."""
-        self.first_quota_ms[quota_type] = min(self.first_quota_ms.get(quota_type, at_ms), at_ms)
-        if quota_type == "request_percentage":
+    def take_quota(self, quota_type: str, change: QuotaChange) -> None:
+        """Take into account that a quota was set or removed."""
+        self.quota_changes.setdefault(quota_type, []).append(change)
+        if quota_type == "request_percentage" and change.is_set:
+            named = {part for part in change.entity if part[1] is not None}
             self.request_quota_entities |= named
             self.has_request_quota_for_all |= not named
 
-    def due_decisions(self, after_ms: float) -> Iterator[DecisionKey]:
-        """Yield the keys of what ended more than ``after_ms`` after the first quota of its type."""
+    def due_decisions(self, apart_ms: float) -> Iterator[DecisionKey]:
+        """Yield the keys of what ended while there was a quota of its type, for anyone.
+
+        It ended more than ``apart_ms`` after the first was set, and before the last was removed.
+        """
         logged: tuple[tuple[str, Mapping[DecisionKey, LoggedProduce | LoggedMutation]], ...] = (
             ("producer_byte_rate", self.produces),
             ("controller_mutation_rate", self.mutations),
         )
         for quota_type, outcomes in logged:
-            since_ms = self.first_quota_ms.get(quota_type, math.inf) + after_ms
-            yield from (key for key, one in outcomes.items() if one.completed_ms > since_ms)
+            spans = [
+                (from_ms + apart_ms, until_ms - apart_ms)
+                for from_ms, until_ms in self._with_quotas(quota_type)
+            ]
+            for key, one in outcomes.items():
+                if any(from_ms < one.completed_ms <= until_ms for from_ms, until_ms in spans):
+                    yield key
+
+    def _with_quotas(self, quota_type: str) -> Iterator[tuple[float, float]]:
+        """Yield from when until when (ms) there was a quota of this type, for anyone."""
+        entities: set[frozenset[tuple[str, str | None]]] = set()
+        since_ms = math.inf
+        for change in sorted(self.quota_changes.get(quota_type, ()), key=lambda each: each.at_ms):
+            if change.is_set:
+                since_ms = since_ms if entities else change.at_ms
+                entities.add(change.entity)
+            elif change.entity in entities:
+                entities.remove(change.entity)
+                if not entities:
+                    yield since_ms, change.at_ms
+        if entities:
+            yield since_ms, math.inf
 
 
 def read_outcomes(
@@ -215,9 +249,9 @@ def _take(line: _Line, broker_id: int, at_ms: int, into: LoggedOutcomes) -> None
     elif name == "ALTER_CLIENT_QUOTAS":
         for entry in _rows(line.request, "entries"):
             parts = {(part["entityType"], part["entityName"]) for part in entry["entity"]}
-            named = {part for part in parts if part[1] is not None}
             for op in entry["ops"]:
-                into.take_quota(op["key"], completed_ms, named)
+                change = QuotaChange(completed_ms, frozenset(parts), not op["remove"])
+                into.take_quota(op["key"], change)
 
 
 def _produce(

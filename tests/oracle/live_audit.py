@@ -80,13 +80,13 @@ class LiveAudit:
         logged.take_known_quotas(self.rows("quota_events"))
         rows_of = compare(self.rows("decisions"), logged).rows_of
         due = logged.due_decisions(FIRST_QUOTA_SLACK_MS)
-        first = f"first quotas: {logged.first_quota_ms}"
+        quotas = f"quotas: {logged.quota_changes}"
         found = [
             f"{rows_of[key]} decisions on {key}: {logged.produces.get(key) or 'a mutation'}"
             for key in due
             if rows_of[key] != 1
         ]
-        return "\n".join([first, *found])
+        return "\n".join([quotas, *found])
 
     def sentence(self) -> str:
         """Return the figures in one line."""

@@ -14,7 +14,12 @@ from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from spark_jobs.score.agreement import compare
 from spark_jobs.score.consistency import check_consistency
-from spark_jobs.score.logged_outcomes import LoggedMutation, LoggedOutcomes, LoggedProduce
+from spark_jobs.score.logged_outcomes import (
+    LoggedMutation,
+    LoggedOutcomes,
+    LoggedProduce,
+    QuotaChange,
+)
 from spark_jobs.score.score_capture import (
     capture_figures,
     planted_figures,
@@ -47,7 +52,8 @@ def mutation(n: int, topic: str, **more: Any) -> dict[str, Any]:
 
 def logged(*throttles_ms: int, mutations: dict[str, bool] | None = None) -> LoggedOutcomes:
     """Produces 0, 1, … of alice with these throttles, and topics of request 0."""
-    outcomes = LoggedOutcomes(first_quota_ms={"producer_byte_rate": -60_000.0})
+    outcomes = LoggedOutcomes()
+    outcomes.take_quota("producer_byte_rate", QuotaChange(-60_000.0, ALICE, is_set=True))
     for n, throttle_ms in enumerate(throttles_ms):
         at_ms = 1000.0 * n
         outcomes.produces[1, "c", n, None] = LoggedProduce(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.score.logged_outcomes import LoggedOutcomes, read_outcomes
+from spark_jobs.score.logged_outcomes import LoggedOutcomes, QuotaChange, read_outcomes
 
 CONNECTION = "127.0.0.1:9092-127.0.0.1:50000-0-1"
 LINE_MS = 1_700_000_000_000
@@ -46,11 +46,11 @@ def outcomes(*lines: bytes) -> LoggedOutcomes:
     return logged
 
 
-def quota(quota_type: str, correlation_id: int = 1, **entity: str | None) -> bytes:
+def quota(quota_type: str, *, removes: bool = False, **entity: str | None) -> bytes:
     parts = [{"entityType": k.replace("_", "-"), "entityName": v} for k, v in entity.items()]
-    op = {"key": quota_type, "value": 1.0, "remove": False}
+    op = {"key": quota_type, "value": 1.0, "remove": removes}
     entries = [{"entity": parts, "ops": [op]}]
-    return line("ALTER_CLIENT_QUOTAS", {"entries": entries}, {}, correlation_id)
+    return line("ALTER_CLIENT_QUOTAS", {"entries": entries}, {}, 1)
 
 
 def topics(*results: tuple[str, int]) -> dict[str, Any]:
@@ -115,9 +115,34 @@ def test_a_request_quota_spares_whom_it_names(
 def test_decisions_are_due_from_a_moment_after_the_first_quota_of_their_type() -> None:
     produce = line("PRODUCE", {}, {}, sendTimeMs=0)
     logged = outcomes(quota("producer_byte_rate", user="alice"), produce)
-    assert list(logged.due_decisions(after_ms=0.0)) == [(1, CONNECTION, 7, None)]
-    assert list(logged.due_decisions(after_ms=5.0)) == []
+    assert list(logged.due_decisions(apart_ms=0.0)) == [(1, CONNECTION, 7, None)]
+    assert list(logged.due_decisions(apart_ms=5.0)) == []
     assert list(outcomes(quota("consumer_byte_rate", user="a"), produce).due_decisions(0.0)) == []
+
+
+def test_no_decision_is_due_once_the_last_quota_of_its_type_is_removed() -> None:
+    logged = outcomes(line("PRODUCE", {}, {}, sendTimeMs=0))
+
+    def change(before_ms: float, user: str, *, is_set: bool) -> None:
+        at_ms = LINE_MS - before_ms
+        one = QuotaChange(at_ms, frozenset({("user", user)}), is_set)
+        logged.take_quota("producer_byte_rate", one)
+
+    change(90, "alice", is_set=True)
+    change(20, "alice", is_set=False)
+    assert list(logged.due_decisions(apart_ms=0.0)) == []
+    change(50, "bob", is_set=True)
+    assert len(list(logged.due_decisions(apart_ms=0.0))) == 1
+
+
+def test_a_line_that_removes_the_last_quota_ends_what_is_due() -> None:
+    both = [
+        quota("producer_byte_rate", user="a"),
+        quota("producer_byte_rate", user="a", removes=True),
+    ]
+    produce = line("PRODUCE", {}, {}, sendTimeMs=0)
+    assert list(outcomes(both[0], produce).due_decisions(0.0))
+    assert not list(outcomes(*both, produce).due_decisions(0.0))
 
 
 @pytest.mark.parametrize(
@@ -160,6 +185,7 @@ def event(quota_type: str, at_ms: int, user: str | None, client_id: str | None) 
     return {
         "quota_type": quota_type,
         "earliest_ms": at_ms,
+        "bound": 1.0,
         "quota_user": user,
         "quota_client_id": client_id,
     }
@@ -173,11 +199,12 @@ def test_quotas_known_from_elsewhere_count_where_no_line_sets_one() -> None:
     ]
     from_elsewhere = outcomes(line("PRODUCE", {}, {}))
     from_elsewhere.take_known_quotas(events)
-    assert from_elsewhere.first_quota_ms["producer_byte_rate"] == LINE_MS - 90
+    produces = from_elsewhere.quota_changes["producer_byte_rate"]
+    assert sorted(change.at_ms for change in produces) == [LINE_MS - 90, LINE_MS - 50]
     assert all(from_elsewhere.is_spared(one) for one in from_elsewhere.produces.values())
     from_lines = outcomes(quota("consumer_byte_rate", user="alice"))
     from_lines.take_known_quotas(events)
-    assert set(from_lines.first_quota_ms) == {"consumer_byte_rate"}
+    assert set(from_lines.quota_changes) == {"consumer_byte_rate"}
 
 
 def test_a_request_quota_of_a_default_spares_everyone() -> None:
