@@ -13,7 +13,7 @@ taken where it explains more, as a controller's threads do not write lines in th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, permutations
 
@@ -195,7 +195,7 @@ def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple
     while start < len(requests):
         stop = _stretch_end(requests, start, bucket)
         stretch = _Stretch(requests[start:stop])
-        best = stretch.run(bucket, None)
+        best = stretch.run(bucket, {})
         first = requests[start]
         is_anchored = bucket.is_full(bound_in_force(first.bound), first.recorded_at_ms)
         if any(best.wrong) and is_anchored and first.bucket_gap == SAME_BUCKET:
@@ -204,6 +204,8 @@ def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple
                 late = _best_anchored(best, stretch, bucket, late_ms=LINE_LAG_MAX_MS)
                 if sum(late.wrong) + LATE_GAIN_MIN <= sum(best.wrong):
                     best = late
+            if sum(best.wrong) >= LATE_GAIN_MIN:
+                best = _best_anchored_later(best, stretch, bucket)
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
         bucket.last_update_ms = best.bucket.last_update_ms
@@ -224,7 +226,7 @@ def _or_else_far_one_is_wrong(run: _Run, stretch: _Stretch, bucket: Bucket) -> _
     far = max(moved, key=moved.__getitem__, default=0)
     if moved.get(far, 0) <= FAR_MS:
         return run
-    other = stretch.run(bucket, run.times_ms[0], left=far)
+    other = stretch.run(bucket, {0: run.times_ms[0]}, left=far)
     return min(run, other, key=lambda one: (sum(one.wrong), one.moved_ms))
 
 
@@ -234,18 +236,50 @@ def _rank(run: _Run, first: MutationRequest) -> tuple[int, int, int]:
 
 def _best_anchored(run: _Run, stretch: _Stretch, bucket: Bucket, late_ms: int) -> _Run:
     """Return ``run``, or the one that explains most, of those from other times of a full bucket."""
+    best = _best_at(stretch, bucket, 0, _anchor_times(stretch.requests[0], bucket, late_ms), {})
+    return min(run, best or run, key=lambda one: _rank(one, stretch.requests[0]))
+
+
+def _best_anchored_later(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
+    """Return ``run``, or one in which a request after the first met a full bucket, too.
+
+    It did if the first one was recorded early enough. Then its own time is the one to find.
+    """
     first = stretch.requests[0]
-    times_ms = _anchor_times(first, bucket, late_ms)
-    runs = [run, *(stretch.run(bucket, at_ms) for at_ms in times_ms)]
-    return min(runs, key=lambda one: _rank(one, first))
+    first_ms = max(first.earliest_ms, bucket.last_update_ms)
+    for later in stretch.maybe_full(bucket, first_ms):
+        times_ms = _anchor_times(stretch.requests[later], bucket, late_ms=0)
+        best = _best_at(stretch, bucket, later, times_ms, {0: first_ms})
+        if best and sum(best.wrong) + LATE_GAIN_MIN <= sum(run.wrong):
+            run = best
+    return run
 
 
-def _anchor_times(first: MutationRequest, bucket: Bucket, late_ms: int) -> list[int]:
-    """Return times of the first request, were its line late by up to ``late_ms`` (0: it is not)."""
-    from_ms = max(first.earliest_ms - late_ms, bucket.last_update_ms)
-    until_ms = first.earliest_ms - 1 if late_ms else first.latest_ms
+def _best_at(
+    stretch: _Stretch, bucket: Bucket, place: int, times_ms: range, fixed_ms: Mapping[int, int]
+) -> _Run | None:
+    """Return the run that explains most with one request at one of these times, None of none.
+
+    The times beside the best one are tried, too, those between two of ``times_ms`` among them.
+    """
+    first = stretch.requests[0]
+    runs = {at_ms: stretch.run(bucket, {**fixed_ms, place: at_ms}) for at_ms in times_ms}
+    if not runs:
+        return None
+    best_ms = min(runs, key=lambda at_ms: _rank(runs[at_ms], first))
+    from_ms = max(best_ms - times_ms.step + 1, times_ms.start)
+    for at_ms in range(from_ms, min(best_ms + times_ms.step, times_ms.stop)):
+        if at_ms not in runs:
+            runs[at_ms] = stretch.run(bucket, {**fixed_ms, place: at_ms})
+    return min(runs.values(), key=lambda one: _rank(one, first))
+
+
+def _anchor_times(one: MutationRequest, bucket: Bucket, late_ms: int) -> range:
+    """Return times of the request, were its line late by up to ``late_ms`` (0: it is not)."""
+    from_ms = max(one.earliest_ms - late_ms, bucket.last_update_ms)
+    until_ms = one.earliest_ms - 1 if late_ms else one.latest_ms
     step = max(1, math.ceil((until_ms - from_ms) / ANCHOR_TIMES_MAX))
-    return list(range(from_ms, until_ms + 1, step))
+    return range(from_ms, until_ms + 1, step)
 
 
 def _stretch_end(requests: Sequence[MutationRequest], start: int, bucket: Bucket) -> int:
@@ -274,16 +308,26 @@ class _Stretch:
             self._groups[-1].append(i)
             latest_ms = max(latest_ms, request.latest_ms)
 
-    def run(self, bucket: Bucket, first_at_ms: int | None, left: int | None = None) -> _Run:
+    def maybe_full(self, bucket: Bucket, first_ms: int) -> list[int]:
+        """Return the requests after the first, recorded at ``first_ms``, that may meet it full."""
+        run, found = bucket.copy(), []
+        for i, request in enumerate(self.requests):
+            at_ms = request.recorded_at_ms if i else first_ms
+            if i and run.is_full(bound_in_force(request.bound), request.latest_ms):
+                found.append(i)
+            _record(request, run, max(at_ms, run.last_update_ms))
+        return found
+
+    def run(self, bucket: Bucket, fixed_ms: Mapping[int, int], left: int | None = None) -> _Run:
         """Return the requests recorded one after the other, that of number ``left`` as estimated.
 
-        The first one is recorded at ``first_at_ms``, where that is not None.
+        Those of ``fixed_ms``, by their number, are recorded then.
         """
         run = _Run(bucket.copy())
         for group in self._groups:
-            found = self._recorded(group, run.copy(), first_at_ms, left)
+            found = self._recorded(group, run.copy(), fixed_ms, left)
             if any(found.wrong) and len(group) > 1:
-                found = self._best_order(found, run, first_at_ms, left)
+                found = self._best_order(found, run, fixed_ms, left)
                 if any(found.wrong) and not all(self.requests[i].is_atomic for i in group):
                     # Topics of one may have been recorded between those of another.
                     found.open_orders.update(group)
@@ -291,13 +335,13 @@ class _Stretch:
         return run
 
     def _best_order(
-        self, as_estimated: _Run, before: _Run, first_at_ms: int | None, left: int | None
+        self, as_estimated: _Run, before: _Run, fixed_ms: Mapping[int, int], left: int | None
     ) -> _Run:
         """Return the run that explains most, then moves least, of all orders of its requests."""
         runs = [as_estimated]
         for order in _other_orders(as_estimated.order):
-            if self._is_admissible(order, is_first_fixed=first_at_ms is not None):
-                runs.append(self._recorded(order, before.copy(), first_at_ms, left))
+            if self._is_admissible(order, is_first_fixed=0 in fixed_ms):
+                runs.append(self._recorded(order, before.copy(), fixed_ms, left))
         best = min(runs, key=lambda run: (sum(run.wrong), run.moved_ms))
         as_good = (run for run in runs if sum(run.wrong) == sum(best.wrong))
         if any(run.blamed() != best.blamed() for run in as_good):
@@ -316,14 +360,14 @@ class _Stretch:
         return True
 
     def _recorded(
-        self, order: Sequence[int], run: _Run, first_at_ms: int | None, left: int | None
+        self, order: Sequence[int], run: _Run, fixed_ms: Mapping[int, int], left: int | None
     ) -> _Run:
         """Return ``run`` after the requests of these numbers."""
         bucket = run.bucket
         for i in order:
             request = self.requests[i]
-            if first_at_ms is not None and i == 0:
-                at_ms = first_at_ms
+            if i in fixed_ms:
+                at_ms = max(fixed_ms[i], bucket.last_update_ms)
             elif i == left:
                 at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
             else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
+from spark_jobs.quota.kernels import CHARGES_MISSING
 from spark_jobs.quota.mutation_times import (
     Bucket,
     MutationRequest,
+    Recorded,
     as_in_force,
     stretches,
 )
@@ -44,6 +47,7 @@ def align_mutations(
     """
     at_ms = amounts["recorded_at_ms"].to_numpy().copy()
     bound = amounts["bound"].to_numpy().copy()
+    bucket_gap = amounts["bucket_gap"].to_numpy(zero_copy_only=False).copy()
     is_order_open, order = np.zeros(len(amounts), bool), np.arange(len(amounts))
     begun: dict[SensorKey, Mapping[str, Any]] = {}
     starts, _ = sensor_runs(amounts)
@@ -55,7 +59,14 @@ def align_mutations(
         bucket = _bucket(rules[key.broker_id], key.quota_type, state, restart_ms, first_ms)
         request = request_numbers(rows)
         requests = as_in_force(_requests(rows, request, change_ms), bucket)
+        before = bucket.copy()
         found = list(stretches(requests, bucket))
+        if gaps := _gaps_after_open(list(chain.from_iterable(found)), requests):
+            requests = [
+                replace(one, bucket_gap=gaps.get(i, one.bucket_gap))
+                for i, one in enumerate(requests)
+            ]
+            found = list(stretches(requests, before))
         recorded = list(chain.from_iterable(found))
         last = int(np.searchsorted(request, len(recorded) - len(found[-1])))
         begun[key] = {name: rows[name][last].as_py() for name in LINE_ORDER}
@@ -64,13 +75,35 @@ def align_mutations(
         of_row = [recorded[i] for i in place[request].tolist()]
         at_ms[start:stop] = [one.at_ms for one in of_row]
         bound[start:stop] = [requests[i].bound for i in request.tolist()]
+        bucket_gap[start:stop] = [requests[i].bucket_gap for i in request.tolist()]
         is_order_open[start:stop] = [one.is_order_open for one in of_row]
         order[start:stop] = start + np.argsort(place[request], kind="stable")
-    told = {"recorded_at_ms": at_ms, "bound": bound, "is_order_open": is_order_open}
+    told = {
+        "recorded_at_ms": at_ms,
+        "bound": bound,
+        "bucket_gap": bucket_gap,
+        "is_order_open": is_order_open,
+    }
     for name, values in told.items():
         column = AMOUNTS.get_field_index(name)
-        amounts = amounts.set_column(column, AMOUNTS.field(column), pa.array(values))
+        field = AMOUNTS.field(column)
+        amounts = amounts.set_column(column, field, pa.array(values, field.type))
     return amounts.take(pa.array(order)), begun
+
+
+def _gaps_after_open(
+    recorded: Sequence[Recorded], requests: Sequence[MutationRequest]
+) -> dict[int, int]:
+    """Return the gap of each request after some that nothing explains, by its place.
+
+    Topics of one may have been recorded between those of another. Then one that was admitted may be
+    charged for or not, as the order was, and the bucket holds less than it would.
+    """
+    return {
+        one.request: max(CHARGES_MISSING, requests[one.request].bucket_gap)
+        for before, one in pairwise(recorded)
+        if before.is_order_open and not one.is_order_open and not requests[before.request].is_atomic
+    }
 
 
 def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:

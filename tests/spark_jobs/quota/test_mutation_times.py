@@ -91,6 +91,18 @@ def test_two_logged_throttles_tell_that_the_line_of_the_full_bucket_is_late() ->
     assert chosen(SPENT, told[0]) == [0, 300]
 
 
+def test_a_bucket_that_may_have_been_full_again_is_so_where_that_explains_more() -> None:
+    first = request(0, (1.0, True), early_ms=400)
+    # A hundredth of a token short of full, were the first recorded at its estimate.
+    second = request(990, (1.0, True), early_ms=200)
+    # Of 10.6 tokens, were the second recorded at 900 ms: the debt of 1 ends at 2,500 ms.
+    spent = request(1500, (11.6, True))
+    told = [request(at_ms, (1.0, False), logged_ms=2450 - at_ms) for at_ms in (1800, 2100)]
+    admitted = request(2500, (1.0, True))
+    times_ms = chosen(first, second, spent, *told, admitted)
+    assert times_ms[1:] == [pytest.approx(900, abs=2), 1500, 1800, 2100, 2500]
+
+
 def test_one_lie_stays_at_its_estimate_and_moves_no_other() -> None:
     spent = replace(SPENT, earliest_ms=T0 - 40)
     honest = [request(1000 + 2000 * i, (2.0, True)) for i in range(4)]

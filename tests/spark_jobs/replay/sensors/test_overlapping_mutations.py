@@ -197,6 +197,36 @@ def test_zookeepers_handlers_record_topics_between_those_of_another_request(
     assert bool(wrong_lines(decisions)) == is_atomic
 
 
+@pytest.mark.parametrize("is_atomic", [True, False], ids=["KRaft", "ZooKeeper"])
+def test_what_follows_topics_in_an_order_unknown_is_held_against_no_charge_of_theirs(
+    is_atomic: bool,
+) -> None:
+    def topic(
+        line: int, at_ms: int, partitions: float, index: int = 0, **told: object
+    ) -> dict[str, Any]:
+        return amount(
+            at_ms, partitions, quota_type="controller_mutation_rate", bound=BOUND,
+            source_line=line, correlation_id=line, connection=f"admin{line}",
+            earliest_ms=at_ms - 5, latest_ms=at_ms + 5, response_earliest_ms=at_ms + 10,
+            response_latest_ms=at_ms + 10, resource_index=index, is_atomic=is_atomic, **told,
+        )  # fmt: skip
+
+    # Of 1.2 tokens: one topic of line 1, one of line 3, line 2, then the others.
+    first: dict[str, object] = {"is_strict": False, "logged_throttle_time_ms": 3_764}
+    third: dict[str, object] = {"is_strict": True, "logged_throttle_time_ms": 2_764}
+    rows = [
+        topic(0, 0, 12.0, is_strict=True),
+        topic(1, 2_226, 1.0, 0, **first),
+        topic(1, 2_226, 1.0, 1, **first),
+        topic(2, 2_226, 2.0, is_strict=False, logged_throttle_time_ms=2_764),
+        topic(3, 2_226, 1.0, 0, **third),
+        topic(3, 2_226, 1.0, 1, logged_admitted=False, **third),
+        topic(4, 4_000, 1.0, is_strict=False, logged_throttle_time_ms=2_990),
+    ]
+    decisions = audited([Logged(0, row) for row in rows])
+    assert (4 in wrong_lines(decisions)) == is_atomic
+
+
 @pytest.mark.parametrize("seed", [732, 754, 988])
 def test_an_admission_that_hangs_on_a_rounding_moves_no_other(seed: int) -> None:
     assert wrong_lines(audited(logged_requests(seed, 2 + seed % 2, 12, is_strict=True))) == set()
