@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.quota.constants import LINE_LAG_MAX_MS
+from spark_jobs.quota.constants import CHANGE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.interval_states import IntervalStates, RateIntervals
 from spark_jobs.quota.request_time import (
     PERCENT_PER_US,
@@ -29,8 +29,6 @@ from spark_jobs.replay.sensors.amounts import encoded
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 UNKNOWN_MS = -1
-CHANGE_MS = 1_000
-"""So close to a quota change, another sensor may have got a request."""
 HANDSHAKE_US = 20_000.0
 """What authentication may have taken; the first request of a connection pays for it."""
 SLOW_READS = 2.0
@@ -123,7 +121,8 @@ class _Sensor:
     def __init__(self, states: SensorStates) -> None:
         window_ms = int(states.window_ms[0])
         span_ms = int(states.samples[0]) * window_ms
-        self._states, self._likely = IntervalStates.of(states), IntervalStates.of(states)
+        # As the lines say, as is likely, and if lines are late.
+        self._states, self._likely, self._late = (IntervalStates.of(states) for _ in range(3))
         self._reads, self._told = LikelyReads(span_ms), ToldShares(span_ms, window_ms)
         self._can_say = int(states.samples[0]) >= SAMPLES_MIN
         self._known_from_ms = self._until_ms = 0
@@ -134,7 +133,7 @@ class _Sensor:
     def take_over(self, held: Mapping[str, Any]) -> None:
         """Go on with what :meth:`held` returned where the rows before ended."""
         # What a sample likely holds is not handed on: after a span all samples are others.
-        for own in (self._states, self._likely):
+        for own in (self._states, self._likely, self._late):
             own.restore(0, held)
         self._known_from_ms, self._until_ms = held["known_from_ms"], held["until_ms"]
         self._first_ms = self._until_ms + 1  # a row before may have met less than what is held
@@ -144,7 +143,7 @@ class _Sensor:
 
         It is gone after two windows, but when its samples begin follows from when they began.
         """
-        for own in (self._states, self._likely):
+        for own in (self._states, self._likely, self._late):
             own.may_hold_a_sample(0, int(rows.earliest_ms[0]), int(rows.latest_ms[0]))
         span_ms = int(self._states.samples[0] * self._states.window_ms[0])
         self._known_from_ms = int(rows.at_ms[0]) + 2 * span_ms
@@ -168,6 +167,8 @@ class _Sensor:
         likely = replay_requests(
             replace(counted, network_time_max_us=np.fmin(likely_us, most_us)), self._likely
         )
+        earliest_ms = rows.earliest_ms - rows.line_lag_max_ms
+        if_late = replay_requests(replace(counted, earliest_ms=earliest_ms), self._late)
         known = self._can_say & (rows.at_ms >= self._known_from_ms)
         known &= (rows.earliest_ms >= self._first_ms) & ~np.isnan(rows.bound)
         told_least_ms, told_most_ms = self._told.throttles_ms(
@@ -175,10 +176,11 @@ class _Sensor:
         )
         self._until_ms = max(self._until_ms, int(rows.latest_ms.max()), int(rows.log_time_ms.max()))
         least_ms = self._least_of_late_lines_ms(rows, counted, surely.throttle_time_min_ms)
+        most_ms = self._most_of_slow_reads_ms(rows, surely)
         likely_least_ms = np.maximum(surely.throttle_time_min_ms, told_least_ms)
         return RequestThrottles(
-            least_ms,
-            self._most_of_slow_reads_ms(rows, surely),
+            _less_if(rows.logged_ms, least_ms, if_late.throttle_time_min_ms),
+            _more_if(rows.logged_ms, most_ms, if_late.throttle_time_max_ms),
             likely_least_ms,
             np.maximum(np.minimum(likely.throttle_time_max_ms, told_most_ms), likely_least_ms),
         ).only_where(known)
@@ -201,8 +203,7 @@ class _Sensor:
         self._last = _LastRequests(at_ms[kept:], np.append(self._last.most, most)[kept:])
         with np.errstate(invalid="ignore", divide="ignore"):
             late_ms = np.ceil(np.nan_to_num(later / rows.bound * 1000.0, posinf=np.inf))
-        if_late_ms = np.maximum(least_ms - np.minimum(late_ms, least_ms), rows.logged_ms)
-        return np.where(rows.logged_ms < least_ms, if_late_ms, least_ms).astype(np.int64)
+        return _less_if(rows.logged_ms, least_ms, least_ms - np.minimum(late_ms, least_ms))
 
     def _most_of_slow_reads_ms(self, rows: StreamRows, surely: RateIntervals) -> np.ndarray:
         """Return the most throttles (ms), more where a request was throttled more than that.
@@ -214,11 +215,7 @@ class _Sensor:
         rate = surely.rate_min + SLOW_READS * (surely.rate_max - surely.rate_min)
         with np.errstate(invalid="ignore", divide="ignore"):
             slow_ms = np.nan_to_num((rate / rows.bound - 1.0) * span_ms, posinf=np.inf)
-        most_ms = surely.throttle_time_max_ms
-        # Below what was logged: the cap is not met by it.
-        if_slow_ms = np.minimum(slow_ms, rows.logged_ms - 1)
-        is_more = rows.logged_ms > most_ms
-        return np.where(is_more, np.maximum(most_ms, if_slow_ms), most_ms).astype(np.int64)
+        return _more_if(rows.logged_ms, surely.throttle_time_max_ms, slow_ms)
 
     def _request_rows(self, rows: StreamRows, most_us: np.ndarray) -> RequestRows:
         return RequestRows(
@@ -246,3 +243,19 @@ class _Sensor:
             self._authenticated.clear()
         self._authenticated.update(named)
         return begun
+
+
+def _less_if(logged_ms: np.ndarray, least_ms: np.ndarray, if_so_ms: np.ndarray) -> np.ndarray:
+    """Return the least throttles (ms); ``if_so_ms`` where a request was throttled less than that.
+
+    Of one that ``if_so_ms`` explains, what was logged is the least.
+    """
+    less_ms = np.maximum(np.minimum(if_so_ms, least_ms), logged_ms)
+    return np.where(logged_ms < least_ms, less_ms, least_ms).astype(np.int64)
+
+
+def _more_if(logged_ms: np.ndarray, most_ms: np.ndarray, if_so_ms: np.ndarray) -> np.ndarray:
+    """Return the most throttles (ms); ``if_so_ms`` where a request was throttled more than that."""
+    # Below what was logged: the cap is not met by it.
+    more_ms = np.maximum(np.minimum(if_so_ms, logged_ms - 1), most_ms)
+    return np.where(logged_ms > most_ms, more_ms, most_ms).astype(np.int64)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.constants import CHANGE_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 
@@ -105,12 +106,18 @@ class ResolutionTable:
         )
 
     def has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
-        """Return True for each row of ``index`` whose client has a request quota at its time."""
+        """Return True for each row of ``index`` whose client may have met a request quota.
+
+        It has one at the row's time, or within CHANGE_MS of it: such a quota comes or goes.
+        """
+        has_bound = repeated(False, len(at_ms))
         if not self.timeline.has_quotas(QuotaType.REQUEST_PERCENTAGE):
-            return repeated(False, len(at_ms))
-        found, row = self.segments(QuotaType.REQUEST_PERCENTAGE, index, at_ms)
-        is_bound = np.array([s.is_enabled and s.bound is not None for s, _ in found], bool)
-        return np.asarray(is_bound[row])
+            return has_bound
+        for apart_ms in (-CHANGE_MS, 0, CHANGE_MS):
+            found, row = self.segments(QuotaType.REQUEST_PERCENTAGE, index, at_ms + apart_ms)
+            is_bound = np.array([s.is_enabled and s.bound is not None for s, _ in found], bool)
+            has_bound = has_bound | is_bound[row]
+        return has_bound
 
     def segments(
         self, quota_type: str, index: ClientIndex, at_ms: np.ndarray

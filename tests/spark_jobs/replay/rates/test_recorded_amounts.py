@@ -131,6 +131,14 @@ def test_a_request_quota_that_is_in_force_too_is_told() -> None:
     assert rows.has_request_bound.tolist() == [True, False]
 
 
+def test_a_request_quota_that_comes_or_goes_may_have_been_met() -> None:
+    held = quota(10.0, **ON_TIME, valid_from_ms=NOON_MS + 2_000, valid_until_ms=NOON_MS + 5_000)
+    times_ms = (900, 1_100, 3_000, 5_900, 6_100)
+    rows = [{"recorded_estimate_us": (NOON_MS + ms) * 1000} for ms in times_ms]
+    found = Found(rows, quota(5e4), held).rows[PRODUCER]
+    assert found.has_request_bound.tolist() == [False, True, True, True, False]
+
+
 def test_an_unknown_size_stays_unknown() -> None:
     unknown = {"request_bytes": None, "request_bytes_known": False}
     assert np.isnan(Found([unknown], quota(5e4)).rows[PRODUCER].amount).all()

@@ -230,3 +230,18 @@ def test_a_line_that_may_be_late_says_nothing_of_what_was_recorded_just_before_i
     long, short = request(1_000, 900_000), request(1_010, 100)
     after = short | {"line_lag_max_ms": lag_ms, "logged_throttle_time_ms": logged_ms}
     assert bounds_ms(intervals([long, after], cuts))[1] == (least_ms, 1000)
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "logged_ms", "least_ms"), [(10, 0, 0), (2, 0, 1000), (10, 1000, 1000)]
+)
+def test_a_late_line_may_have_begun_another_sample_long_before(
+    lag_ms: int, logged_ms: int, least_ms: int
+) -> None:
+    # Of a sample from 0 ms on, the second is the first of the next one, and the long one is in it.
+    sent = [(10, 10), (1_004, 10), (1_990, 900_000), (2_900, 10), (13_500, 100)]
+    rows = [request(at_ms, handler_us, line_lag_max_ms=0) for at_ms, handler_us in sent]
+    rows[0]["line_lag_max_ms"] = lag_ms
+    # That sample left at 12,990 ms; one from 1,990 to 2,900 ms is still counted.
+    rows[-1]["logged_throttle_time_ms"] = logged_ms
+    assert bounds_ms(intervals(rows))[-1] == (least_ms, 1000)
