@@ -17,7 +17,7 @@ from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.window import PROVES_MS, align_window, proven
-from spark_jobs.replay.rates.other_histories import explained_otherwise
+from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import (
     came_before_others,
     from_if_late_ms,
@@ -275,18 +275,25 @@ class ProduceFixing(Fixing):
                 or came_before_others(rows, start, row, placed, events, states, from_ms)
             )
         off_ms = np.abs(rows.logged_ms[start + placed.order] - replayed_ms)
-        may_accuse = (is_proven & (off_ms > PROVES_MS)) | (off_ms > self.window.window_ms)
-        accused = np.flatnonzero(may_accuse & (placed.status == UNEXPLAINED))
-        is_explained = explained_otherwise(accused, placed, events, states, self.window)
-        is_proven &= ~is_explained
-        done = slice(0, found.fixed)
-        order = start + placed.order[done]
-        replayed(rows, order, placed.recorded_at_ms[done], states)
+        is_off = (off_ms > PROVES_MS) & (placed.status == UNEXPLAINED)
+        accused = np.flatnonzero(is_off & (is_proven | (off_ms > self.window.window_ms)))
+        stretch = Stretch.of(placed, events, self.window)
+        other = explained_otherwise(
+            accused, stretch, states, self.window, doubted=np.flatnonzero(is_off)
+        )
+        # What is fixed has to be the same, for the rows that follow go on after it.
+        if set(other.row[: found.fixed].tolist()) != set(range(found.fixed)):
+            other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
+        done, place = slice(0, found.fixed), other.row[: found.fixed]
+        order = start + placed.order[place]
+        now_ms = replayed(rows, order, other.at_ms[done], states)
+        # The proof is of the throttles that were replayed before.
+        is_same = np.abs(now_ms - replayed_ms[place]) <= PROVES_MS
         return Fixed(
             order,
-            placed.recorded_at_ms[done],
-            is_proven[done],
-            is_explained[done],
+            other.at_ms[done],
+            (is_proven & ~other.is_explained)[place] & is_same,
+            other.is_explained[place] | ~is_same,
             np.zeros(len(order), np.int64),
         )
 

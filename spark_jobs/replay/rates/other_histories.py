@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,8 @@ FAILURES_MAX = 8
 MOVES_MAX = 2
 """So many requests may have been recorded at another time, for each other's samples' sake."""
 CARRIED_MAX = 4
-"""So many histories with one move are tried with another."""
+"""So many histories with one move are tried with another: of those that explain the accused
+request, and of those that come nearest to it."""
 PASSED_MAX = 16
 """So many requests, on each side, that may have come before or after an accused one are tried."""
 WORK_MAX = 1_000_000
@@ -36,7 +38,7 @@ _HALF_MS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class Stretch:
     """One sensor's requests in the order of their recording; arrays of one length."""
 
     at_ms: Int64s
@@ -46,12 +48,18 @@ class _Stretch:
     amount: Floats
     bound: Floats
     logged_ms: Int64s
-    is_exact: Bools
+    is_exact: Bools  # False: it may have been throttled for longer than due
+    is_unrecorded: Bools  # its amount was taken back at once
+    may_be_less_ms: Floats  # so much shorter its throttle may be: ``amount`` is the most it was
 
     @classmethod
-    def of(cls, placed: Placed, events: Events) -> _Stretch:
-        """Return the requests as they were placed."""
+    def of(cls, placed: Placed, events: Events, window: Window) -> Stretch:
+        """Return produces as they were placed.
+
+        A throttle of more than a window is no request quota's (``ClientRequestQuotaManager``).
+        """
         order = placed.order
+        logged_ms = events.logged_throttle_time_ms[order]
         return cls(
             at_ms=placed.recorded_at_ms,
             earliest_ms=events.earliest_ms[order],
@@ -59,17 +67,25 @@ class _Stretch:
             line_lag_max_ms=events.line_lag_max_ms[order],
             amount=events.amount[order],
             bound=events.bound[order],
-            logged_ms=events.logged_throttle_time_ms[order],
-            is_exact=events.evidence[order] == EXACT,
+            logged_ms=logged_ms,
+            is_exact=(events.evidence[order] == EXACT) | (logged_ms > window.window_ms),
+            is_unrecorded=np.zeros(len(order), bool),
+            may_be_less_ms=np.zeros(len(order)),
         )
 
-    def part(self, first: int, stop: int) -> _Stretch:
+    def part(self, first: int, stop: int) -> Stretch:
         """Return the requests from ``first`` to before ``stop``."""
-        return _Stretch(*(getattr(self, each.name)[first:stop] for each in fields(self)))
+        return Stretch(*(getattr(self, each.name)[first:stop] for each in fields(self)))
 
-    def moved(self, order: Int64s, place: int, at_ms: int) -> _Stretch:
+    def with_part(self, first: int, part: Stretch) -> Stretch:
+        """Return the requests with those from ``first`` on replaced by ``part``."""
+        stop = first + len(part.at_ms)
+        columns = ((getattr(self, each.name), getattr(part, each.name)) for each in fields(self))
+        return Stretch(*(np.concatenate([own[:first], new, own[stop:]]) for own, new in columns))
+
+    def moved(self, order: Int64s, place: int, at_ms: int) -> Stretch:
         """Return the requests in another order, the one at ``place`` at another time."""
-        other = _Stretch(*(getattr(self, each.name)[order] for each in fields(self)))
+        other = Stretch(*(getattr(self, each.name)[order] for each in fields(self)))
         other.at_ms[place] = at_ms
         return other
 
@@ -89,50 +105,97 @@ class _Stretch:
         return np.array(own), np.array(before)
 
 
-def explained_otherwise(
-    accused: Int64s, placed: Placed, events: Events, states: SensorStates, window: Window
-) -> Bools:
-    """Return a bool per row of ``placed``: True where another history explains an accused one.
+class OtherHistory(NamedTuple):
+    """The history that leaves least unexplained; arrays of one length."""
 
-    ``accused`` are rows of ``placed`` whose throttles are not replayed; ``states`` (one sensor's)
-    are those before them. A history that explains one of them speaks for all that it explains.
+    row: Int64s  # the request at each place, as a row of the stretch that was found
+    at_ms: Int64s  # when it was recorded
+    is_explained: Bools  # per row of the stretch: an accused one is explained, or was before
+
+
+def explained_otherwise(
+    accused: Int64s,
+    stretch: Stretch,
+    states: SensorStates,
+    window: Window,
+    doubted: Int64s | None = None,
+) -> OtherHistory:
+    """Return the history of ``stretch`` in which fewer requests stay unexplained.
+
+    ``accused`` are rows whose throttles are not replayed, ``doubted`` others of which nobody is
+    accused; ``states`` (one sensor's) are those before the first row. Each history that explains
+    one of them is gone on with, and speaks for all that it explains.
     """
-    found = np.zeros(len(placed.order), bool)
-    stretch = _Stretch.of(placed, events)
-    failures = 0
-    for row in accused.tolist():
-        if found[row] or failures == FAILURES_MAX:
+    is_explained = np.zeros(len(stretch.at_ms), bool)
+    is_asked = is_explained.copy()
+    is_asked[accused if doubted is None else np.union1d(accused, doubted)] = True
+    is_tried = is_explained.copy()
+    if not is_asked.any():
+        return OtherHistory(np.arange(len(is_explained)), stretch.at_ms, is_explained)
+    before = best = _History.of(stretch, states)
+    failures = {True: 0, False: 0}
+    while len(asked := np.flatnonzero(is_asked & ~is_tried)):
+        row = int(asked[0])
+        is_tried[row] = True
+        is_accused = row in accused
+        is_done = is_explained[row] and best.cost_of(row) < 1
+        if is_done or failures[is_accused] == FAILURES_MAX:
             continue
-        explained = _explained_by_one(row, stretch, states, window)
-        failures += explained is None
-        if explained is not None:
-            found[explained] = True
-    return found
+        place = int(np.flatnonzero(best.row == row)[0])
+        if (other := _explained_by_one(place, best.stretch, states, window)) is not None:
+            first, _, history = other
+            rows = best.row.copy()
+            rows[first : first + len(history.row)] = rows[first + history.row]
+            best = _History.of(best.stretch.with_part(first, history.stretch), states, rows)
+            # What was explained, and is not now, was not replayed wrongly for sure, either.
+            is_explained |= before.is_unlike(best)
+            is_explained[row] = True
+            is_asked |= before.is_unlike(best) & (before.cost < 1)
+        # What explains it may contradict what explains another one.
+        elif (is_accused and not is_explained[row]) and (
+            alone := _explained_by_one(row, stretch, states, window, itself=True)
+        ):
+            first, found, history = alone
+            is_explained[first + np.flatnonzero(found.is_worse_than(history))] = True
+        else:
+            failures[is_accused] += 1
+    return OtherHistory(best.row, best.stretch.at_ms, is_explained)
 
 
 def _explained_by_one(
-    row: int, stretch: _Stretch, states: SensorStates, window: Window
-) -> Int64s | None:
-    """Return the rows that a history explains besides ``row``, which is among them; None: none."""
+    place: int, stretch: Stretch, states: SensorStates, window: Window, *, itself: bool = False
+) -> tuple[int, _History, _History] | None:
+    """Return a part of the stretch with two histories: as found, and explaining ``place``; or None.
+
+    The part is told by the place where it begins, such as 40. With ``itself`` the request may also
+    have been recorded at another time of its own sample.
+    """
     at_ms = stretch.at_ms
     reach_ms = 2 * window.expire_age_ms + 2 * window.window_ms
-    first = int(np.searchsorted(at_ms, at_ms[row] - reach_ms))
-    stop = int(np.searchsorted(at_ms, at_ms[row] + window.expire_age_ms, side="right"))
+    first = int(np.searchsorted(at_ms, at_ms[place] - reach_ms))
+    stop = int(np.searchsorted(at_ms, at_ms[place] + window.expire_age_ms, side="right"))
     begun = states.take(np.array([0]))
     _due_ms(stretch.part(0, first), begun)
-    found = _History.of(stretch.part(first, max(stop, row + 1)), begun)
-    place, histories = row - first, [found]
+    found = _History.of(stretch.part(first, max(stop, place + 1)), begun)
+    row, histories = place - first, [found]
     for _ in range(MOVES_MAX):
         tries = WORK_MAX // (len(found.row) * max(len(histories), 1)) + 1
         others = [
             other
             for history in histories
-            for other in islice(history.others(place, begun, window.window_ms), tries)
-            if other.cost_of(place) < 1
+            for other in islice(history.others(row, begun, window.window_ms, itself=itself), tries)
         ]
-        histories = sorted(others, key=lambda other: other.total_for(place))[:CARRIED_MAX]
-        if histories and histories[0].total_for(place) < found.total:
-            return np.asarray(first + np.flatnonzero(found.is_worse_than(histories[0])))
+        explaining = sorted(
+            (other for other in others if other.cost_of(row) < 1),
+            key=lambda other: other.total_for(row),
+        )
+        if explaining and explaining[0].total_for(row) < found.total:
+            return first, found, explaining[0]
+        nearer = sorted(
+            (other for other in others if other.cost_of(row) >= 1),
+            key=lambda other: other.off_ms(row),
+        )
+        histories = explaining[:CARRIED_MAX] + nearer[:CARRIED_MAX]
     return None
 
 
@@ -140,13 +203,13 @@ def _explained_by_one(
 class _History:
     """Requests in the order of one history, and what each of them leaves unexplained."""
 
-    stretch: _Stretch
+    stretch: Stretch
     row: Int64s  # the place of each in the history that was found
     due_ms: Floats
     cost: Floats
 
     @classmethod
-    def of(cls, stretch: _Stretch, begun: SensorStates, row: Int64s | None = None) -> _History:
+    def of(cls, stretch: Stretch, begun: SensorStates, row: Int64s | None = None) -> _History:
         """Return the history of requests after the samples of ``begun``, which stay."""
         due_ms = _due_ms(stretch, begun.take(np.array([0])))
         rows = np.arange(len(due_ms)) if row is None else row
@@ -161,17 +224,31 @@ class _History:
         """Return the cost of one request: 0, _LATE_COST or 1."""
         return float(self.cost[np.flatnonzero(self.row == row)[0]])
 
+    def off_ms(self, row: int) -> float:
+        """Return by how much the throttle of one request is off, such as 20.5."""
+        place = np.flatnonzero(self.row == row)[0]
+        return float(abs(self.stretch.logged_ms[place] - self.due_ms[place]))
+
     def total_for(self, accused: int) -> float:
         """Return the cost of all requests, that of the accused one twice, such as 2.0."""
         return self.total + self.cost_of(accused)
 
     def is_worse_than(self, other: _History) -> Bools:
         """Return, per request, True where ``other`` explains one that this one does not."""
+        return np.asarray(self.is_unlike(other) & (self.cost == 1))
+
+    def is_unlike(self, other: _History) -> Bools:
+        """Return, per request, True where only one of this history and ``other`` explains it.
+
+        This history is in the order of the one that was found.
+        """
         is_explained = np.zeros(len(self.row), bool)
         is_explained[other.row] = other.cost < 1
-        return np.asarray((self.cost == 1) & is_explained[self.row])
+        return np.asarray((self.cost < 1) != is_explained[self.row])
 
-    def others(self, accused: int, begun: SensorStates, window_ms: int) -> Iterator[_History]:
+    def others(
+        self, accused: int, begun: SensorStates, window_ms: int, *, itself: bool
+    ) -> Iterator[_History]:
         """Yield the histories in which one request was recorded at another time, nearest first.
 
         It begins a sample, is of another one, or passes the accused one. ``accused`` names a
@@ -181,18 +258,20 @@ class _History:
         off_ms = round(float(self.stretch.logged_ms[place] - self.due_ms[place]))
         began = self.stretch.samples_began_ms(begun, window_ms)
         own_ms = self.stretch.at_ms
-        moves = _moves(self.stretch, began, place, off_ms, window_ms)
+        moves = _moves(self.stretch, began, place, off_ms, window_ms, itself=itself)
         for k, to, at_ms in sorted(moves, key=lambda move: abs(move[2] - own_ms[move[0]])):
             order = np.insert(np.delete(np.arange(len(self.row)), k), to, k)
             yield _History.of(self.stretch.moved(order, to, at_ms), begun, self.row[order])
 
 
 def _moves(
-    part: _Stretch,
+    part: Stretch,
     began: tuple[Int64s, Int64s],
     accused: int,
     off_ms: int,
     window_ms: int,
+    *,
+    itself: bool,
 ) -> Iterator[tuple[int, int, int]]:
     """Yield a row, its new place and its new time: of all that change a sample, or pass another.
 
@@ -207,7 +286,9 @@ def _moves(
     may_leave = from_ms < began_ms
     may_begin = until_ms >= began_ms + window_ms
     is_first = at_ms == began_ms
-    for k in np.flatnonzero((may_leave | may_begin | is_first)[: accused + 1])[::-1].tolist():
+    moves = may_leave | may_begin | is_first
+    moves[accused] |= itself
+    for k in np.flatnonzero(moves[: accused + 1])[::-1].tolist():
         own_ms, start_ms, low_ms, high_ms = (
             int(column[k]) for column in (at_ms, began_ms, from_ms, until_ms)
         )
@@ -215,8 +296,11 @@ def _moves(
         times = {low_ms, high_ms, start_ms - 1, begins_ms - 1, begins_ms}
         times |= {start_ms + window_ms - 1, start_ms + window_ms}
         times |= {own_ms + each for each in shift_ms} if is_first[k] else set()
+        # A sample may have left between two of its own times.
+        times |= {int(part.earliest_ms[k])} if itself and k == accused else set()
         for moved_ms in sorted(times - {own_ms}):
-            is_same = start_ms <= moved_ms < start_ms + window_ms and not is_first[k]
+            is_same = start_ms <= moved_ms < start_ms + window_ms
+            is_same &= not (is_first[k] or (itself and k == accused))
             if low_ms <= moved_ms <= high_ms and not is_same:
                 place = int(np.searchsorted(at_ms, moved_ms, side="right"))
                 yield k, place - (place > k), moved_ms
@@ -228,20 +312,27 @@ def _moves(
         yield k, accused, min(int(until_ms[k]), int(at_ms[accused]))
 
 
-def _due_ms(stretch: _Stretch, states: SensorStates) -> Floats:
+def _due_ms(stretch: Stretch, states: SensorStates) -> Floats:
     """Return the throttle due to each request (ms), below 0 where there is room; ``states`` go on.
 
     NaN where there is no quota.
     """
-    replay = replayed_rates(stretch.at_ms, stretch.amount, stretch.bound, stretch.logged_ms, states)
+    replay = replayed_rates(
+        stretch.at_ms,
+        stretch.amount,
+        stretch.bound,
+        stretch.logged_ms,
+        states,
+        is_unrecorded=stretch.is_unrecorded,
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((replay.rate / stretch.bound - 1.0) * replay.window_size_ms)
 
 
-def _costs(stretch: _Stretch, due_ms: Floats) -> Floats:
+def _costs(stretch: Stretch, due_ms: Floats) -> Floats:
     """Return 0 for each request that was throttled as due at one of its times, else more."""
     # A millisecond earlier it is due a millisecond more.
-    less_ms = np.maximum(stretch.latest_ms - stretch.at_ms, 0) + PROVES_MS
+    less_ms = np.maximum(stretch.latest_ms - stretch.at_ms, 0) + PROVES_MS + stretch.may_be_less_ms
     more_ms = np.maximum(stretch.at_ms - stretch.earliest_ms, 0) + PROVES_MS
     off_ms = stretch.logged_ms - due_ms
     is_throttled = stretch.logged_ms > 0

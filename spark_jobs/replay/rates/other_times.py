@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
-from spark_jobs.quota.rate_decision import RECORD
+from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.placement import Placed
@@ -145,18 +145,24 @@ def replayed_rates(
     bound: np.ndarray,
     logged_ms: np.ndarray,
     states: SensorStates,
+    *,
+    is_unrecorded: np.ndarray | None = None,
 ) -> RateReplay:
     """Return the decisions on one sensor's requests in their order; ``states`` moves on.
 
-    An amount of NaN counts as nothing, and no throttle has a most.
+    An amount of NaN counts as nothing, and no throttle has a most. What ``is_unrecorded`` (none
+    where None) was taken back at once.
     """
     n = len(recorded_at_ms)
+    behaviour = np.full(n, RECORD)
+    if is_unrecorded is not None:
+        behaviour[is_unrecorded] = RECORD_AND_UNRECORD
     return replay_rate(
         np.zeros(n, np.int64),
         recorded_at_ms,
         np.nan_to_num(amount),
         bound,
-        np.full(n, RECORD),
+        behaviour,
         logged_ms,
         np.full(n, NO_THROTTLE_MAX),
         *states.rate_arrays(),

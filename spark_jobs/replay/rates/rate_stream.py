@@ -20,17 +20,19 @@ from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_max
+from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.rates.fixed_times import Fixed, Fixing
 from spark_jobs.replay.rates.request_intervals import RequestIntervals, RequestThrottles
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import Decided, OrderedRows, StreamRows
 from spark_jobs.replay.rates.stream_states import NEVER_MS, StreamStates
 from spark_jobs.replay.rates.throttled_fetches import (
+    fetches_explained_otherwise,
     throttle_of_other_amount,
     throttled_fetch_attempts,
 )
 from spark_jobs.replay.sensors.sensor_states import CarriedState
-from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, rate_verdicts
+from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, is_accusing, rate_verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,9 @@ class RateStream:
         self._fixing, self._tolerances = fixing, tolerances
         self._carried = carried
         self._unrecords = unrecords
+        samples, window_ms = states.rules.of_type(states.quota_type)
+        keeps_overlapping = states.rules.profile.keeps_overlapping_sample
+        self._window = Window(samples, window_ms, keeps_overlapping)
         self._throttle_max_ms = throttle_max(states.rules.throttle_max_ms)
         self.intervals: RequestIntervals | None = None
         if states.quota_type == QuotaType.REQUEST_PERCENTAGE:
@@ -266,6 +271,7 @@ class RateStream:
         self, own: StreamRows, rows: OrderedRows, runs: _Runs, replayed: _Replayed
     ) -> Decided:
         fixed, result, run = replayed.rows, replayed.result, replayed.run
+        begun = self._begun(runs)
         epoch, seq = self._places(runs, run, rows, replayed.states)
         is_unrecorded = (own.logged_ms > 0) & self._unrecords
         amount_known = ~np.isnan(own.amount)
@@ -300,6 +306,22 @@ class RateStream:
             lost_amount_max=own.lost_amount_max,
         )
         verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
+        accused = np.flatnonzero(is_accusing(verdict))
+        if self._unrecords and len(accused):
+            is_explained = fixed.is_explained.copy()
+            for k in np.unique(run[accused]).tolist():
+                of_run = np.flatnonzero(run == k)
+                is_explained[of_run] = fetches_explained_otherwise(
+                    np.searchsorted(of_run, accused[run[accused] == k]),
+                    own.take(of_run),
+                    fixed.take(of_run),
+                    result.amount[of_run],
+                    attempts.take(of_run),
+                    begun.take(np.array([k])),
+                    self._window,
+                )
+            judged = replace(judged, is_explained=is_explained)
+            verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
         if own.has_request_bound.any():
             alone = replace(judged, has_request_bound=repeated(False, len(own)))
             verdict_alone = rate_verdicts(alone, self._tolerances)

@@ -6,6 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.quota.states import SensorStates
+from spark_jobs.replay.alignment.events import Window
+from spark_jobs.replay.rates.fixed_times import Fixed
+from spark_jobs.replay.rates.other_histories import Stretch, explained_otherwise
+from spark_jobs.replay.rates.other_times import replayed_rates
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.sensors.amounts import is_any_of
@@ -74,6 +79,64 @@ def throttled_fetch_attempts(
     found.attempt[places], found.amount[places] = judged.attempt, judged.amount
     found.answered[places] = judged.answered
     return found
+
+
+def fetches_explained_otherwise(
+    accused: np.ndarray,
+    rows: StreamRows,
+    fixed: Fixed,
+    amount: np.ndarray,
+    attempts: FetchAttempts,
+    begun: SensorStates,
+    window: Window,
+) -> np.ndarray:
+    """Return a bool per row: True where another history explains an accused fetch.
+
+    ``rows`` are one sensor's, ``fixed`` their times and groups, ``amount`` what each recorded with
+    the replayed state; ``begun`` is the sensor's state before them. Groups without a try are left:
+    where they end depends on what was read at once.
+    """
+    is_explained = np.zeros(len(rows), bool)
+    is_try = attempts.attempt != Attempt.NOT_THROTTLED
+    at_ms, logged_ms = fixed.recorded_at_ms, rows.logged_ms
+    is_accused = np.zeros(len(rows), bool)
+    is_accused[accused] = True
+    most = np.where(is_accused | np.isnan(attempts.answered), attempts.amount, attempts.answered)
+    most = np.where(is_try, np.maximum(np.nan_to_num(most), 0.0), amount)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        open_ms = np.where(is_try & ~is_accused, most / rows.bound * 1000.0, 0.0)
+    is_exact = ~rows.has_request_bound & (~is_try | is_accused | ~np.isnan(attempts.answered))
+    stretch = Stretch(
+        at_ms=at_ms,
+        earliest_ms=rows.earliest_ms,
+        latest_ms=rows.latest_ms,
+        line_lag_max_ms=rows.line_lag_max_ms,
+        amount=most,
+        bound=rows.bound,
+        logged_ms=logged_ms,
+        is_exact=is_exact,
+        is_unrecorded=is_try,
+        may_be_less_ms=open_ms,
+    )
+    for group in np.unique(fixed.group[accused]).tolist():
+        of_group = np.flatnonzero(fixed.group == group)
+        first, stop = int(of_group[0]), int(of_group[-1]) + 1
+        if not is_try[first:stop].any():
+            continue
+        states = begun.take(np.array([0]))
+        before = slice(0, first)
+        replayed_rates(
+            at_ms[before],
+            amount[before],
+            rows.bound[before],
+            logged_ms[before],
+            states,
+            is_unrecorded=is_try[before],
+        )
+        own = accused[(accused >= first) & (accused < stop)] - first
+        part = stretch.part(first, stop)
+        is_explained[first:stop] = explained_otherwise(own, part, states, window).is_explained
+    return is_explained
 
 
 def throttle_of_other_amount(

@@ -109,6 +109,10 @@ class FetchAttempts(NamedTuple):
     amount: Floats  # bytes, the row's own where it is not accused
     answered: Floats  # bytes that the same position was given in the end, NaN: not in the log
 
+    def take(self, rows: Int64s) -> FetchAttempts:
+        """Return the tries at these indices."""
+        return FetchAttempts(self.attempt[rows], self.amount[rows], self.answered[rows])
+
 
 class _Sizes(NamedTuple):
     """What each try can have been by the windows it may have had; bytes."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt
 from spark_jobs.replay.verdicts.mutation_throttle import (
@@ -55,6 +56,7 @@ RATE_VERDICTS: tuple[tuple[str, str | None], ...] = (
     ("over_throttled", None),
 )
 """Verdict and reason of each check of :func:`rate_verdicts`, and of what passes none."""
+_ACCUSING = [code for code, (verdict, _) in enumerate(RATE_VERDICTS) if verdict in WRONG_VERDICTS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         # A request whose line is late may have been recorded before the change.
         rows.change_distance_ms < change_ms + rows.line_lag_max_ms,
         may_be_lost & (rows.lost_requests > 0),
-        np.where(rows.is_unrecorded, is_late_line, explained_by_timing | rows.is_explained),
+        np.where(rows.is_unrecorded, is_late_line, explained_by_timing) | rows.is_explained,
         difference < 0,
     )
     # The last ones first, so that the first that applies is what stays.
@@ -176,6 +178,11 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     for place in range(len(applies) - 1, -1, -1):
         code[applies[place]] = place
     return code
+
+
+def is_accusing(codes: np.ndarray) -> np.ndarray:
+    """Return a bool per code of :func:`rate_verdicts`: True where the broker is accused."""
+    return np.isin(codes, _ACCUSING)
 
 
 def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:

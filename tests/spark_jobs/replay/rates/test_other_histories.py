@@ -11,10 +11,10 @@ from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_time_ms
-from spark_jobs.replay.alignment.events import EXACT, Events, Window
+from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.rates.other_histories import explained_otherwise
+from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
 from tests.builders.tables_builder import NOON_MS
 
 SAMPLES, WINDOW_MS, BOUND, AMOUNT = 3, 1_000, 1_000.0, 130.0
@@ -37,29 +37,45 @@ def thrown_ms(profile: RateProfile, at_ms: np.ndarray) -> np.ndarray:
     return np.array(thrown)
 
 
-def explained(
-    profile: RateProfile, line_ms: np.ndarray, logged_ms: np.ndarray, lag_ms: int
-) -> tuple[set[int], set[int]]:
-    """Return the requests whose throttles are not replayed, and those explained otherwise.
+def other_history(
+    profile: RateProfile,
+    line_ms: np.ndarray,
+    logged_ms: np.ndarray,
+    lag_ms: int,
+    earliest_ms: np.ndarray | None = None,
+    *,
+    accuses: bool = True,
+) -> tuple[np.ndarray, np.ndarray, OtherHistory]:
+    """Return the order of the requests, places whose throttles are not replayed, and what is found.
 
     Requests are placed where their lines are, which may be late by ``lag_ms``.
     """
     order = np.argsort(line_ms, kind="stable")
     replayed_ms = np.empty(len(order), np.int64)
     replayed_ms[order] = thrown_ms(profile, line_ms[order])
-    accused = np.flatnonzero(np.abs(logged_ms - replayed_ms)[order] > 2)
+    off = np.flatnonzero(np.abs(logged_ms - replayed_ms)[order] > 2)
     n = len(order)
+    earliest_ms = line_ms if earliest_ms is None else earliest_ms
     events = Events(
-        earliest_ms=NOON_MS + line_ms, latest_ms=NOON_MS + line_ms,
-        likely_from_ms=NOON_MS + line_ms, likely_until_ms=NOON_MS + line_ms,
+        earliest_ms=NOON_MS + earliest_ms, latest_ms=NOON_MS + line_ms,
+        likely_from_ms=NOON_MS + earliest_ms, likely_until_ms=NOON_MS + line_ms,
         amount=np.full(n, AMOUNT), bound=np.full(n, BOUND), logged_throttle_time_ms=logged_ms,
         evidence=np.full(n, EXACT, np.int8), line_lag_max_ms=np.full(n, lag_ms),
     )  # fmt: skip
     placed = Placed(order, NOON_MS + line_ms[order], np.full(n, UNEXPLAINED), np.zeros(n, np.bool_))
     window = Window(SAMPLES, WINDOW_MS, profile.keeps_overlapping_sample)
     states = SensorStates.allocate([profile], [SAMPLES], [WINDOW_MS])
-    found = explained_otherwise(accused, placed, events, states, window)
-    return set(order[accused].tolist()), set(order[found].tolist())
+    accused, doubted = (off, None) if accuses else (off[:0], off)
+    stretch = Stretch.of(placed, events, window)
+    return order, off, explained_otherwise(accused, stretch, states, window, doubted)
+
+
+def explained(
+    profile: RateProfile, line_ms: np.ndarray, logged_ms: np.ndarray, lag_ms: int
+) -> tuple[set[int], set[int]]:
+    """Return the requests whose throttles are not replayed, and those explained otherwise."""
+    order, accused, found = other_history(profile, line_ms, logged_ms, lag_ms)
+    return set(order[accused].tolist()), set(order[found.is_explained].tolist())
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -72,10 +88,63 @@ def test_a_late_line_in_the_next_sample_explains_all_that_lacked_its_amount(
     assert accused <= found
 
 
+@pytest.mark.parametrize("accuses", [True, False])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_history_found_replays_every_throttle(profile: RateProfile, *, accuses: bool) -> None:
+    logged_ms = thrown_ms(profile, AT_MS)
+    order, off, other = other_history(profile, LINE_MS, logged_ms, lag_ms=111, accuses=accuses)
+    assert len(off) >= 5
+    due_ms = thrown_ms(profile, other.at_ms - NOON_MS)
+    assert np.abs(due_ms - logged_ms[order[other.row]]).max() <= 2
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_two_late_lines_in_the_next_sample_explain_what_neither_does_alone(
+    profile: RateProfile,
+) -> None:
+    at_ms, line_ms = AT_MS.copy(), LINE_MS.copy()
+    at_ms[LATE - 1], line_ms[LATE - 1] = 2_980, 3_101
+    accused, found = explained(profile, line_ms, thrown_ms(profile, at_ms), lag_ms=121)
+    assert len(accused) >= 5
+    assert accused <= found
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_accused_one_may_have_been_recorded_before_a_sample_left(profile: RateProfile) -> None:
+    at_ms, line_ms = np.arange(0, 8_000, 97), np.arange(0, 8_000, 97)
+    # By then the throttle of one sample more is due.
+    logged_ms = thrown_ms(profile, at_ms)
+    leaves = LATE + 1 + int(np.argmin(np.diff(logged_ms[LATE : LATE + 20])))
+    at_ms[leaves] -= 90
+    logged_ms = thrown_ms(profile, at_ms)
+    order, accused, other = other_history(profile, line_ms, logged_ms, 0, at_ms)
+    assert order[accused].tolist() == [leaves]
+    assert other.is_explained[leaves]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_accused_one_whose_line_is_late_may_have_come_between_others(
+    profile: RateProfile,
+) -> None:
+    at_ms = np.arange(0, 8_000, 97)
+    leaves = LATE + 1 + int(np.argmin(np.diff(thrown_ms(profile, at_ms)[LATE : LATE + 20])))
+    late, next_one = leaves + 1, leaves
+    at_ms[late], at_ms[next_one] = at_ms[leaves - 1] + 1, at_ms[leaves - 1] + 2
+    line_ms = at_ms.copy()
+    line_ms[late] += 95  # a sample has left by then
+    place = np.argsort(at_ms, kind="stable")
+    logged_ms = np.empty(len(place), np.int64)
+    logged_ms[place] = thrown_ms(profile, at_ms[place])
+    order, off, other = other_history(profile, line_ms, logged_ms, 97)
+    assert {late, next_one} <= set(order[off].tolist())
+    assert other.is_explained[off].all()
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_line_is_later_than_its_connection_lets_it_be(profile: RateProfile) -> None:
     logged_ms = thrown_ms(profile, AT_MS)
-    accused, found = explained(profile, LINE_MS, logged_ms, lag_ms=50)
+    # Were it 50 ms, two others might have moved the samples alike.
+    accused, found = explained(profile, LINE_MS, logged_ms, lag_ms=20)
     # But for the two that stand the other way round there, and are explained by that.
     assert len(accused - found) >= 5
 
@@ -110,3 +179,15 @@ def test_one_throttle_that_is_wrong_among_many_stays_so(
     accused, found = explained(profile, at_ms, lied_ms, lag_ms)
     assert accused == {row}
     assert not found
+
+
+def test_a_throttle_of_more_than_a_window_is_no_request_quota_s() -> None:
+    times_ms, logged_ms = NOON_MS + np.arange(4), np.array([0, WINDOW_MS, WINDOW_MS + 1, 9_000])
+    amount = np.full(4, AMOUNT)
+    events = Events(
+        times_ms, times_ms, times_ms, times_ms, amount, amount, logged_ms,
+        evidence=np.full(4, UP_TO, np.int8), line_lag_max_ms=np.zeros(4, np.int64),
+    )  # fmt: skip
+    placed = Placed(np.arange(4), times_ms, np.full(4, UNEXPLAINED), np.zeros(4, np.bool_))
+    stretch = Stretch.of(placed, events, Window(SAMPLES, WINDOW_MS, keeps_overlapping=True))
+    assert stretch.is_exact.tolist() == [False, False, True, True]
