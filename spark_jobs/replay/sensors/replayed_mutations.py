@@ -235,6 +235,7 @@ def _replayed(
             + said.slack_ms
             + np.where(is_told, 0, LATE_LINE_MS),
             is_order_open=is_order_open,
+            is_line_late=~logged_admitted & (recorded_at_ms < earliest_ms),
             known_for_ms=known_for_ms,
             change_distance_ms=change_distance_ms,
         ),
