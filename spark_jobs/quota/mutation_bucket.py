@@ -60,7 +60,11 @@ class Bucket:
         return Bucket(self.burst_s, self.most, self.least, self.last_update_ms)
 
     def at(self, tokens: float, bound: float, now_ms: int) -> float:
-        """Return ``tokens`` refilled until ``now_ms``."""
+        """Return ``tokens`` refilled until ``now_ms``.
+
+        >>> Bucket(burst_s=11.0, last_update_ms=0).at(-1.0, bound=2.0, now_ms=500)
+        0.0
+        """
         burst = self.burst_s * bound
         return min(burst, tokens + bound * ((now_ms - self.last_update_ms) / 1000.0))
 
