@@ -107,7 +107,6 @@ class MutationRows:
     early_max_ms: np.ndarray  # so much earlier than replayed it may have been recorded
     late_max_ms: np.ndarray  # and so much later
     is_order_open: np.ndarray  # bool: recorded before or after another, and it matters
-    is_line_late: np.ndarray  # bool: it was refused by a debt that only an earlier record met
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
 
@@ -196,7 +195,7 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
         len(rows.bound),
         (np.isnan(rows.bound), "no_quota", None),
         (~rows.is_state_known, "indeterminate", STATE_UNKNOWN),
-        (agrees & rows.amount_known & ~rows.is_line_late, "agree", None),
+        (agrees & rows.amount_known, "agree", None),
         (~rows.amount_known, "indeterminate", PARTITIONS_UNKNOWN),
         # Before the log began a bucket may have been emptier than full, never fuller.
         (
@@ -210,7 +209,7 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
             QUOTA_CHANGE_IN_FLIGHT,
         ),
         (
-            rows.is_order_open | rows.is_line_late | (np.abs(rows.tokens_before) <= moved_tokens),
+            rows.is_order_open | (np.abs(rows.tokens_before) <= moved_tokens),
             "indeterminate",
             SAMPLE_TIMING,
         ),
@@ -227,9 +226,7 @@ def with_throttles(verdicts: Verdicts, throttles: np.ndarray, request: np.ndarra
     is right: a wrong one is accused already, and spoils the throttle.
     """
     verdict, reason = verdicts.verdict.copy(), verdicts.reason.copy()
-    # The first of each from behind: with ZooKeeper others may have come between its topics.
-    is_last = np.zeros(len(request), bool)
-    is_last[len(request) - 1 - np.unique(request[::-1], return_index=True)[1]] = True
+    is_last = np.append(request[1:] != request[:-1], True)[: len(request)]
     doubted = np.unique(request[verdict != "agree"])
     judged = is_last & ~np.isin(request, doubted)
     verdict[judged & (throttles == UNDER_THROTTLED)] = "under_throttled"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
-from spark_jobs.quota.mutation_bucket import Bucket
+from spark_jobs.quota.mutation_times import Bucket
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import BucketState
 from spark_jobs.replay.sensors import aligned_mutations
@@ -111,11 +111,6 @@ def test_each_part_of_what_names_a_request_tells_two_apart(column: str) -> None:
 def test_a_topic_more_is_no_request_more() -> None:
     rows = batch_of(mutations(2, 1, 3))
     assert request_numbers(rows).tolist() == [0, 0, 1, 2, 2, 2]
-
-
-def test_a_request_is_one_where_another_came_between_its_topics() -> None:
-    first, other, second = mutations(2)[:1] + mutations(1, 1)[1:] + mutations(2)[1:]
-    assert request_numbers(batch_of([first, other, second])).tolist() == [0, 1, 0]
 
 
 def test_one_row_has_no_change() -> None:

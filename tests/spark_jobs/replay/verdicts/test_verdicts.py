@@ -197,7 +197,6 @@ def mutation_row(**overrides: object) -> MutationRows:
         "early_max_ms": 60,
         "late_max_ms": 60,
         "is_order_open": False,
-        "is_line_late": False,
         "known_for_ms": 60_000,
         "change_distance_ms": 60_000,
     } | overrides
