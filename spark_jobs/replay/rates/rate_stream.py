@@ -32,6 +32,7 @@ from spark_jobs.replay.rates.throttled_fetches import (
     throttled_fetch_attempts,
 )
 from spark_jobs.replay.sensors.sensor_states import CarriedState
+from spark_jobs.replay.verdicts.fetch_attempt import FetchAttempts
 from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, is_accusing, rate_verdicts
 
 
@@ -271,8 +272,6 @@ class RateStream:
         self, own: StreamRows, rows: OrderedRows, runs: _Runs, replayed: _Replayed
     ) -> Decided:
         fixed, result, run = replayed.rows, replayed.result, replayed.run
-        begun = self._begun(runs)
-        epoch, seq = self._places(runs, run, rows, replayed.states)
         is_unrecorded = (own.logged_ms > 0) & self._unrecords
         amount_known = ~np.isnan(own.amount)
         attempts = throttled_fetch_attempts(
@@ -305,27 +304,18 @@ class RateStream:
             lost_requests=own.lost_requests,
             lost_amount_max=own.lost_amount_max,
         )
-        verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
+        verdict = rate_verdicts(judged, self._tolerances)
         accused = np.flatnonzero(is_accusing(verdict))
         if self._unrecords and len(accused):
-            is_explained = fixed.is_explained.copy()
-            for k in np.unique(run[accused]).tolist():
-                of_run = np.flatnonzero(run == k)
-                is_explained[of_run] = fetches_explained_otherwise(
-                    np.searchsorted(of_run, accused[run[accused] == k]),
-                    own.take(of_run),
-                    fixed.take(of_run),
-                    result.amount[of_run],
-                    attempts.take(of_run),
-                    begun.take(np.array([k])),
-                    self._window,
-                )
+            is_explained = self._fetches_explained(accused, own, runs, replayed, attempts)
             judged = replace(judged, is_explained=is_explained)
-            verdict = verdict_alone = rate_verdicts(judged, self._tolerances)
+            verdict = rate_verdicts(judged, self._tolerances)
+        verdict_alone = verdict
         if own.has_request_bound.any():
             alone = replace(judged, has_request_bound=repeated(False, len(own)))
             verdict_alone = rate_verdicts(alone, self._tolerances)
         requested = self._requested(own, run, runs.begins)
+        epoch, seq = self._places(runs, run, rows, replayed.states)
         amount = np.where(amount_known | is_unrecorded, result.amount, np.nan)
         return Decided(
             rows=replace(own, amount=amount),
@@ -345,6 +335,33 @@ class RateStream:
             verdict=verdict,
             verdict_alone=verdict_alone,
         )
+
+    def _fetches_explained(
+        self,
+        accused: np.ndarray,
+        own: StreamRows,
+        runs: _Runs,
+        replayed: _Replayed,
+        attempts: FetchAttempts,
+    ) -> np.ndarray:
+        """Return a bool per row: True where another history explains it, an accused fetch or not.
+
+        The states of the sensors must not have moved on yet.
+        """
+        fixed, run, begun = replayed.rows, replayed.run, self._begun(runs)
+        is_explained = fixed.is_explained.copy()
+        for k in np.unique(run[accused]).tolist():
+            of_run = np.flatnonzero(run == k)
+            is_explained[of_run] = fetches_explained_otherwise(
+                np.searchsorted(of_run, accused[run[accused] == k]),
+                own.take(of_run),
+                fixed.take(of_run),
+                replayed.result.amount[of_run],
+                attempts.take(of_run),
+                begun.take(np.array([k])),
+                self._window,
+            )
+        return is_explained
 
     def _requested(self, own: StreamRows, run: np.ndarray, begins: np.ndarray) -> RequestThrottles:
         """Return the throttles (ms) that a request quota may have asked for, of its own rows."""
