@@ -75,7 +75,9 @@ def align_mutations(
         of_row = [recorded[i] for i in place[request].tolist()]
         at_ms[start:stop] = [one.at_ms for one in of_row]
         bound[start:stop] = [requests[i].bound for i in request.tolist()]
-        bucket_gap[start:stop] = [requests[i].bucket_gap for i in request.tolist()]
+        # Charges that are missing before a request are told at its first topic.
+        for i, gap in gaps.items():
+            bucket_gap[start + int(np.searchsorted(request, i))] = gap
         is_order_open[start:stop] = [one.is_order_open for one in of_row]
         order[start:stop] = start + np.argsort(place[request], kind="stable")
     told = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
@@ -67,6 +67,7 @@ ASKED = st.tuples(
 
 
 @given(st.lists(ASKED, min_size=1, max_size=12))
+@example([(0, [(1.0, True), (1.0, False)], CHARGES_MISSING, True, 1.0)])
 @settings(max_examples=100)
 def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
     asked: list[tuple[Any, ...]],
