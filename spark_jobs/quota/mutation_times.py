@@ -8,6 +8,7 @@ full bucket only as one decision of many.
 
 Requests whose times overlap may have been recorded in any order. The estimates give one; another is
 taken where it explains more, as a controller's threads do not write lines in the order of records.
+With ZooKeeper each topic of a request has a time of its own, and others may come between them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, permutations
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
@@ -43,13 +45,16 @@ IN_FLIGHT_MAX = 5
 """So many requests after a change are tried with the quota of before."""
 TELLING_MAX = 40
 """So many requests from a change on tell with which it was met."""
-PERMUTED_MAX = 4
-"""All orders of so many requests are tried; of more, those in which two neighbours are swapped."""
+REORDERED_MAX = 100
+"""So many records are tried at other places of the order, to find one that explains more."""
 
 
 @dataclass(frozen=True, slots=True)
 class MutationRequest:
-    """What the log tells of one request: its topics share a record time and the response."""
+    """What the log tells of what is recorded at once: a request, or with ZooKeeper a topic of one.
+
+    The topics of a request share its response.
+    """
 
     recorded_at_ms: int  # the estimate
     earliest_ms: int
@@ -62,7 +67,9 @@ class MutationRequest:
     logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
     bucket_gap: int = SAME_BUCKET
     may_be_before_change: bool = False  # the quota was changed so shortly before
-    is_atomic: bool = True  # no other request's mutations are recorded between its own
+    request: int = 0  # what its other parts have, too
+    parts: int = 1  # of so many the request is
+    is_first: bool = True  # of its parts, as listed
 
 
 @dataclass(slots=True)
@@ -88,6 +95,14 @@ class Bucket:
         return self.at(self.least, bound, now_ms) >= self.burst_s * bound
 
 
+class _Owed(NamedTuple):
+    """What the parts of a request that were recorded leave for its response to say."""
+
+    parts: int = 0
+    ends_ms: tuple[int, int] | None = None  # when its debt ends, at the earliest and at the latest
+    is_bounded: bool = True  # the debt is known
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """One of the requests given, as it was recorded."""
@@ -100,18 +115,30 @@ class Recorded:
 
 @dataclass(slots=True)
 class _Run:
-    """Requests in the order of their records; ``wrong``: what of each is not explained."""
+    """Requests in the order of their records; ``wrong``: what of each is not explained.
+
+    ``cost`` is what of all is not.
+    """
 
     bucket: Bucket
     order: list[int] = field(default_factory=list)
     times_ms: list[int] = field(default_factory=list)
     wrong: list[int] = field(default_factory=list)
     open_orders: set[int] = field(default_factory=set)
+    owed: dict[int, _Owed] = field(default_factory=dict)  # by request
     moved_ms: int = 0
+    cost: int = 0
 
     def copy(self) -> _Run:
         """Return the run from where the bucket is now, without what was recorded."""
         return _Run(self.bucket.copy())
+
+    def further(self) -> _Run:
+        """Return an independent copy, to go on with."""
+        return _Run(
+            self.bucket.copy(), [*self.order], [*self.times_ms], [*self.wrong],
+            {*self.open_orders}, {**self.owed}, self.moved_ms, self.cost,
+        )  # fmt: skip
 
     def add(self, other: _Run) -> None:
         """Go on as ``other`` did."""
@@ -120,6 +147,7 @@ class _Run:
         self.wrong += other.wrong
         self.open_orders |= other.open_orders
         self.moved_ms += other.moved_ms
+        self.cost += other.cost
         self.bucket = other.bucket
 
     def blamed(self) -> dict[int, int]:
@@ -161,6 +189,7 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
     first requests as explain most of what follows were met with the bound of before.
     """
     found = list(requests)
+    start, before = 0, bucket.copy()
     for first in range(len(found)):
         bound, bound_before = found[first].bound, found[first - 1].bound if first else math.nan
         if math.isnan(bound) or bound == bound_before:
@@ -170,11 +199,23 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             for request in found[first : first + IN_FLIGHT_MAX]
         )
         if in_flight:
-            found = min(
-                (_with_bound(found, first, k, bound_before) for k in range(in_flight + 1)),
-                key=lambda tried: _unexplained(tried[: first + TELLING_MAX], bucket.copy()),
-            )
+            start, before = _last_stretch(found[:first], start, before)
+            costs: list[int] = []
+            while len(costs) <= in_flight and 0 not in costs:
+                tried = _with_bound(found, first, len(costs), bound_before)
+                costs.append(_cost(tried[start : first + TELLING_MAX], before.copy()))
+            found = _with_bound(found, first, costs.index(min(costs)), bound_before)
     return found
+
+
+def _last_stretch(
+    requests: Sequence[MutationRequest], start: int, bucket: Bucket
+) -> tuple[int, Bucket]:
+    """Return where the last stretch of the requests from ``start`` on begins, and its bucket."""
+    begun, moving = [(start, bucket)], bucket.copy()
+    for place, run in _runs(requests[start:], moving):
+        begun.append((start + place + len(run.order), moving.copy()))
+    return begun[-2] if len(begun) > 1 else begun[0]
 
 
 def _with_bound(
@@ -185,8 +226,8 @@ def _with_bound(
     return [*requests[:first], *before, *requests[first + count :]]
 
 
-def _unexplained(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
-    return sum(sum(run.wrong) for _, run in _runs(requests, bucket))
+def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
+    return sum(run.cost for _, run in _runs(requests, bucket))
 
 
 def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple[int, _Run]]:
@@ -198,13 +239,14 @@ def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple
         best = stretch.run(bucket, {})
         first = requests[start]
         is_anchored = bucket.is_full(bound_in_force(first.bound), first.recorded_at_ms)
-        if any(best.wrong) and is_anchored and first.bucket_gap == SAME_BUCKET:
+        if best.cost and is_anchored and first.bucket_gap == SAME_BUCKET:
             best = _best_anchored(best, stretch, bucket, late_ms=0)
-            if sum(best.wrong) >= LATE_GAIN_MIN:
+            best = _best_before_changes(best, stretch, bucket)
+            if best.cost >= LATE_GAIN_MIN:
                 late = _best_anchored(best, stretch, bucket, late_ms=LINE_LAG_MAX_MS)
-                if sum(late.wrong) + LATE_GAIN_MIN <= sum(best.wrong):
+                if late.cost + LATE_GAIN_MIN <= best.cost:
                     best = late
-            if sum(best.wrong) >= LATE_GAIN_MIN:
+            if best.cost >= LATE_GAIN_MIN:
                 best = _best_anchored_later(best, stretch, bucket)
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
@@ -219,7 +261,7 @@ def _or_else_far_one_is_wrong(run: _Run, stretch: _Stretch, bucket: Bucket) -> _
     To admit it late, and another against its debt, explains no more than that it was the wrong one:
     then nobody else is accused of it.
     """
-    if not any(run.wrong):
+    if not run.cost:
         return run
     placed = zip(run.order[1:], run.times_ms[1:], strict=True)
     moved = {i: abs(t - stretch.requests[i].recorded_at_ms) for i, t in placed}
@@ -227,11 +269,11 @@ def _or_else_far_one_is_wrong(run: _Run, stretch: _Stretch, bucket: Bucket) -> _
     if moved.get(far, 0) <= FAR_MS:
         return run
     other = stretch.run(bucket, {0: run.times_ms[0]}, left=far)
-    return min(run, other, key=lambda one: (sum(one.wrong), one.moved_ms))
+    return min(run, other, key=lambda one: (one.cost, one.moved_ms))
 
 
 def _rank(run: _Run, first: MutationRequest) -> tuple[int, int, int]:
-    return sum(run.wrong), run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
+    return run.cost, run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
 
 
 def _best_anchored(run: _Run, stretch: _Stretch, bucket: Bucket, late_ms: int) -> _Run:
@@ -250,8 +292,23 @@ def _best_anchored_later(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
     for later in stretch.maybe_full(bucket, first_ms):
         times_ms = _anchor_times(stretch.requests[later], bucket, late_ms=0)
         best = _best_at(stretch, bucket, later, times_ms, {0: first_ms})
-        if best and sum(best.wrong) + LATE_GAIN_MIN <= sum(run.wrong):
+        if best and best.cost + LATE_GAIN_MIN <= run.cost:
             run = best
+    return run
+
+
+def _best_before_changes(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
+    """Return ``run``, or the one that explains most, of those from other times before a change.
+
+    The bucket is refilled by the new quota from the last record on, whenever the change came.
+    """
+    first, fixed_ms = stretch.requests[0], {0: run.times_ms[0]}
+    for place, (one, following) in enumerate(pairwise(stretch.requests)):
+        if run.cost and place and one.bound != following.bound:
+            best = _best_at(stretch, bucket, place, _anchor_times(one, bucket, 0), fixed_ms)
+            run = min(run, best or run, key=lambda one: _rank(one, first))
+            at_ms = dict(zip(run.order, run.times_ms, strict=True))
+            fixed_ms[place] = at_ms[place]
     return run
 
 
@@ -262,16 +319,22 @@ def _best_at(
 
     The times beside the best one are tried, too, those between two of ``times_ms`` among them.
     """
-    first = stretch.requests[0]
-    runs = {at_ms: stretch.run(bucket, {**fixed_ms, place: at_ms}) for at_ms in times_ms}
-    if not runs:
-        return None
-    best_ms = min(runs, key=lambda at_ms: _rank(runs[at_ms], first))
-    from_ms = max(best_ms - times_ms.step + 1, times_ms.start)
-    for at_ms in range(from_ms, min(best_ms + times_ms.step, times_ms.stop)):
-        if at_ms not in runs:
-            runs[at_ms] = stretch.run(bucket, {**fixed_ms, place: at_ms})
-    return min(runs.values(), key=lambda one: _rank(one, first))
+    best: _Run | None = None
+    best_ms, first = times_ms.start, stretch.requests[0]
+
+    def take_better(times_ms: range) -> None:
+        nonlocal best, best_ms
+        for at_ms in times_ms:
+            cost_max = best.cost if best else math.inf
+            run = stretch.run(bucket, {**fixed_ms, place: at_ms}, cost_max=cost_max)
+            if best is None or _rank(run, first) < _rank(best, first):
+                best, best_ms = run, at_ms
+
+    take_better(times_ms)
+    if times_ms.step > 1:
+        from_ms = max(best_ms - times_ms.step + 1, times_ms.start)
+        take_better(range(from_ms, min(best_ms + times_ms.step, times_ms.stop)))
+    return best
 
 
 def _anchor_times(one: MutationRequest, bucket: Bucket, late_ms: int) -> range:
@@ -285,12 +348,13 @@ def _anchor_times(one: MutationRequest, bucket: Bucket, late_ms: int) -> range:
 def _stretch_end(requests: Sequence[MutationRequest], start: int, bucket: Bucket) -> int:
     """Return the next request after ``start`` that meets a full bucket, at the estimates."""
     moving = bucket.copy()
-    for i in range(start, min(start + ANCHORED_REQUESTS_MAX, len(requests))):
+    for i in range(start, len(requests)):
         request = requests[i]
-        if i > start and moving.is_full(bound_in_force(request.bound), request.recorded_at_ms):
+        is_full = moving.is_full(bound_in_force(request.bound), request.recorded_at_ms)
+        if request.is_first and i > start and (is_full or i - start >= ANCHORED_REQUESTS_MAX):
             return i
-        _record(request, moving, max(request.recorded_at_ms, moving.last_update_ms))
-    return min(start + ANCHORED_REQUESTS_MAX, len(requests))
+        _record(request, moving, max(request.recorded_at_ms, moving.last_update_ms), {})
+    return len(requests)
 
 
 class _Stretch:
@@ -315,82 +379,113 @@ class _Stretch:
             at_ms = request.recorded_at_ms if i else first_ms
             if i and run.is_full(bound_in_force(request.bound), request.latest_ms):
                 found.append(i)
-            _record(request, run, max(at_ms, run.last_update_ms))
+            _record(request, run, max(at_ms, run.last_update_ms), {})
         return found
 
-    def run(self, bucket: Bucket, fixed_ms: Mapping[int, int], left: int | None = None) -> _Run:
+    def run(
+        self,
+        bucket: Bucket,
+        fixed_ms: Mapping[int, int],
+        left: int | None = None,
+        cost_max: float = math.inf,
+    ) -> _Run:
         """Return the requests recorded one after the other, that of number ``left`` as estimated.
 
-        Those of ``fixed_ms``, by their number, are recorded then.
+        Those of ``fixed_ms``, by their number, are recorded then. The run ends where it leaves more
+        than ``cost_max`` unexplained.
         """
         run = _Run(bucket.copy())
         for group in self._groups:
-            found = self._recorded(group, run.copy(), fixed_ms, left)
-            if any(found.wrong) and len(group) > 1:
+            found = run.copy()
+            for i in group:
+                self._record(i, found, fixed_ms, left)
+            if found.cost and len(group) > 1:
                 found = self._best_order(found, run, fixed_ms, left)
-                if any(found.wrong) and not all(self.requests[i].is_atomic for i in group):
-                    # Topics of one may have been recorded between those of another.
-                    found.open_orders.update(group)
             run.add(found)
+            if run.cost > cost_max:
+                break
         return run
 
     def _best_order(
         self, as_estimated: _Run, before: _Run, fixed_ms: Mapping[int, int], left: int | None
     ) -> _Run:
-        """Return the run that explains most, then moves least, of all orders of its requests."""
-        runs = [as_estimated]
-        for order in _other_orders(as_estimated.order):
-            if self._is_admissible(order, is_first_fixed=0 in fixed_ms):
-                runs.append(self._recorded(order, before.copy(), fixed_ms, left))
-        best = min(runs, key=lambda run: (sum(run.wrong), run.moved_ms))
-        as_good = (run for run in runs if sum(run.wrong) == sum(best.wrong))
-        if any(run.blamed() != best.blamed() for run in as_good):
-            best.open_orders.update(best.order)
-        return best
+        """Return the run that explains most, then moves least, of the orders that are tried."""
+        group = sorted(as_estimated.order)
+        for cost_max in range(as_estimated.cost + 1):
+            runs = list(self._orders(group, before, fixed_ms, left, cost_max))
+            runs += [as_estimated] if cost_max == as_estimated.cost else []
+            if runs:
+                best = min(runs, key=lambda run: run.moved_ms)
+                if any(run.blamed() != best.blamed() for run in runs):
+                    best.open_orders.update(group)
+                return best
+        raise AssertionError("the order of the estimates is one of those allowed")
 
-    def _is_admissible(self, order: Sequence[int], *, is_first_fixed: bool) -> bool:
-        """Return True if the intervals of the requests allow for this order."""
-        if is_first_fixed and 0 in order and order[0] != 0:
-            return False
-        at_ms = -1
-        for i in order:
-            at_ms = max(at_ms, self.requests[i].earliest_ms)
-            if at_ms > self.requests[i].latest_ms:
-                return False
-        return True
+    def _orders(
+        self,
+        group: Sequence[int],
+        before: _Run,
+        fixed_ms: Mapping[int, int],
+        left: int | None,
+        cost_max: int,
+    ) -> Iterator[_Run]:
+        """Yield what orders of these requests come to that leave no more than so much unexplained.
 
-    def _recorded(
-        self, order: Sequence[int], run: _Run, fixed_ms: Mapping[int, int], left: int | None
-    ) -> _Run:
-        """Return ``run`` after the requests of these numbers."""
-        bucket = run.bucket
-        for i in order:
-            request = self.requests[i]
-            if i in fixed_ms:
-                at_ms = max(fixed_ms[i], bucket.last_update_ms)
-            elif i == left:
-                at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
+        Where one is not explained, those shortly before it are the first to change their places.
+        """
+        is_fixed = 0 in fixed_ms
+        begun = [(before.copy(), group, self._may_be_next(group, is_first_fixed=is_fixed))]
+        records = len(group) + REORDERED_MAX
+        while begun and records:
+            run, rest, may_be_next = begun[-1]
+            i = next(may_be_next, None)
+            if i is None:
+                begun.pop()
+                continue
+            records -= 1
+            run = run.further()
+            self._record(i, run, fixed_ms, left)
+            if run.cost > cost_max:
+                continue
+            if rest := [other for other in rest if other != i]:
+                begun.append((run, rest, self._may_be_next(rest, is_first_fixed=is_fixed)))
             else:
-                at_ms = _explaining_time(request, bucket)
-                run.moved_ms += abs(at_ms - request.recorded_at_ms)
-            may_refill = _may_refill_meanwhile(request, bucket, at_ms)
-            wrong = _record(request, bucket, at_ms)
-            if wrong and may_refill:
-                run.open_orders.add(i)
-                wrong = NEARLY
-            run.wrong.append(wrong)
-            run.order.append(i)
-            run.times_ms.append(at_ms)
-        return run
+                yield run
 
+    def _may_be_next(self, group: Sequence[int], *, is_first_fixed: bool) -> Iterator[int]:
+        """Yield those of ``group`` that may be recorded before all the others."""
+        if is_first_fixed and 0 in group:
+            yield 0
+            return
+        before_ms = min(self.requests[i].latest_ms for i in group)
+        alike = set()
+        for i in group:
+            one = self.requests[i]
+            # Parts of one request that are alike need no second order.
+            if one.earliest_ms <= before_ms and (one.request, one.mutations) not in alike:
+                yield i
+            if one.parts > 1:
+                alike.add((one.request, one.mutations))
 
-def _other_orders(order: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the orders that are tried in place of ``order``."""
-    if len(order) <= PERMUTED_MAX:
-        yield from list(permutations(order))[1:]
-        return
-    for i in range(len(order) - 1):
-        yield [*order[:i], order[i + 1], order[i], *order[i + 2 :]]
+    def _record(self, i: int, run: _Run, fixed_ms: Mapping[int, int], left: int | None) -> None:
+        """Let ``run`` go on with the request of this number."""
+        bucket, request = run.bucket, self.requests[i]
+        if i in fixed_ms:
+            at_ms = max(fixed_ms[i], bucket.last_update_ms)
+        elif i == left:
+            at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
+        else:
+            at_ms = _explaining_time(request, bucket)
+            run.moved_ms += abs(at_ms - request.recorded_at_ms)
+        may_refill = _may_refill_meanwhile(request, bucket, at_ms)
+        wrong = _record(request, bucket, at_ms, run.owed)
+        if wrong and may_refill:
+            run.open_orders.add(i)
+            wrong = NEARLY
+        run.wrong.append(wrong)
+        run.cost += wrong
+        run.order.append(i)
+        run.times_ms.append(at_ms)
 
 
 def _explaining_time(request: MutationRequest, bucket: Bucket) -> int:
@@ -444,14 +539,18 @@ def _admitting_tokens(request: MutationRequest) -> tuple[float, float]:
     return enough, too_many
 
 
-def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
-    """Move ``bucket`` as the log tells; return how much of it the rule does not explain."""
+def _record(request: MutationRequest, bucket: Bucket, at_ms: int, owed: dict[int, _Owed]) -> int:
+    """Move ``bucket`` as the log tells; return how much of it the rule does not explain.
+
+    What the throttle of a request says is looked at with its last part; ``owed`` holds the parts
+    before.
+    """
     bound = bound_in_force(request.bound)
     least = bucket.at(bucket.least, bound, at_ms)
     bucket.most = bucket.at(bucket.most, bound, at_ms)
     bucket.least = -math.inf if request.bucket_gap >= CHARGES_MISSING else least
     bucket.last_update_ms = at_ms
-    wrong, ends_ms, is_bounded = 0, None, True
+    wrong, (parts, ends_ms, is_bounded) = 0, owed.get(request.request, _Owed())
     for amount, is_admitted in request.mutations:
         if request.bucket_gap == OTHER_BUCKET:
             bucket.most, bucket.least = bucket.burst_s * bound, -math.inf
@@ -469,6 +568,10 @@ def _record(request: MutationRequest, bucket: Bucket, at_ms: int) -> int:
             is_bounded &= not math.isnan(amount)
         if not request.is_strict and bucket.most < 0.0:
             ends_ms = _ends_ms(bucket, bound)
+    owed[request.request] = _Owed(parts + 1, ends_ms, is_bounded)
+    if parts + 1 < request.parts:
+        return wrong
+    del owed[request.request]
     return wrong + (_unexplained_throttle(request, ends_ms) if is_bounded else 0)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from itertools import chain, pairwise
 from typing import Any
 
@@ -12,21 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
-from spark_jobs.quota.kernels import CHARGES_MISSING
 from spark_jobs.quota.mutation_times import (
     Bucket,
     MutationRequest,
-    Recorded,
     as_in_force,
     stretches,
 )
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER
+from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER, bools
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 _COLUMNS = (
     "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "is_strict", "response_earliest_ms",
-    "response_latest_ms", "bucket_gap", "is_atomic",
+    "response_latest_ms", "bucket_gap",
 )  # fmt: skip
 _REQUEST = ("connection", "correlation_id", "source_file", "source_line")
 _EPOCH = (*SENSOR_COLUMNS, "restart_ms", "recorded_at_ms")
@@ -47,7 +44,6 @@ def align_mutations(
     """
     at_ms = amounts["recorded_at_ms"].to_numpy().copy()
     bound = amounts["bound"].to_numpy().copy()
-    bucket_gap = amounts["bucket_gap"].to_numpy(zero_copy_only=False).copy()
     is_order_open, order = np.zeros(len(amounts), bool), np.arange(len(amounts))
     begun: dict[SensorKey, Mapping[str, Any]] = {}
     starts, _ = sensor_runs(amounts)
@@ -57,33 +53,22 @@ def align_mutations(
         key = SensorKey(*sensor)
         state = carried.get(key)
         bucket = _bucket(rules[key.broker_id], key.quota_type, state, restart_ms, first_ms)
-        request = request_numbers(rows)
-        requests = as_in_force(_requests(rows, request, change_ms), bucket)
-        before = bucket.copy()
+        unit = _units(rows)
+        requests = as_in_force(_requests(rows, unit, change_ms), bucket)
         found = list(stretches(requests, bucket))
-        if gaps := _gaps_after_open(list(chain.from_iterable(found)), requests):
-            requests = [
-                replace(one, bucket_gap=gaps.get(i, one.bucket_gap))
-                for i, one in enumerate(requests)
-            ]
-            found = list(stretches(requests, before))
         recorded = list(chain.from_iterable(found))
-        last = int(np.searchsorted(request, len(recorded) - len(found[-1])))
+        last = int(np.searchsorted(unit, len(recorded) - len(found[-1])))
         begun[key] = {name: rows[name][last].as_py() for name in LINE_ORDER}
         place = np.empty(len(recorded), np.int64)
         place[[one.request for one in recorded]] = np.arange(len(recorded))
-        of_row = [recorded[i] for i in place[request].tolist()]
+        of_row = [recorded[i] for i in place[unit].tolist()]
         at_ms[start:stop] = [one.at_ms for one in of_row]
-        bound[start:stop] = [requests[i].bound for i in request.tolist()]
-        # Charges that are missing before a request are told at its first topic.
-        for i, gap in gaps.items():
-            bucket_gap[start + int(np.searchsorted(request, i))] = gap
+        bound[start:stop] = [requests[i].bound for i in unit.tolist()]
         is_order_open[start:stop] = [one.is_order_open for one in of_row]
-        order[start:stop] = start + np.argsort(place[request], kind="stable")
+        order[start:stop] = start + np.argsort(place[unit], kind="stable")
     told = {
         "recorded_at_ms": at_ms,
         "bound": bound,
-        "bucket_gap": bucket_gap,
         "is_order_open": is_order_open,
     }
     for name, values in told.items():
@@ -91,21 +76,6 @@ def align_mutations(
         field = AMOUNTS.field(column)
         amounts = amounts.set_column(column, field, pa.array(values, field.type))
     return amounts.take(pa.array(order)), begun
-
-
-def _gaps_after_open(
-    recorded: Sequence[Recorded], requests: Sequence[MutationRequest]
-) -> dict[int, int]:
-    """Return the gap of each request after some that nothing explains, by its place.
-
-    Topics of one may have been recorded between those of another. Then one that was admitted may be
-    charged for or not, as the order was, and the bucket holds less than it would.
-    """
-    return {
-        one.request: max(CHARGES_MISSING, requests[one.request].bucket_gap)
-        for before, one in pairwise(recorded)
-        if before.is_order_open and not one.is_order_open and not requests[before.request].is_atomic
-    }
 
 
 def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
@@ -117,8 +87,17 @@ def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
 
 
 def request_numbers(rows: pa.RecordBatch) -> np.ndarray:
-    """Return the number of each row's request; those of one request are together."""
-    return np.cumsum(changes(rows, _REQUEST)) - 1
+    """Return a number per row: that of its sensor's request, which may have others in between."""
+    begins = changes(rows, (*SENSOR_COLUMNS, *_REQUEST))
+    first = rows.select([*SENSOR_COLUMNS, *_REQUEST]).filter(pa.array(begins))
+    numbers: dict[tuple[Any, ...], int] = {}
+    number = [numbers.setdefault(tuple(row.values()), len(numbers)) for row in first.to_pylist()]
+    return np.asarray(np.array(number, np.int64)[np.cumsum(begins) - 1])
+
+
+def _units(rows: pa.RecordBatch) -> np.ndarray:
+    """Return the number of what each row is recorded with: its request, or it alone."""
+    return np.cumsum(changes(rows, _REQUEST) | ~bools(rows["is_atomic"])) - 1
 
 
 def changes(rows: pa.RecordBatch, names: tuple[str, ...]) -> np.ndarray:
@@ -148,8 +127,11 @@ def _bucket(
     return bucket
 
 
-def _requests(rows: pa.RecordBatch, request: np.ndarray, change_ms: int) -> list[MutationRequest]:
-    starts = np.unique(request, return_index=True)[1].tolist()
+def _requests(rows: pa.RecordBatch, unit: np.ndarray, change_ms: int) -> list[MutationRequest]:
+    starts = np.unique(unit, return_index=True)[1]
+    begins = changes(rows, _REQUEST)
+    request = np.cumsum(begins) - 1
+    parts = np.bincount(request[starts])
     first = rows.take(pa.array(starts)).to_pylist()
     told = list(zip(rows["amount"].to_pylist(), rows["logged_admitted"].to_pylist(), strict=True))
     return [
@@ -158,6 +140,11 @@ def _requests(rows: pa.RecordBatch, request: np.ndarray, change_ms: int) -> list
             mutations=tuple(told[start:stop]),
             may_be_before_change=row["change_distance_ms"] < change_ms,
             logged_ms=None if row["has_request_bound"] else row["logged_throttle_time_ms"],
+            request=int(request[start]),
+            parts=int(parts[request[start]]),
+            is_first=bool(begins[start]),
         )
-        for row, start, stop in zip(first, starts, [*starts[1:], len(rows)], strict=True)
+        for row, start, stop in zip(
+            first, starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True
+        )
     ]

@@ -226,7 +226,9 @@ def with_throttles(verdicts: Verdicts, throttles: np.ndarray, request: np.ndarra
     is right: a wrong one is accused already, and spoils the throttle.
     """
     verdict, reason = verdicts.verdict.copy(), verdicts.reason.copy()
-    is_last = np.append(request[1:] != request[:-1], True)[: len(request)]
+    # The first of each from behind: with ZooKeeper others may have come between its topics.
+    is_last = np.zeros(len(request), bool)
+    is_last[len(request) - 1 - np.unique(request[::-1], return_index=True)[1]] = True
     doubted = np.unique(request[verdict != "agree"])
     judged = is_last & ~np.isin(request, doubted)
     verdict[judged & (throttles == UNDER_THROTTLED)] = "under_throttled"

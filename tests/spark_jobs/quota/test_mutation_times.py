@@ -103,6 +103,34 @@ def test_a_bucket_that_may_have_been_full_again_is_so_where_that_explains_more()
     assert times_ms[1:] == [pytest.approx(900, abs=2), 1500, 1800, 2100, 2500]
 
 
+def test_the_last_record_before_a_change_tells_from_when_on_the_new_quota_refilled() -> None:
+    # Refilled by 2 a second from 500 ms on, a debt of 0.5 is paid at 750 ms; from 540 ms at 770 ms.
+    before = request(500, (math.nextafter(0, 1), False), late_ms=60)
+    told = [request(ms, (1.0, False), bound=2.0, logged_ms=770 - ms - 50) for ms in (600, 650)]
+    assert chosen(SPENT, before, *told) == [0, pytest.approx(540, abs=9), 600, 650]
+
+
+def parts(at_ms: int, number: int, *mutations: tuple[float, bool]) -> list[MutationRequest]:
+    """Return the topics of a permissive request that are recorded one by one, within 10 ms."""
+    one = request(at_ms, is_strict=False, early_ms=5, late_ms=5, logged_ms=0)
+    return [
+        replace(
+            one, mutations=(each,), request=number, parts=len(mutations), is_first=i == 0,
+            recorded_at_ms=one.earliest_ms + 3 * i,
+        )
+        for i, each in enumerate(mutations)
+    ]  # fmt: skip
+
+
+def test_topics_recorded_one_by_one_may_have_others_between_them() -> None:
+    a, b = parts(1_500, 1, (1.0, True), (2.0, True)), parts(1_502, 2, (1.0, True), (1.0, True))
+    # A debt of 4.5 is due after all of them, one of 2.5 after the first and both of the other.
+    a = [replace(one, logged_ms=4_445) for one in a]
+    b = [replace(one, logged_ms=2_445) for one in b]
+    (found,) = stretches([SPENT, *a, *b], Bucket(BURST_S))
+    assert [one.request for one in found] == [0, 1, 3, 4, 2]
+
+
 def test_one_lie_stays_at_its_estimate_and_moves_no_other() -> None:
     spent = replace(SPENT, earliest_ms=T0 - 40)
     honest = [request(1000 + 2000 * i, (2.0, True)) for i in range(4)]

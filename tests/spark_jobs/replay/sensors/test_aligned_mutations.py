@@ -114,6 +114,11 @@ def test_a_topic_more_is_no_request_more() -> None:
     assert request_numbers(rows).tolist() == [0, 0, 1, 2, 2, 2]
 
 
+def test_a_request_is_one_where_another_came_between_its_topics() -> None:
+    first, other, second = mutations(2)[:1] + mutations(1, 1)[1:] + mutations(2)[1:]
+    assert request_numbers(batch_of([first, other, second])).tolist() == [0, 1, 0]
+
+
 def test_one_row_has_no_change() -> None:
     rows = batch_of(mutations(1))
     assert request_numbers(rows).tolist() == [0]
