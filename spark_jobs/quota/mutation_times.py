@@ -17,23 +17,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
-from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
-from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
-from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
+from spark_jobs.quota.constants import LINE_LAG_MAX_MS
+from spark_jobs.quota.kernels import SAME_BUCKET
+from spark_jobs.quota.mutation_bucket import (
+    NEARLY,
+    WRONG,
+    Bucket,
+    MutationRequest,
+    Owed,
+    explaining_time,
+    may_refill_meanwhile,
+    record,
+)
 from spark_jobs.quota.throttle_time import bound_in_force
 
-UNEXPLAINED_DEBT_MS = 5
-"""An admission against more debt than refills in this time is not the bucket's: it spends nothing.
-
-Where the time is not chosen, and as the slack of clock readings where it is.
-"""
-THROTTLE_APART_MS = 2
-ROUNDING_TOKENS = 1e-9
-"""Refilled at other moments than the broker refilled it, a bucket differs by less than this."""
-NEARLY, WRONG = 1, 2
-"""How much is not explained: what hangs on ROUNDING_TOKENS or on a late line, and all else."""
 FAR_MS = 10
 """A controller's record is seldom so far from its estimate."""
 ANCHOR_TIMES_MAX = 64
@@ -47,60 +45,6 @@ TELLING_MAX = 40
 """So many requests from a change on tell with which it was met."""
 REORDERED_MAX = 100
 """So many records are tried at other places of the order, to find one that explains more."""
-
-
-@dataclass(frozen=True, slots=True)
-class MutationRequest:
-    """What the log tells of what is recorded at once: a request, or with ZooKeeper a topic of one.
-
-    The topics of a request share its response.
-    """
-
-    recorded_at_ms: int  # the estimate
-    earliest_ms: int
-    latest_ms: int
-    bound: float  # partitions per second, NaN: none in force
-    is_strict: bool
-    mutations: tuple[tuple[float, bool], ...]  # partitions (NaN: not in the log), admitted
-    response_earliest_ms: int
-    response_latest_ms: int
-    logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
-    bucket_gap: int = SAME_BUCKET
-    may_be_before_change: bool = False  # the quota was changed so shortly before
-    request: int = 0  # what its other parts have, too
-    parts: int = 1  # of so many the request is
-    is_first: bool = True  # of its parts, as listed
-
-
-@dataclass(slots=True)
-class Bucket:
-    """A sensor's tokens between ``least`` and ``most``; as in ``ControllerMutationQuota``."""
-
-    burst_s: float  # samples times window
-    most: float = 0.0
-    least: float = 0.0
-    last_update_ms: int = 0
-
-    def copy(self) -> Bucket:
-        """Return an independent copy of the bucket."""
-        return Bucket(self.burst_s, self.most, self.least, self.last_update_ms)
-
-    def at(self, tokens: float, bound: float, now_ms: int) -> float:
-        """Return ``tokens`` refilled until ``now_ms``."""
-        burst = self.burst_s * bound
-        return min(burst, tokens + bound * ((now_ms - self.last_update_ms) / 1000.0))
-
-    def is_full(self, bound: float, now_ms: int) -> bool:
-        """Return True if the bucket is full at ``now_ms``: nothing before matters any more."""
-        return self.at(self.least, bound, now_ms) >= self.burst_s * bound
-
-
-class _Owed(NamedTuple):
-    """What the parts of a request that were recorded leave for its response to say."""
-
-    parts: int = 0
-    ends_ms: tuple[int, int] | None = None  # when its debt ends, at the earliest and at the latest
-    is_bounded: bool = True  # the debt is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +69,7 @@ class _Run:
     times_ms: list[int] = field(default_factory=list)
     wrong: list[int] = field(default_factory=list)
     open_orders: set[int] = field(default_factory=set)
-    owed: dict[int, _Owed] = field(default_factory=dict)  # by request
+    owed: dict[int, Owed] = field(default_factory=dict)  # by request
     moved_ms: int = 0
     cost: int = 0
 
@@ -353,7 +297,7 @@ def _stretch_end(requests: Sequence[MutationRequest], start: int, bucket: Bucket
         is_full = moving.is_full(bound_in_force(request.bound), request.recorded_at_ms)
         if request.is_first and i > start and (is_full or i - start >= ANCHORED_REQUESTS_MAX):
             return i
-        _record(request, moving, max(request.recorded_at_ms, moving.last_update_ms), {})
+        record(request, moving, max(request.recorded_at_ms, moving.last_update_ms), {})
     return len(requests)
 
 
@@ -379,7 +323,7 @@ class _Stretch:
             at_ms = request.recorded_at_ms if i else first_ms
             if i and run.is_full(bound_in_force(request.bound), request.latest_ms):
                 found.append(i)
-            _record(request, run, max(at_ms, run.last_update_ms), {})
+            record(request, run, max(at_ms, run.last_update_ms), {})
         return found
 
     def run(
@@ -475,10 +419,10 @@ class _Stretch:
         elif i == left:
             at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
         else:
-            at_ms = _explaining_time(request, bucket)
+            at_ms = explaining_time(request, bucket)
             run.moved_ms += abs(at_ms - request.recorded_at_ms)
-        may_refill = _may_refill_meanwhile(request, bucket, at_ms)
-        wrong = _record(request, bucket, at_ms, run.owed)
+        may_refill = may_refill_meanwhile(request, bucket, at_ms)
+        wrong = record(request, bucket, at_ms, run.owed)
         if wrong and may_refill:
             run.open_orders.add(i)
             wrong = NEARLY
@@ -486,139 +430,3 @@ class _Stretch:
         run.cost += wrong
         run.order.append(i)
         run.times_ms.append(at_ms)
-
-
-def _explaining_time(request: MutationRequest, bucket: Bucket) -> int:
-    """Return the time nearest to the estimate that explains who was admitted, or the estimate."""
-    from_ms = max(request.earliest_ms, bucket.last_update_ms)
-    until_ms = max(request.latest_ms, from_ms)
-    estimate_ms = min(max(request.recorded_at_ms, from_ms), until_ms)
-    if not request.is_strict or request.bucket_gap != SAME_BUCKET:
-        return estimate_ms
-    bound = bound_in_force(request.bound)
-    enough, too_many = _admitting_tokens(request)
-    tokens = bucket.at(bucket.most, bound, estimate_ms)
-    is_known = bucket.at(bucket.least, bound, estimate_ms) == tokens
-    if not is_known or enough <= tokens < too_many:
-        return estimate_ms
-    edge, step = (enough, 1) if tokens < enough else (too_many, -1)
-    edge_ms = estimate_ms + round((edge - tokens) / bound * 1000.0)
-    for rounding in (0.0, ROUNDING_TOKENS):
-        for at_ms in (edge_ms - step, edge_ms, edge_ms + step):
-            tokens = bucket.at(bucket.most, bound, at_ms)
-            is_in_time = from_ms <= at_ms <= until_ms
-            if is_in_time and enough - rounding <= tokens < too_many + rounding:
-                return at_ms
-    return estimate_ms
-
-
-def _may_refill_meanwhile(request: MutationRequest, bucket: Bucket, at_ms: int) -> bool:
-    """Return True if a topic may have been refused first, and another one admitted after it.
-
-    A controller reads its clock for each topic. Where the debt ends while it takes them, those
-    refused owe next to nothing, and those admitted come after them.
-    """
-    outcomes = {is_admitted for _, is_admitted in request.mutations}
-    bound = bound_in_force(request.bound)
-    refilled_ms = request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS
-    nearly = bound * refilled_ms / 1000.0
-    is_near = abs(bucket.at(bucket.most, bound, at_ms)) <= nearly
-    is_near &= request.logged_ms is None or request.logged_ms <= refilled_ms
-    return request.is_strict and len(outcomes) > 1 and is_near
-
-
-def _admitting_tokens(request: MutationRequest) -> tuple[float, float]:
-    """Return [from, below) of the tokens that the request can have met, by who was admitted."""
-    spent, enough, too_many = 0.0, -math.inf, math.inf
-    for amount, is_admitted in request.mutations:
-        if is_admitted:
-            enough = max(enough, spent)
-            spent += 0.0 if math.isnan(amount) else amount
-        else:
-            too_many = min(too_many, spent)
-    return enough, too_many
-
-
-def _record(request: MutationRequest, bucket: Bucket, at_ms: int, owed: dict[int, _Owed]) -> int:
-    """Move ``bucket`` as the log tells; return how much of it the rule does not explain.
-
-    What the throttle of a request says is looked at with its last part; ``owed`` holds the parts
-    before.
-    """
-    bound = bound_in_force(request.bound)
-    least = bucket.at(bucket.least, bound, at_ms)
-    bucket.most = bucket.at(bucket.most, bound, at_ms)
-    bucket.least = -math.inf if request.bucket_gap >= CHARGES_MISSING else least
-    bucket.last_update_ms = at_ms
-    wrong, (parts, ends_ms, is_bounded) = 0, owed.get(request.request, _Owed())
-    for amount, is_admitted in request.mutations:
-        if request.bucket_gap == OTHER_BUCKET:
-            bucket.most, bucket.least = bucket.burst_s * bound, -math.inf
-        is_known = bucket.least >= 0.0 or bucket.most < 0.0
-        is_bounded &= math.isfinite(bucket.least)
-        is_spent = True  # a permissive one always is
-        if request.is_strict:
-            if is_known and is_admitted != (bucket.most >= 0.0):
-                wrong += NEARLY if abs(bucket.most) <= ROUNDING_TOKENS else WRONG
-            is_spent = _is_taken(request, bucket, is_admitted, is_known)
-            if not is_admitted and bucket.most < 0.0:
-                ends_ms = _ends_ms(bucket, bound)
-        if is_spent:
-            _spend(bucket, amount, bound)
-            is_bounded &= not math.isnan(amount)
-        if not request.is_strict and bucket.most < 0.0:
-            ends_ms = _ends_ms(bucket, bound)
-    owed[request.request] = _Owed(parts + 1, ends_ms, is_bounded)
-    if parts + 1 < request.parts:
-        return wrong
-    del owed[request.request]
-    return wrong + (_unexplained_throttle(request, ends_ms) if is_bounded else 0)
-
-
-def _ends_ms(bucket: Bucket, bound: float) -> tuple[int, int]:
-    """Return when a debt ends at the earliest and at the latest."""
-    at_ms = bucket.last_update_ms
-    earliest_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
-    return earliest_ms, at_ms + mutation_throttle_time_ms(bucket.least, bound)
-
-
-def _is_taken(request: MutationRequest, bucket: Bucket, is_admitted: bool, is_known: bool) -> bool:
-    """Return True if a strict mutation is spent; an unknown bucket learns by it."""
-    bound = 0.0 if math.isnan(request.bound) else request.bound
-    slack = bound * (request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS) / 1000.0
-    if is_known and is_admitted and bucket.most < -bound * UNEXPLAINED_DEBT_MS / 1000.0:
-        if bucket.most != bucket.least:
-            bucket.least = -math.inf
-        return False
-    if not is_known and is_admitted:
-        bucket.least = max(bucket.least, 0.0 - slack)
-    elif not is_known:
-        bucket.most = min(bucket.most, SMALLEST_DEBT + slack)
-    return is_admitted
-
-
-def _spend(bucket: Bucket, amount: float, bound: float) -> None:
-    if math.isnan(amount):
-        bucket.least = -math.inf
-        return
-    burst = bucket.burst_s * bound
-    bucket.most = min(burst, bucket.most - amount)
-    bucket.least = min(burst, bucket.least - amount)
-
-
-def _unexplained_throttle(request: MutationRequest, ends_ms: tuple[int, int] | None) -> int:
-    """Return the cost of the response's throttle: 0, NEARLY where its line may be late, or WRONG.
-
-    ``ends_ms`` is when the debt ends at the earliest and at the latest (None: there was none). A
-    debt that ends 500 ms after the response costs 0 with a throttle of 500 ms, WRONG with one of 0.
-    """
-    if request.logged_ms is None:
-        return 0
-    if ends_ms is None:
-        return 0 if request.logged_ms == 0 else WRONG
-    least_ms = max(ends_ms[0] - request.response_latest_ms, 0) - THROTTLE_APART_MS
-    most_ms = max(ends_ms[1] - request.response_earliest_ms, 0) + THROTTLE_APART_MS
-    if least_ms <= request.logged_ms <= most_ms:
-        return 0
-    is_late = least_ms - LATE_LINE_MS <= request.logged_ms <= most_ms + LINE_LAG_MAX_MS
-    return NEARLY if is_late else WRONG

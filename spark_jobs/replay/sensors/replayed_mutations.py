@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import OTHER_BUCKET, replay_token_bucket
-from spark_jobs.quota.mutation_times import UNEXPLAINED_DEBT_MS
+from spark_jobs.quota.mutation_bucket import UNEXPLAINED_DEBT_MS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import UNTOUCHED, SensorStates
 from spark_jobs.replay.sensors.aligned_mutations import request_numbers, sensor_runs

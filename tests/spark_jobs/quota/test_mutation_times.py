@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.quota.kernels import CHARGES_MISSING
-from spark_jobs.quota.mutation_times import (
-    Bucket,
-    MutationRequest,
-    as_in_force,
-    choose_record_times,
-    stretches,
-)
+from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
+from spark_jobs.quota.mutation_times import as_in_force, choose_record_times, stretches
 from spark_jobs.quota.token_bucket import TokenBucket
 
 T0 = 1_700_000_000_000

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
-from spark_jobs.quota.mutation_times import Bucket
+from spark_jobs.quota.mutation_bucket import Bucket
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import BucketState
 from spark_jobs.replay.sensors import aligned_mutations
