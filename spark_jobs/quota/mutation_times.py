@@ -190,7 +190,7 @@ def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple
                 late = _best_anchored(best, stretch, bucket, late_ms=LINE_LAG_MAX_MS)
                 if late.cost + LATE_GAIN_MIN <= best.cost:
                     best = late
-            if best.cost >= LATE_GAIN_MIN:
+            if best.cost:
                 best = _best_anchored_later(best, stretch, bucket)
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
@@ -229,15 +229,20 @@ def _best_anchored(run: _Run, stretch: _Stretch, bucket: Bucket, late_ms: int) -
 def _best_anchored_later(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
     """Return ``run``, or one in which a request after the first met a full bucket, too.
 
-    It did if the first one was recorded early enough. Then its own time is the one to find.
+    It did if the first one was recorded early enough. Then its own time is the one to find. The
+    last ones before what is not explained come first.
     """
     first = stretch.requests[0]
     first_ms = max(first.earliest_ms, bucket.last_update_ms)
-    for later in stretch.maybe_full(bucket, first_ms):
-        times_ms = _anchor_times(stretch.requests[later], bucket, late_ms=0)
-        best = _best_at(stretch, bucket, later, times_ms, {0: first_ms})
-        if best and best.cost + LATE_GAIN_MIN <= run.cost:
-            run = best
+    for later, is_likely in reversed(stretch.maybe_full(bucket, first_ms)):
+        if later > min(run.blamed(), default=0):
+            continue
+        for late_ms in (0, LINE_LAG_MAX_MS) if is_likely else (0,):
+            times_ms = _anchor_times(stretch.requests[later], bucket, late_ms)
+            best = _best_at(stretch, bucket, later, times_ms, {0: first_ms})
+            gain_min = LATE_GAIN_MIN if late_ms or not is_likely else 1
+            if best and best.cost + gain_min <= run.cost:
+                run = best
     return run
 
 
@@ -290,14 +295,17 @@ def _anchor_times(one: MutationRequest, bucket: Bucket, late_ms: int) -> range:
 
 
 def _stretch_end(requests: Sequence[MutationRequest], start: int, bucket: Bucket) -> int:
-    """Return the next request after ``start`` that meets a full bucket, at the estimates."""
+    """Return the next request after ``start`` that meets a full bucket whenever each was recorded.
+
+    Those before may all have been recorded as late as they can be, and that one as early.
+    """
     moving = bucket.copy()
     for i in range(start, len(requests)):
         request = requests[i]
-        is_full = moving.is_full(bound_in_force(request.bound), request.recorded_at_ms)
+        is_full = moving.is_full(bound_in_force(request.bound), request.earliest_ms)
         if request.is_first and i > start and (is_full or i - start >= ANCHORED_REQUESTS_MAX):
             return i
-        record(request, moving, max(request.recorded_at_ms, moving.last_update_ms), {})
+        record(request, moving, max(request.latest_ms, moving.last_update_ms), {})
     return len(requests)
 
 
@@ -316,13 +324,17 @@ class _Stretch:
             self._groups[-1].append(i)
             latest_ms = max(latest_ms, request.latest_ms)
 
-    def maybe_full(self, bucket: Bucket, first_ms: int) -> list[int]:
-        """Return the requests after the first, recorded at ``first_ms``, that may meet it full."""
+    def maybe_full(self, bucket: Bucket, first_ms: int) -> list[tuple[int, bool]]:
+        """Return the requests after the first, recorded at ``first_ms``, that may meet it full.
+
+        Each with True where it meets it so at its estimate.
+        """
         run, found = bucket.copy(), []
         for i, request in enumerate(self.requests):
             at_ms = request.recorded_at_ms if i else first_ms
-            if i and run.is_full(bound_in_force(request.bound), request.latest_ms):
-                found.append(i)
+            bound = bound_in_force(request.bound)
+            if i and run.is_full(bound, request.latest_ms):
+                found.append((i, run.is_full(bound, request.recorded_at_ms)))
             record(request, run, max(at_ms, run.last_update_ms), {})
         return found
 

@@ -98,6 +98,14 @@ def test_a_bucket_that_may_have_been_full_again_is_so_where_that_explains_more()
     assert times_ms[1:] == [pytest.approx(900, abs=2), 1500, 1800, 2100, 2500]
 
 
+def test_a_bucket_full_at_the_estimates_may_have_been_full_sooner_were_others_earlier() -> None:
+    first = request(100, (1.0, True), early_ms=100)
+    # At 1,040 ms the bucket is full only if the first one was recorded by 40 ms.
+    second = request(1_130, (11.5, True), early_ms=130)
+    told = [request(at_ms, (1.0, False), logged_ms=1_490 - at_ms) for at_ms in (1_300, 1_400)]
+    assert chosen(first, second, *told)[1:] == [pytest.approx(1_040, abs=4), 1_300, 1_400]
+
+
 def test_the_last_record_before_a_change_tells_from_when_on_the_new_quota_refilled() -> None:
     # Refilled by 2 a second from 500 ms on, a debt of 0.5 is paid at 750 ms; from 540 ms at 770 ms.
     before = request(500, (math.nextafter(0, 1), False), late_ms=60)
