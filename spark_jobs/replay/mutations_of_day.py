@@ -50,13 +50,10 @@ def write_inventory(
     scope: RunScope, at_the_end: PartitionInventory, handed_on: PartitionInventory
 ) -> None:
     """Write the table of a day."""
+    known, known_before = at_the_end.known(), handed_on.known()
     rows = [
-        {
-            "topic": topic,
-            _AT_THE_END: at_the_end.partitions.get(topic),
-            _HANDED_ON: handed_on.partitions.get(topic),
-        }
-        for topic in sorted(at_the_end.partitions | handed_on.partitions)
+        {"topic": topic, _AT_THE_END: known.get(topic), _HANDED_ON: known_before.get(topic)}
+        for topic in sorted(known | known_before)
     ]
     write_table(pa.Table.from_pylist(rows, schema=TOPIC_INVENTORY), "topic_inventory", scope)
 

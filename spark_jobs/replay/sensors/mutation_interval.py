@@ -107,6 +107,7 @@ class MutationInterval:
         follow_mutations(
             (line for line in own if line[0]["recorded_estimate_us"] < from_us),
             inventory,
+            self.broker_log,
             uses_zookeeper=self.uses_zookeeper,
         )
         rows = pa.concat_tables([decided, pa.Table.from_pylist(states, REPLAYED)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from spark_jobs.quota.partition_inventory import (
     MUTATION_APIS,
     NO_ERROR,
     PartitionInventory,
+    Process,
     is_strict,
 )
 from spark_jobs.replay.sensors.amounts import AMOUNTS
@@ -67,24 +68,46 @@ def expand_mutations(
     uses_zookeeper: bool = False,
 ) -> pa.Table:
     """Return the amounts (schema AMOUNTS) of ``lines``; ``inventory`` moves on in place."""
+    log, listed = broker_log or BrokerLog(), list(lines)
     amounts = [
         amount | {"bucket_gap": gap}
-        for row, gap in lines
-        for amount in _amounts_of(row, inventory, uses_zookeeper=uses_zookeeper)
+        for (row, gap), process in zip(listed, _processes(listed, log), strict=True)
+        for amount in _amounts_of(row, process, inventory, uses_zookeeper=uses_zookeeper)
     ]
-    return _with_gaps(_resolve(amounts, resolutions, broker_log or BrokerLog()))
+    return _with_gaps(_resolve(amounts, resolutions, log))
 
 
 def follow_mutations(
-    lines: Iterable[MutationLine], inventory: PartitionInventory, *, uses_zookeeper: bool = False
+    lines: Iterable[MutationLine],
+    inventory: PartitionInventory,
+    broker_log: BrokerLog,
+    *,
+    uses_zookeeper: bool = False,
 ) -> None:
     """Move ``inventory`` on by ``lines``."""
-    for row, _ in lines:
-        _charged_in_order(row, inventory, uses_zookeeper)
+    listed = list(lines)
+    for (row, _), process in zip(listed, _processes(listed, broker_log), strict=True):
+        _charged_in_order(row, process, inventory, uses_zookeeper)
+
+
+def _processes(lines: Sequence[MutationLine], broker_log: BrokerLog) -> list[Process | None]:
+    """Return which process decided each of ``lines``, None where another broker's did."""
+    broker_id = np.array([row["broker_id"] for row, _ in lines], np.int64)
+    at_ms = np.array([row["recorded_estimate_us"] // 1000 for row, _ in lines], np.int64)
+    restart_ms = broker_log.epochs(broker_id, at_ms).restart_ms
+    processes = zip(broker_id.tolist(), restart_ms.tolist(), strict=True)
+    return [
+        None if gap == OTHER_BUCKET else process
+        for (_, gap), process in zip(lines, processes, strict=True)
+    ]
 
 
 def _amounts_of(
-    row: Mapping[str, Any], inventory: PartitionInventory, *, uses_zookeeper: bool
+    row: Mapping[str, Any],
+    process: Process | None,
+    inventory: PartitionInventory,
+    *,
+    uses_zookeeper: bool,
 ) -> Iterator[dict[str, Any]]:
     latest_ms = row["recorded_latest_ms"]
     if uses_zookeeper:
@@ -96,7 +119,8 @@ def _amounts_of(
     )
     # ZkAdminManager charges nothing for what it only validates; a KRaft controller does.
     is_charged = not (uses_zookeeper and row["validate_only"])
-    for position, (mutation, cost) in enumerate(_charged_in_order(row, inventory, uses_zookeeper)):
+    charged = _charged_in_order(row, process, inventory, uses_zookeeper)
+    for position, (mutation, cost) in enumerate(charged):
         if not is_charged:
             return
         error = mutation["error_code"]
@@ -123,7 +147,10 @@ def _amounts_of(
 
 
 def _charged_in_order(
-    row: Mapping[str, Any], inventory: PartitionInventory, uses_zookeeper: bool
+    row: Mapping[str, Any],
+    process: Process | None,
+    inventory: PartitionInventory,
+    uses_zookeeper: bool,
 ) -> list[tuple[Mapping[str, Any], int | None]]:
     """Return the topics that the quota was asked for, with their partitions, as it was asked.
 
@@ -137,9 +164,15 @@ def _charged_in_order(
         topic, stated, error = mutation["topic"], mutation["partitions"], mutation["error_code"]
         if error not in DECIDED_ERRORS:
             continue
+        if process is not None:
+            inventory.hand_over(process)
         charged.append((mutation, inventory.cost(api_name, topic, stated)))
-        if error == NO_ERROR and not row["validate_only"]:
+        if row["validate_only"]:
+            continue
+        if error == NO_ERROR:
             inventory.apply(api_name, topic, stated)
+        elif process is not None:
+            inventory.refuse(api_name, topic, process)
     if uses_zookeeper or api_name not in ORDERED_APIS:
         charged.sort(key=lambda c: (c[0]["error_code"] != NO_ERROR, c[1] or 0))
     return charged

@@ -30,6 +30,23 @@ def test_a_topic_that_was_never_seen_has_an_unknown_cost() -> None:
     assert inventory.cost("CREATE_TOPICS", "t", None) is None
 
 
+def test_a_topic_refused_more_partitions_by_a_process_that_ended_may_have_them() -> None:
+    inventory = PartitionInventory({"t": 3, "other": 4})
+    inventory.refuse("CREATE_PARTITIONS", "t", (1, 100))
+    inventory.refuse("CREATE_TOPICS", "other", (1, 100))
+    inventory.hand_over((1, 100))
+    assert inventory.copy().cost("DELETE_TOPICS", "t", None) == 3
+    inventory.hand_over((1, 200))
+    assert inventory.copy().cost("DELETE_TOPICS", "t", None) is None
+    assert inventory.cost("DELETE_TOPICS", "other", None) == 4
+    assert inventory.known() == {"other": 4}
+    # Tried again it adds as many, and then there is no doubt any more.
+    assert inventory.cost("CREATE_PARTITIONS", "t", 5) == 2
+    inventory.apply("CREATE_PARTITIONS", "t", 5)
+    inventory.hand_over((1, 300))
+    assert inventory.cost("DELETE_TOPICS", "t", None) == 5
+
+
 @pytest.mark.parametrize(
     ("api_name", "first_strict"),
     [("CREATE_TOPICS", 6), ("CREATE_PARTITIONS", 3), ("DELETE_TOPICS", 5)],
