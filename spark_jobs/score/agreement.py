@@ -13,6 +13,7 @@ from typing import Any
 
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SensorKey
+from spark_jobs.replay.verdicts.verdicts import STATE_UNKNOWN
 from spark_jobs.score.logged_outcomes import (
     DecisionKey,
     LoggedMutation,
@@ -23,7 +24,7 @@ from spark_jobs.score.logged_outcomes import (
 COLUMNS = (
     "broker_id", "connection", "correlation_id", *ENTITY_COLUMNS, "resource",
     "sensor_epoch", "sensor_seq", "recorded_at_ms", "amount", "bound",
-    "replayed_throttle_time_ms", "replayed_admitted", "verdict",
+    "replayed_throttle_time_ms", "replayed_admitted", "verdict", "reason",
 )  # fmt: skip
 """What a score reads of the ``decisions`` table."""
 
@@ -86,7 +87,8 @@ def compare(rows: Iterable[Mapping[str, Any]], logged: LoggedOutcomes) -> Agreem
     """Return the agreement of the ``decisions`` rows (COLUMNS) with what was logged.
 
     Produces without a bound, or under a request quota, and mutations without a bound are no
-    decisions: they count for coverage and timing only. Fetches are counted where flagged.
+    decisions: they count for coverage and timing only. Neither is a mutation whose bucket is not
+    known: nothing was replayed. Fetches are counted where flagged.
     """
     found = Agreement()
     mutations = logged.direct_mutations | logged.mutations
@@ -131,6 +133,7 @@ def _compare_mutation(
     if mutation is None:
         found.rows_not_in_log += 1
     elif row["bound"] is not None:
-        tally.decisions += 1
-        tally.agreeing += mutation.is_admitted == row["replayed_admitted"]
         tally.indeterminate += row["verdict"] == "indeterminate"
+        if row["reason"] != STATE_UNKNOWN:
+            tally.decisions += 1
+            tally.agreeing += mutation.is_admitted == row["replayed_admitted"]

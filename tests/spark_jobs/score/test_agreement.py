@@ -43,6 +43,7 @@ def decision(n: int, **more: Any) -> dict[str, Any]:
         "quota_user": "alice", "quota_client_id": "", "resource": None, "sensor_epoch": 0,
         "sensor_seq": n, "recorded_at_ms": 1000 * n, "amount": 500.0, "bound": 100.0,
         "replayed_throttle_time_ms": 0, "replayed_admitted": True, "verdict": "agree",
+        "reason": None,
     } | more  # fmt: skip
 
 
@@ -114,6 +115,13 @@ def test_mutations_are_compared_by_admission() -> None:
     found = figures(rows, logged(mutations={"a": True, "b": False, "c": False}))
     assert (found["mutation_decisions"], found["mutation_agreement"]) == (2, 1 / 2)
     assert found["rows_not_in_log"] == 1
+
+
+def test_a_mutation_whose_bucket_is_not_known_is_compared_with_nothing() -> None:
+    unknown = {"verdict": "indeterminate", "reason": "state_unknown"}
+    rows = [mutation(0, "a"), mutation(0, "b", **unknown)]
+    found = figures(rows, logged(mutations={"a": True, "b": False}))
+    assert (found["mutation_decisions"], found["mutation_agreement"]) == (1, 1.0)
 
 
 def test_flags_are_counted_by_type_and_by_request() -> None:
