@@ -80,8 +80,9 @@ def replay_mutations(
                 most = min(most, SMALLEST_DEBT + slack_tokens[i])
             elif admitted and most < -doubt_tokens[i]:
                 admitted = False
-                if most != least:  # of what was learned, only bounds are known
-                    least = -np.inf
+                # It may have been spent all the same; of what was learned, only bounds are known.
+                is_bounded = most == least and not np.isnan(amount[i])
+                least = least - amount[i] if is_bounded else -np.inf
         if admitted and np.isnan(amount[i]):
             least = -np.inf
         elif admitted:

@@ -140,7 +140,8 @@ def replay_token_bucket(
     ``admitted`` is the rule's own answer. With ``follow_logged`` the bucket spends what the broker
     admitted (``logged_admitted``), so that one wrong decision does not spoil all later ones;
     without it, what the rule admits. With ``doubt_tokens`` an admission against a debt larger than
-    that spends nothing: either the line is wrong, or the broker keeps no such bucket.
+    that spends nothing or, as the bucket's least, all: the line is wrong or late, or the broker
+    keeps no such bucket.
     ``bucket_gap`` is SAME_BUCKET, CHARGES_MISSING or OTHER_BUCKET, without it all are the first.
     ``slack_tokens`` is what the record time leaves open of what an unknown state learns.
     ``amount`` NaN is not in the log, ``bound`` NaN none in force;

@@ -153,7 +153,7 @@ def record(request: MutationRequest, bucket: Bucket, at_ms: int, owed: dict[int,
         if request.is_strict:
             if is_known and is_admitted != (bucket.most >= 0.0):
                 wrong += NEARLY if abs(bucket.most) <= ROUNDING_TOKENS else WRONG
-            is_spent = _is_taken(request, bucket, is_admitted, is_known)
+            is_spent = _is_taken(request, bucket, amount, is_admitted, is_known)
             if not is_admitted and bucket.most < 0.0:
                 ends_ms = _ends_ms(bucket, bound)
         if is_spent:
@@ -175,13 +175,18 @@ def _ends_ms(bucket: Bucket, bound: float) -> tuple[int, int]:
     return earliest_ms, at_ms + mutation_throttle_time_ms(bucket.least, bound)
 
 
-def _is_taken(request: MutationRequest, bucket: Bucket, is_admitted: bool, is_known: bool) -> bool:
-    """Return True if a strict mutation is spent; an unknown bucket learns by it."""
+def _is_taken(
+    request: MutationRequest, bucket: Bucket, amount: float, is_admitted: bool, is_known: bool
+) -> bool:
+    """Return True if a strict mutation is spent; an unknown bucket learns by it.
+
+    One admitted against a debt may have been spent all the same: the bucket may hold less then.
+    """
     bound = 0.0 if math.isnan(request.bound) else request.bound
     slack = bound * (request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS) / 1000.0
     if is_known and is_admitted and bucket.most < -bound * UNEXPLAINED_DEBT_MS / 1000.0:
-        if bucket.most != bucket.least:
-            bucket.least = -math.inf
+        is_bounded = bucket.most == bucket.least and not math.isnan(amount)
+        bucket.least = bucket.least - amount if is_bounded else -math.inf
         return False
     if not is_known and is_admitted:
         bucket.least = max(bucket.least, 0.0 - slack)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.quota.kernels import CHARGES_MISSING
-from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
+from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, record
 from spark_jobs.quota.mutation_times import as_in_force, choose_record_times, stretches
 from spark_jobs.quota.token_bucket import TokenBucket
 
@@ -96,6 +96,16 @@ def test_a_bucket_that_may_have_been_full_again_is_so_where_that_explains_more()
     admitted = request(2500, (1.0, True))
     times_ms = chosen(first, second, spent, *told, admitted)
     assert times_ms[1:] == [pytest.approx(900, abs=2), 1500, 1800, 2100, 2500]
+
+
+def test_an_admission_against_a_debt_may_have_been_spent_all_the_same() -> None:
+    bucket = Bucket(BURST_S, most=-1.0, least=-1.0, last_update_ms=T0)
+    assert record(request(0, (3.0, True)), bucket, T0, {}) == WRONG
+    assert (bucket.least, bucket.most) == (-4.0, -1.0)
+    # Of a debt of 1 to 4 the response says after 50 ms how long it is: from 950 to 3,950 ms.
+    for logged_ms, wrong in ((940, WRONG), (950, 0), (3_950, 0)):
+        refused = request(0, (1.0, False), logged_ms=logged_ms)
+        assert bool(record(refused, bucket.copy(), T0, {})) == bool(wrong)
 
 
 def test_a_bucket_full_at_the_estimates_may_have_been_full_sooner_were_others_earlier() -> None:
