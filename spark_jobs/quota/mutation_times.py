@@ -42,7 +42,7 @@ LATE_GAIN_MIN = 2 * WRONG
 IN_FLIGHT_MAX = 5
 """So many requests after a change are tried with the quota of before."""
 TELLING_MAX = 40
-"""So many requests from a change on tell with which it was met."""
+"""So many requests from the first one on that was held up since a change tell how it was met."""
 REORDERED_MAX = 100
 """So many records are tried at other places of the order, to find one that explains more."""
 
@@ -143,23 +143,54 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             for request in found[first : first + IN_FLIGHT_MAX]
         )
         if in_flight:
-            start, before = _last_stretch(found[:first], start, before)
-            costs: list[int] = []
-            while len(costs) <= in_flight and 0 not in costs:
-                tried = _with_bound(found, first, len(costs), bound_before)
-                costs.append(_cost(tried[start : first + TELLING_MAX], before.copy()))
-            found = _with_bound(found, first, costs.index(min(costs)), bound_before)
+            start, before, met = _last_stretch(found[:first], start, before)
+            tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
+            stop = _told_until(found, first)
+            costs = _costs_until_explained(
+                _Stretch(each[first:stop]).run(met, {}).cost for each in tried
+            )
+            if 0 not in costs:
+                # What came before the change may be told by what came after it.
+                tried = [tried[0], *(tried[n] for n in {costs.index(min(costs))} - {0})]
+                costs = _costs_until_explained(
+                    _cost(each[start:stop], before.copy()) for each in tried
+                )
+            found = tried[costs.index(min(costs))]
+    return found
+
+
+def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
+    """Return before which request it is told how a change, met by number ``first``, was met."""
+    bound = requests[first].bound
+    for i, request in enumerate(requests[first:], first):
+        if request.bound != bound:
+            return i
+        if request.logged_ms or not all(is_admitted for _, is_admitted in request.mutations):
+            return min(i + TELLING_MAX, len(requests))
+    return len(requests)
+
+
+def _costs_until_explained(costs: Iterator[int]) -> list[int]:
+    """Return the costs up to the first that is 0."""
+    found = []
+    for cost in costs:
+        found.append(cost)
+        if not cost:
+            break
     return found
 
 
 def _last_stretch(
     requests: Sequence[MutationRequest], start: int, bucket: Bucket
-) -> tuple[int, Bucket]:
-    """Return where the last stretch of the requests from ``start`` on begins, and its bucket."""
+) -> tuple[int, Bucket, Bucket]:
+    """Return where the last stretch of the requests from ``start`` on begins, and two buckets.
+
+    They are the bucket there and the one after all requests.
+    """
     begun, moving = [(start, bucket)], bucket.copy()
-    for place, run in _runs(requests[start:], moving):
+    for place, run in _runs(requests[start:], moving, is_sure=False):
         begun.append((start + place + len(run.order), moving.copy()))
-    return begun[-2] if len(begun) > 1 else begun[0]
+    return *(begun[-2] if len(begun) > 1 else begun[0]), moving
 
 
 def _with_bound(
@@ -171,14 +202,20 @@ def _with_bound(
 
 
 def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
-    return sum(run.cost for _, run in _runs(requests, bucket))
+    return sum(run.cost for _, run in _runs(requests, bucket, is_sure=False))
 
 
-def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[tuple[int, _Run]]:
-    """Yield the place of each stretch among the requests, and how it was recorded best."""
+def _runs(
+    requests: Sequence[MutationRequest], bucket: Bucket, *, is_sure: bool = True
+) -> Iterator[tuple[int, _Run]]:
+    """Yield the place of each stretch among the requests, and how it was recorded best.
+
+    A stretch begins where the bucket is full for sure, or with ``is_sure`` False at the estimates:
+    such stretches are shorter, and quicker to look at.
+    """
     start = 0
     while start < len(requests):
-        stop = _stretch_end(requests, start, bucket)
+        stop = _stretch_end(requests, start, bucket, is_sure=is_sure)
         stretch = _Stretch(requests[start:stop])
         best = stretch.run(bucket, {})
         first = requests[start]
@@ -222,7 +259,8 @@ def _rank(run: _Run, first: MutationRequest) -> tuple[int, int, int]:
 
 def _best_anchored(run: _Run, stretch: _Stretch, bucket: Bucket, late_ms: int) -> _Run:
     """Return ``run``, or the one that explains most, of those from other times of a full bucket."""
-    best = _best_at(stretch, bucket, 0, _anchor_times(stretch.requests[0], bucket, late_ms), {})
+    times_ms = _anchor_times(stretch.requests[0], bucket, late_ms)
+    best = _best_at(run.cost, stretch, bucket, 0, times_ms, {})
     return min(run, best or run, key=lambda one: _rank(one, stretch.requests[0]))
 
 
@@ -239,7 +277,7 @@ def _best_anchored_later(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
             continue
         for late_ms in (0, LINE_LAG_MAX_MS) if is_likely else (0,):
             times_ms = _anchor_times(stretch.requests[later], bucket, late_ms)
-            best = _best_at(stretch, bucket, later, times_ms, {0: first_ms})
+            best = _best_at(run.cost, stretch, bucket, later, times_ms, {0: first_ms})
             gain_min = LATE_GAIN_MIN if late_ms or not is_likely else 1
             if best and best.cost + gain_min <= run.cost:
                 run = best
@@ -254,7 +292,8 @@ def _best_before_changes(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
     first, fixed_ms = stretch.requests[0], {0: run.times_ms[0]}
     for place, (one, following) in enumerate(pairwise(stretch.requests)):
         if run.cost and place and one.bound != following.bound:
-            best = _best_at(stretch, bucket, place, _anchor_times(one, bucket, 0), fixed_ms)
+            times_ms = _anchor_times(one, bucket, 0)
+            best = _best_at(run.cost, stretch, bucket, place, times_ms, fixed_ms)
             run = min(run, best or run, key=lambda one: _rank(one, first))
             at_ms = dict(zip(run.order, run.times_ms, strict=True))
             fixed_ms[place] = at_ms[place]
@@ -262,11 +301,17 @@ def _best_before_changes(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
 
 
 def _best_at(
-    stretch: _Stretch, bucket: Bucket, place: int, times_ms: range, fixed_ms: Mapping[int, int]
+    cost_max: int,
+    stretch: _Stretch,
+    bucket: Bucket,
+    place: int,
+    times_ms: range,
+    fixed_ms: Mapping[int, int],
 ) -> _Run | None:
     """Return the run that explains most with one request at one of these times, None of none.
 
     The times beside the best one are tried, too, those between two of ``times_ms`` among them.
+    What leaves more than ``cost_max`` unexplained is told apart no further.
     """
     best: _Run | None = None
     best_ms, first = times_ms.start, stretch.requests[0]
@@ -274,8 +319,8 @@ def _best_at(
     def take_better(times_ms: range) -> None:
         nonlocal best, best_ms
         for at_ms in times_ms:
-            cost_max = best.cost if best else math.inf
-            run = stretch.run(bucket, {**fixed_ms, place: at_ms}, cost_max=cost_max)
+            worst = min(cost_max, best.cost) if best else cost_max
+            run = stretch.run(bucket, {**fixed_ms, place: at_ms}, cost_max=worst)
             if best is None or _rank(run, first) < _rank(best, first):
                 best, best_ms = run, at_ms
 
@@ -294,18 +339,23 @@ def _anchor_times(one: MutationRequest, bucket: Bucket, late_ms: int) -> range:
     return range(from_ms, until_ms + 1, step)
 
 
-def _stretch_end(requests: Sequence[MutationRequest], start: int, bucket: Bucket) -> int:
-    """Return the next request after ``start`` that meets a full bucket whenever each was recorded.
+def _stretch_end(
+    requests: Sequence[MutationRequest], start: int, bucket: Bucket, *, is_sure: bool
+) -> int:
+    """Return the next request after ``start`` that meets a full bucket at the estimates.
 
-    Those before may all have been recorded as late as they can be, and that one as early.
+    With ``is_sure``, whenever each was recorded: all those before as late as they can have been,
+    and that one as early.
     """
     moving = bucket.copy()
     for i in range(start, len(requests)):
         request = requests[i]
-        is_full = moving.is_full(bound_in_force(request.bound), request.earliest_ms)
+        full_ms = request.earliest_ms if is_sure else request.recorded_at_ms
+        is_full = moving.is_full(bound_in_force(request.bound), full_ms)
         if request.is_first and i > start and (is_full or i - start >= ANCHORED_REQUESTS_MAX):
             return i
-        record(request, moving, max(request.latest_ms, moving.last_update_ms), {})
+        at_ms = request.latest_ms if is_sure else request.recorded_at_ms
+        record(request, moving, max(at_ms, moving.last_update_ms), {})
     return len(requests)
 
 
