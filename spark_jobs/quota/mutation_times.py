@@ -39,6 +39,8 @@ ANCHOR_TIMES_MAX = 64
 ANCHORED_REQUESTS_MAX = 2000
 LATE_GAIN_MIN = 2 * WRONG
 """A time before its line says is one of a full bucket only if it explains two decisions more."""
+FULL_AGAIN_MAX = 8
+"""So many requests before one that is not explained are tried as those that met a full bucket."""
 IN_FLIGHT_MAX = 5
 """So many requests after a change are tried with the quota of before."""
 TELLING_MAX = 40
@@ -272,9 +274,9 @@ def _best_anchored_later(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
     """
     first = stretch.requests[0]
     first_ms = max(first.earliest_ms, bucket.last_update_ms)
-    for later, is_likely in reversed(stretch.maybe_full(bucket, first_ms)):
-        if later > min(run.blamed(), default=0):
-            continue
+    until = min(run.blamed(), default=0)
+    full = [each for each in stretch.maybe_full(bucket, first_ms) if each[0] <= until]
+    for later, is_likely in reversed(full[-FULL_AGAIN_MAX:]):
         for late_ms in (0, LINE_LAG_MAX_MS) if is_likely else (0,):
             times_ms = _anchor_times(stretch.requests[later], bucket, late_ms)
             best = _best_at(run.cost, stretch, bucket, later, times_ms, {0: first_ms})
