@@ -93,8 +93,9 @@ def compared(row: dict[str, Any], *others: str) -> dict[str, Any]:
 def test_every_row_of_the_copys_audit_is_the_archives_under_pseudonyms(both: Both) -> None:
     for table in TABLES:
         rows = read_table(both.archive, table).to_pylist()
-        expected = sorted((both.renamed.row(row) for row in rows), key=repr)
-        found = sorted(map(compared, read_table(both.copy, table).to_pylist()), key=repr)
+        # As text: the tokens of a bucket that is not known are NaN, which equals nothing.
+        expected = sorted(repr(both.renamed.row(row)) for row in rows)
+        found = sorted(repr(compared(row)) for row in read_table(both.copy, table).to_pylist())
         assert found == expected, table
     assert read_table(both.archive, "decisions").num_rows > 100
 
