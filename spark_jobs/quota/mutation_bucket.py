@@ -12,7 +12,7 @@ from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
 from spark_jobs.quota.throttle_time import bound_in_force
 
 UNEXPLAINED_DEBT_MS = 5
-"""An admission against more debt than refills in this time is not the bucket's: it spends nothing.
+"""An admission against more debt than refills in this time is no rule's: it may be spent or not.
 
 Where the time is not chosen, and as the slack of clock readings where it is.
 """

@@ -185,9 +185,9 @@ def _costs_until_explained(costs: Iterator[int]) -> list[int]:
 def _last_stretch(
     requests: Sequence[MutationRequest], start: int, bucket: Bucket
 ) -> tuple[int, Bucket, Bucket]:
-    """Return where the last stretch of the requests from ``start`` on begins, and two buckets.
+    """Return the place of the last stretch's first request, the bucket there, and that at the end.
 
-    They are the bucket there and the one after all requests.
+    The place, such as 16, is among all requests; those before ``start`` are left aside.
     """
     begun, moving = [(start, bucket)], bucket.copy()
     for place, run in _runs(requests[start:], moving, is_sure=False):

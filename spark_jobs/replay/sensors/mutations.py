@@ -91,7 +91,10 @@ def follow_mutations(
 
 
 def _processes(lines: Sequence[MutationLine], broker_log: BrokerLog) -> list[Process | None]:
-    """Return which process decided each of ``lines``, None where another broker's did."""
+    """Return the process that decided each line, such as broker 1 as started at 0 ms: ``(1, 0)``.
+
+    None for a line that only tells of a decision: another broker's process made it.
+    """
     broker_id = np.array([row["broker_id"] for row, _ in lines], np.int64)
     at_ms = np.array([row["recorded_estimate_us"] // 1000 for row, _ in lines], np.int64)
     restart_ms = broker_log.epochs(broker_id, at_ms).restart_ms
