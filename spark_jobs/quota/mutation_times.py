@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from spark_jobs.quota.constants import LINE_LAG_MAX_MS
@@ -41,10 +41,6 @@ LATE_GAIN_MIN = 2 * WRONG
 """A time before its line says is one of a full bucket only if it explains two decisions more."""
 FULL_AGAIN_MAX = 8
 """So many requests before one that is not explained are tried as those that met a full bucket."""
-IN_FLIGHT_MAX = 5
-"""So many requests after a change are tried with the quota of before."""
-TELLING_MAX = 40
-"""So many requests from the first one on that was held up since a change tell how it was met."""
 REORDERED_MAX = 100
 """So many records are tried at other places of the order, to find one that explains more."""
 
@@ -60,7 +56,7 @@ class Recorded:
 
 
 @dataclass(slots=True)
-class _Run:
+class Run:
     """Requests in the order of their records; ``wrong``: what of each is not explained.
 
     ``cost`` is what of all is not.
@@ -75,18 +71,18 @@ class _Run:
     moved_ms: int = 0
     cost: int = 0
 
-    def copy(self) -> _Run:
+    def copy(self) -> Run:
         """Return the run from where the bucket is now, without what was recorded."""
-        return _Run(self.bucket.copy())
+        return Run(self.bucket.copy())
 
-    def further(self) -> _Run:
+    def further(self) -> Run:
         """Return an independent copy, to go on with."""
-        return _Run(
+        return Run(
             self.bucket.copy(), [*self.order], [*self.times_ms], [*self.wrong],
             {*self.open_orders}, {**self.owed}, self.moved_ms, self.cost,
         )  # fmt: skip
 
-    def add(self, other: _Run) -> None:
+    def add(self, other: Run) -> None:
         """Go on as ``other`` did."""
         self.order += other.order
         self.times_ms += other.times_ms
@@ -121,95 +117,16 @@ def stretches(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[l
     They come stretch by stretch: where one begins, and ``bucket`` then, no later request has a say
     in those before.
     """
-    for start, best in _runs(requests, bucket):
+    for start, best in best_runs(requests, bucket):
         yield [
             Recorded(start + i, at_ms, i in best.open_orders)
             for i, at_ms in zip(best.order, best.times_ms, strict=True)
         ]
 
 
-def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[MutationRequest]:
-    """Return the requests with the bounds that the controller had.
-
-    A change takes a while to reach it (``MutationRequest.may_be_before_change``): as many of the
-    first requests as explain most of what follows were met with the bound of before.
-    """
-    found = list(requests)
-    start, before = 0, bucket.copy()
-    for first in range(len(found)):
-        bound, bound_before = found[first].bound, found[first - 1].bound if first else math.nan
-        if math.isnan(bound) or bound == bound_before:
-            continue
-        in_flight = sum(
-            request.may_be_before_change and request.bound == bound
-            for request in found[first : first + IN_FLIGHT_MAX]
-        )
-        if in_flight:
-            start, before, met = _last_stretch(found[:first], start, before)
-            tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
-            stop = _told_until(found, first)
-            costs = _costs_until_explained(
-                _Stretch(each[first:stop]).run(met, {}).cost for each in tried
-            )
-            if 0 not in costs:
-                # What came before the change may be told by what came after it.
-                tried = [tried[0], *(tried[n] for n in {costs.index(min(costs))} - {0})]
-                costs = _costs_until_explained(
-                    _cost(each[start:stop], before.copy()) for each in tried
-                )
-            found = tried[costs.index(min(costs))]
-    return found
-
-
-def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
-    """Return before which request it is told how a change, met by number ``first``, was met."""
-    bound = requests[first].bound
-    for i, request in enumerate(requests[first:], first):
-        if request.bound != bound:
-            return i
-        if request.logged_ms or not all(is_admitted for _, is_admitted in request.mutations):
-            return min(i + TELLING_MAX, len(requests))
-    return len(requests)
-
-
-def _costs_until_explained(costs: Iterator[int]) -> list[int]:
-    """Return the costs up to the first that is 0."""
-    found = []
-    for cost in costs:
-        found.append(cost)
-        if not cost:
-            break
-    return found
-
-
-def _last_stretch(
-    requests: Sequence[MutationRequest], start: int, bucket: Bucket
-) -> tuple[int, Bucket, Bucket]:
-    """Return the place of the last stretch's first request, the bucket there, and that at the end.
-
-    The place, such as 16, is among all requests; those before ``start`` are left aside.
-    """
-    begun, moving = [(start, bucket)], bucket.copy()
-    for place, run in _runs(requests[start:], moving, is_sure=False):
-        begun.append((start + place + len(run.order), moving.copy()))
-    return *(begun[-2] if len(begun) > 1 else begun[0]), moving
-
-
-def _with_bound(
-    requests: Sequence[MutationRequest], first: int, count: int, bound: float
-) -> list[MutationRequest]:
-    """Return the requests with ``count`` of them, from ``first`` on, met with ``bound``."""
-    before = [replace(request, bound=bound) for request in requests[first : first + count]]
-    return [*requests[:first], *before, *requests[first + count :]]
-
-
-def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
-    return sum(run.cost for _, run in _runs(requests, bucket, is_sure=False))
-
-
-def _runs(
+def best_runs(
     requests: Sequence[MutationRequest], bucket: Bucket, *, is_sure: bool = True
-) -> Iterator[tuple[int, _Run]]:
+) -> Iterator[tuple[int, Run]]:
     """Yield the place of each stretch among the requests, and how it was recorded best.
 
     A stretch begins where the bucket is full for sure, or with ``is_sure`` False at the estimates:
@@ -218,7 +135,7 @@ def _runs(
     start = 0
     while start < len(requests):
         stop = _stretch_end(requests, start, bucket, is_sure=is_sure)
-        stretch = _Stretch(requests[start:stop])
+        stretch = Stretch(requests[start:stop])
         best = stretch.run(bucket, {})
         first = requests[start]
         is_anchored = bucket.is_full(bound_in_force(first.bound), first.recorded_at_ms)
@@ -238,7 +155,7 @@ def _runs(
         start = stop
 
 
-def _or_else_far_one_is_wrong(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
+def _or_else_far_one_is_wrong(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
     """Return ``run``, or one as good where the request moved farthest is left unexplained.
 
     To admit it late, and another against its debt, explains no more than that it was the wrong one:
@@ -255,18 +172,18 @@ def _or_else_far_one_is_wrong(run: _Run, stretch: _Stretch, bucket: Bucket) -> _
     return min(run, other, key=lambda one: (one.cost, one.moved_ms))
 
 
-def _rank(run: _Run, first: MutationRequest) -> tuple[int, int, int]:
+def _rank(run: Run, first: MutationRequest) -> tuple[int, int, int]:
     return run.cost, run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
 
 
-def _best_anchored(run: _Run, stretch: _Stretch, bucket: Bucket, late_ms: int) -> _Run:
+def _best_anchored(run: Run, stretch: Stretch, bucket: Bucket, late_ms: int) -> Run:
     """Return ``run``, or the one that explains most, of those from other times of a full bucket."""
     times_ms = _anchor_times(stretch.requests[0], bucket, late_ms)
     best = _best_at(run.cost, stretch, bucket, 0, times_ms, {})
     return min(run, best or run, key=lambda one: _rank(one, stretch.requests[0]))
 
 
-def _best_anchored_later(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
+def _best_anchored_later(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
     """Return ``run``, or one in which a request after the first met a full bucket, too.
 
     It did if the first one was recorded early enough. Then its own time is the one to find. The
@@ -286,7 +203,7 @@ def _best_anchored_later(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
     return run
 
 
-def _best_before_changes(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
+def _best_before_changes(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
     """Return ``run``, or the one that explains most, of those from other times before a change.
 
     The bucket is refilled by the new quota from the last record on, whenever the change came.
@@ -304,18 +221,18 @@ def _best_before_changes(run: _Run, stretch: _Stretch, bucket: Bucket) -> _Run:
 
 def _best_at(
     cost_max: int,
-    stretch: _Stretch,
+    stretch: Stretch,
     bucket: Bucket,
     place: int,
     times_ms: range,
     fixed_ms: Mapping[int, int],
-) -> _Run | None:
+) -> Run | None:
     """Return the run that explains most with one request at one of these times, None of none.
 
     The times beside the best one are tried, too, those between two of ``times_ms`` among them.
     What leaves more than ``cost_max`` unexplained is told apart no further.
     """
-    best: _Run | None = None
+    best: Run | None = None
     best_ms, first = times_ms.start, stretch.requests[0]
 
     def take_better(times_ms: range) -> None:
@@ -361,7 +278,7 @@ def _stretch_end(
     return len(requests)
 
 
-class _Stretch:
+class Stretch:
     """Requests from a full bucket on, and which of them may have been recorded in any order."""
 
     def __init__(self, requests: Sequence[MutationRequest]) -> None:
@@ -396,13 +313,13 @@ class _Stretch:
         fixed_ms: Mapping[int, int],
         left: int | None = None,
         cost_max: float = math.inf,
-    ) -> _Run:
+    ) -> Run:
         """Return the requests recorded one after the other, that of number ``left`` as estimated.
 
         Those of ``fixed_ms``, by their number, are recorded then. The run ends where it leaves more
         than ``cost_max`` unexplained.
         """
-        run = _Run(bucket.copy())
+        run = Run(bucket.copy())
         for group in self._groups:
             found = run.copy()
             for i in group:
@@ -415,8 +332,8 @@ class _Stretch:
         return run
 
     def _best_order(
-        self, as_estimated: _Run, before: _Run, fixed_ms: Mapping[int, int], left: int | None
-    ) -> _Run:
+        self, as_estimated: Run, before: Run, fixed_ms: Mapping[int, int], left: int | None
+    ) -> Run:
         """Return the run that explains most, then moves least, of the orders that are tried."""
         group = sorted(as_estimated.order)
         for cost_max in range(as_estimated.cost + 1):
@@ -432,11 +349,11 @@ class _Stretch:
     def _orders(
         self,
         group: Sequence[int],
-        before: _Run,
+        before: Run,
         fixed_ms: Mapping[int, int],
         left: int | None,
         cost_max: int,
-    ) -> Iterator[_Run]:
+    ) -> Iterator[Run]:
         """Yield what orders of these requests come to that leave no more than so much unexplained.
 
         Where one is not explained, those shortly before it are the first to change their places.
@@ -475,7 +392,7 @@ class _Stretch:
             if one.parts > 1:
                 alike.add((one.request, one.mutations))
 
-    def _record(self, i: int, run: _Run, fixed_ms: Mapping[int, int], left: int | None) -> None:
+    def _record(self, i: int, run: Run, fixed_ms: Mapping[int, int], left: int | None) -> None:
         """Let ``run`` go on with the request of this number."""
         bucket, request = run.bucket, self.requests[i]
         if i in fixed_ms:

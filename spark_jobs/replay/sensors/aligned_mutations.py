@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
-from spark_jobs.quota.mutation_times import as_in_force, stretches
+from spark_jobs.quota.mutation_changes import as_in_force
+from spark_jobs.quota.mutation_times import stretches
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER, bools
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState

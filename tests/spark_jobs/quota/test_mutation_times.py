@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spark_jobs.quota.kernels import CHARGES_MISSING
 from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, record
-from spark_jobs.quota.mutation_times import as_in_force, choose_record_times, stretches
+from spark_jobs.quota.mutation_changes import as_in_force
+from spark_jobs.quota.mutation_times import choose_record_times, stretches
 from spark_jobs.quota.token_bucket import TokenBucket
 
 T0 = 1_700_000_000_000

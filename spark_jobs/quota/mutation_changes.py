@@ -1,0 +1,98 @@
+"""With which quota a controller met the mutations that came just after a change of it.
+
+The log says when a change was made. The controller has it a little later, unknown how much: what it
+admitted, refused and delayed tells which quota it still had.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
+from spark_jobs.quota.mutation_times import Stretch, best_runs
+
+IN_FLIGHT_MAX = 5
+"""So many requests after a change are tried with the quota of before."""
+TELLING_MAX = 40
+"""So many requests from the first one on that was held up since a change tell how it was met."""
+
+
+def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[MutationRequest]:
+    """Return the requests with the bounds that the controller had.
+
+    A change takes a while to reach it (``MutationRequest.may_be_before_change``): as many of the
+    first requests as explain most of what follows were met with the bound of before.
+    """
+    found = list(requests)
+    start, before = 0, bucket.copy()
+    for first in range(len(found)):
+        bound, bound_before = found[first].bound, found[first - 1].bound if first else math.nan
+        if math.isnan(bound) or bound == bound_before:
+            continue
+        in_flight = sum(
+            request.may_be_before_change and request.bound == bound
+            for request in found[first : first + IN_FLIGHT_MAX]
+        )
+        if in_flight:
+            start, before, met = _last_stretch(found[:first], start, before)
+            tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
+            stop = _told_until(found, first)
+            costs = _costs_until_explained(
+                Stretch(each[first:stop]).run(met, {}).cost for each in tried
+            )
+            if 0 not in costs:
+                # What came before the change may be told by what came after it.
+                tried = [tried[0], *(tried[n] for n in {costs.index(min(costs))} - {0})]
+                costs = _costs_until_explained(
+                    _cost(each[start:stop], before.copy()) for each in tried
+                )
+            found = tried[costs.index(min(costs))]
+    return found
+
+
+def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
+    """Return before which request it is told how a change, met by number ``first``, was met."""
+    bound = requests[first].bound
+    for i, request in enumerate(requests[first:], first):
+        if request.bound != bound:
+            return i
+        if request.logged_ms or not all(is_admitted for _, is_admitted in request.mutations):
+            return min(i + TELLING_MAX, len(requests))
+    return len(requests)
+
+
+def _costs_until_explained(costs: Iterator[int]) -> list[int]:
+    """Return the costs up to the first that is 0."""
+    found = []
+    for cost in costs:
+        found.append(cost)
+        if not cost:
+            break
+    return found
+
+
+def _last_stretch(
+    requests: Sequence[MutationRequest], start: int, bucket: Bucket
+) -> tuple[int, Bucket, Bucket]:
+    """Return the place of the last stretch's first request, the bucket there, and that at the end.
+
+    The place, such as 16, is among all requests; those before ``start`` are left aside.
+    """
+    begun, moving = [(start, bucket)], bucket.copy()
+    for place, run in best_runs(requests[start:], moving, is_sure=False):
+        begun.append((start + place + len(run.order), moving.copy()))
+    return *(begun[-2] if len(begun) > 1 else begun[0]), moving
+
+
+def _with_bound(
+    requests: Sequence[MutationRequest], first: int, count: int, bound: float
+) -> list[MutationRequest]:
+    """Return the requests with ``count`` of them, from ``first`` on, met with ``bound``."""
+    before = [replace(request, bound=bound) for request in requests[first : first + count]]
+    return [*requests[:first], *before, *requests[first + count :]]
+
+
+def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
+    return sum(run.cost for _, run in best_runs(requests, bucket, is_sure=False))
