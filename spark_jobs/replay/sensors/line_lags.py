@@ -1,11 +1,16 @@
 """How late the lines of a broker may have been written, as its own log proves.
 
 A line's time is when it was written, not when its request was done: a thread that is stopped
-between the two makes the whole request look later than it was. But a broker reads nothing from a
-connection until it has written the line of the request before
+between the two makes the whole request look later than it was. The log bounds this twice.
+
+A broker reads nothing from a connection until it has written the line of the request before
 (Kafka: ``SocketServer.Processor.processCompletedSends``), and, where it throttled that one, until
 its throttle is over (``ClientQuotaManager.throttle``). So a request is as late at most as the time
 since then.
+
+One thread is stopped for LATE_LINE_MS at most, such as one that waits for a core. What stops for
+longer is the process, such as by garbage collection, and then no thread writes a line. So a line is
+no later than the silence of the whole log that ended up to LATE_LINE_MS before it.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.quota.constants import LINE_LAG_MAX_MS
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.sensors.amounts import encoded
 
@@ -29,6 +34,8 @@ class LineLags:
     def __init__(self) -> None:
         # Per connection, when its last line was written, and until when it was muted.
         self._last_ms: dict[str, tuple[int, int]] = {}
+        # When the last lines were written, of any connection, in order.
+        self._written_ms = np.zeros(0, np.int64)
 
     def of(self, requests: pa.Table, order: np.ndarray) -> Int64s:
         """Return, per row of ``requests``, how many ms its line may be late; 0 where not in order.
@@ -59,6 +66,7 @@ class LineLags:
         lag_ms = np.where(
             after_mute_ms >= 0, np.minimum(after_mute_ms, after_line_ms), after_line_ms
         )
+        lag_ms = np.minimum(lag_ms, self._silence_ms(requests, order)[by_connection])
         lags_ms[rows] = np.clip(lag_ms, 0, LINE_LAG_MAX_MS)
         lasts = np.append(firsts[1:], len(rows)) - 1
         if len(self._last_ms) > _CONNECTIONS_MAX:
@@ -66,3 +74,21 @@ class LineLags:
         lasts_ms = zip(line_ms[lasts].tolist(), muted_ms[lasts].tolist(), strict=True)
         self._last_ms.update(zip(own, lasts_ms, strict=True))
         return lags_ms
+
+    def _silence_ms(self, requests: pa.Table, order: np.ndarray) -> Int64s:
+        """Return, per row of ``order``, since when no line was written but up to LATE_LINE_MS ago.
+
+        Lines from before the row's estimate on are left aside: those of rows that are still to come
+        may be among them.
+        """
+        line_ms = requests["log_time_ms"].to_numpy()[order]
+        estimate_ms = requests["recorded_estimate_us"].to_numpy()[order] // 1000
+        until_ms = np.minimum(line_ms - LATE_LINE_MS - 1, estimate_ms)
+        written_ms = np.sort(np.concatenate((self._written_ms, line_ms)))
+        place = np.searchsorted(written_ms, until_ms, side="right") - 1
+        never_ms = int(until_ms.min()) - LINE_LAG_MAX_MS
+        last_ms = np.where(place >= 0, written_ms[place], never_ms)
+        # The rows that follow have later estimates, and look back from there.
+        kept_ms = int(estimate_ms[-1]) - LATE_LINE_MS - 1
+        self._written_ms = written_ms[max(int(np.searchsorted(written_ms, kept_ms)) - 1, 0) :]
+        return np.asarray(line_ms + STAMP_STEPS_MS - last_ms)

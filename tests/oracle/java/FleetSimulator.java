@@ -54,6 +54,8 @@ public final class FleetSimulator {
     private static final short PRODUCE_VERSION = 9;
     private static final short FETCH_VERSION = 12;
     private static final int PROCESSORS = 3;
+    /** One thread waits for a core for so long at most; what stops for longer is the process. */
+    private static final long THREAD_STOPPED_MAX_NS = 45 * MS;
     private static final byte[] RECORDS = new byte[1 << 22];
 
     private static long baseMs;
@@ -167,8 +169,7 @@ public final class FleetSimulator {
                     alteredByLeastMs = Integer.parseInt(w[2]);
                     alteredByMostMs = Integer.parseInt(w[3]);
                 }
-                case "pause" -> pauses.add(new long[] {
-                    Long.parseLong(w[1]) * US, (Long.parseLong(w[1]) + Long.parseLong(w[2])) * US});
+                case "pause" -> pause(Long.parseLong(w[1]) * US, (Long.parseLong(w[1]) + Long.parseLong(w[2])) * US);
                 case "produce" -> add(new Producer(this, w));
                 case "fetch" -> add(new Consumer(this, w));
                 case "mutate" -> add(new Admin(this, w));
@@ -208,13 +209,18 @@ public final class FleetSimulator {
         }
 
         private void run() throws Exception {
-            pauses.sort((a, b) -> Long.compare(a[0], b[0]));
             while (!events.isEmpty()) {
                 Event event = events.remove();
                 event.step.at(event.atNs);
             }
             for (QuotaManager manager : quotas.values())
                 manager.metrics.close();
+        }
+
+        /** Stop the whole process, as a garbage collection does. */
+        private void pause(long fromNs, long untilNs) {
+            pauses.add(new long[] {fromNs, untilNs});
+            pauses.sort((a, b) -> Long.compare(a[0], b[0]));
         }
 
         /** When a thread that begins at a time has worked so long: a pause of the process stops it wherever it is. */
@@ -299,6 +305,10 @@ public final class FleetSimulator {
             long sentNs = after(request.responseDequeuedNs, writeNs + logNormal(50, 0.8));
             long stoppedNs = happens(veryLateShare) ? uniform(10_000, 300_000)
                 : happens(lateShare) ? uniform(500, 8_000) : 0;
+            if (stoppedNs > THREAD_STOPPED_MAX_NS) {
+                pause(sentNs, sentNs + stoppedNs);
+                stoppedNs = 0;
+            }
             // Metrics and the text of the line are made before its event is stamped.
             long stampNs = after(sentNs, logNormal(60, 0.5) + stoppedNs);
             processorFreeNs[processor] = stampNs;

@@ -1,0 +1,99 @@
+"""How late a line may be: its connection says so, and the silence of the whole log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
+from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS, LineLags
+
+T0 = 1_700_000_000_000
+
+
+class Line(NamedTuple):
+    """A request whose line was written at ``at_ms``, recorded ``took_ms`` before at the latest."""
+
+    at_ms: int
+    connection: str
+    throttle_ms: int = 0
+    took_ms: int = 0
+
+
+def table(lines: list[Line]) -> pa.Table:
+    at_ms = np.array([T0 + line.at_ms for line in lines], np.int64)
+    recorded_ms = at_ms - [line.took_ms for line in lines]
+    return pa.table(
+        {
+            "connection": pa.array([line.connection for line in lines]).dictionary_encode(),
+            "log_time_ms": at_ms,
+            "recorded_estimate_us": recorded_ms * 1000,
+            "recorded_earliest_ms": recorded_ms,
+            "throttle_time_ms": np.array([line.throttle_ms for line in lines]),
+        }
+    )
+
+
+def lags_ms(lines: list[Line], cut: int | None = None) -> list[int]:
+    """Return how late each line may be, read at once or in two parts."""
+    lags, found = LineLags(), []
+    for part in (lines[:cut], lines[cut:]) if cut is not None else (lines,):
+        found += lags.of(table(part), np.arange(len(part))).tolist()
+    return found
+
+
+def test_a_line_is_no_later_than_the_one_before_on_its_connection() -> None:
+    assert lags_ms([Line(0, "a"), Line(30, "a")])[1] == 30 + STAMP_STEPS_MS
+    # Of a connection that nothing was read from before, nothing is known.
+    assert lags_ms([Line(0, "a"), Line(30, "b")])[1] == LINE_LAG_MAX_MS
+
+
+def test_a_line_is_no_later_than_the_throttle_before_it_was_over() -> None:
+    assert lags_ms([Line(0, "a", throttle_ms=25), Line(30, "a")])[1] == 5 + STAMP_STEPS_MS
+
+
+def busy(until_ms: int) -> list[Line]:
+    """Return lines of another connection, one every 10 ms."""
+    return [Line(at_ms, "busy") for at_ms in range(0, until_ms, 10)]
+
+
+@pytest.mark.parametrize(("silent_ms", "lag_ms"), [(10, 60), (150, 200), (500, LINE_LAG_MAX_MS)])
+def test_a_line_is_no_later_than_the_silence_of_the_whole_log(silent_ms: int, lag_ms: int) -> None:
+    end_ms = 1_000 + silent_ms
+    # The first thread that goes on ends the silence, others write their lines within 50 ms.
+    last = [Line(end_ms, "busy"), Line(end_ms + LATE_LINE_MS, "idle", took_ms=1)]
+    found = lags_ms([*busy(1_001), *last])
+    assert found[-1] == min(lag_ms + STAMP_STEPS_MS, LINE_LAG_MAX_MS)
+
+
+LINES = st.lists(
+    st.builds(
+        Line,
+        st.integers(0, 2_000),
+        st.sampled_from("abc"),
+        st.sampled_from((0, 0, 20)),
+        st.integers(0, 100),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def estimate_ms(line: Line) -> int:
+    return line.at_ms - line.took_ms
+
+
+@given(LINES, st.data())
+def test_a_log_read_in_two_parts_tells_the_same_lags(
+    lines: list[Line], data: st.DataObject
+) -> None:
+    lines.sort(key=estimate_ms)
+    # Parts are cut between two estimates.
+    cuts = [i for i in range(1, len(lines)) if estimate_ms(lines[i - 1]) < estimate_ms(lines[i])]
+    cut = data.draw(st.sampled_from([*cuts, len(lines)]))
+    assert lags_ms(lines, cut) == lags_ms(lines)
