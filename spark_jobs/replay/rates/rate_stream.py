@@ -275,8 +275,9 @@ class RateStream:
         is_unrecorded = (own.logged_ms > 0) & self._unrecords
         amount_known = ~np.isnan(own.amount)
         attempts = throttled_fetch_attempts(
-            own, fixed.group, fixed.recorded_at_ms, result.amount, is_unrecorded, self.states
-        )
+            own, fixed.group, fixed.recorded_at_ms, result.amount, is_unrecorded,
+            result.throttle_time_ms, self.states,
+        )  # fmt: skip
         throttle_ms = np.where(
             is_unrecorded,
             throttle_of_other_amount(own.logged_ms, result.amount, attempts.amount, own.bound),

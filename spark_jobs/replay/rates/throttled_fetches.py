@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Window
+from spark_jobs.replay.alignment.window import PROVES_MS
 from spark_jobs.replay.rates.fixed_times import Fixed
 from spark_jobs.replay.rates.other_histories import Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import replayed_rates
@@ -33,11 +34,13 @@ def throttled_fetch_attempts(
     recorded_at_ms: np.ndarray,
     amount: np.ndarray,
     is_throttled: np.ndarray,
+    replayed_ms: np.ndarray,
     states: StreamStates,
 ) -> FetchAttempts:
     """Return each row's attempt, amount and answer; NOT_THROTTLED where it is no throttled fetch.
 
-    ``amount`` is what the throttle gives back with the replayed state. Tries are followed within a
+    ``amount`` is what the throttle gives back with the replayed state, ``replayed_ms`` the throttle
+    that this state asks for. Tries are followed within a
     group, which is of one sensor: one of which only a part is there is accused of less, never of
     more.
     """
@@ -74,6 +77,7 @@ def throttled_fetch_attempts(
         span_ms=np.full(n, samples * window_ms),
         logged_ms=own.logged_ms,
         request_throttle_max_ms=np.where(own.has_request_bound, _ANY_THROTTLE_MS, 0),
+        is_let_through=(own.logged_ms == 0) & (replayed_ms[places] > PROVES_MS),
     )
     judged = judge_fetch_attempts(fetches, limits)
     found.attempt[places], found.amount[places] = judged.attempt, judged.amount

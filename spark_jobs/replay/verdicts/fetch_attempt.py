@@ -61,10 +61,11 @@ class Attempt(IntEnum):
 
 
 STATE_OFF_MIN = 2
-"""So many tries within a rate's span, throttled for less than the replayed state alone asks for,
-tell that the state is off."""
+"""So many fetches throttled for less than the replayed state alone asks for, or not at all, tell
+that the state is off."""
 
-ODD_ATTEMPTS = (Attempt.TOO_LARGE, Attempt.OVER_LIMIT, Attempt.TOO_SMALL)
+TOO_LONG = (Attempt.TOO_LARGE, Attempt.OVER_LIMIT)
+ODD_ATTEMPTS = (*TOO_LONG, Attempt.TOO_SMALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class FetchRows:
     span_ms: Int64s  # samples x window
     logged_ms: Int64s
     request_throttle_max_ms: Int64s  # what the request quota may have asked for, 0: none
+    is_let_through: Bools  # answered at once, though the replayed state asks for a throttle
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,22 +149,28 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     least[others] -= may_be_before
     most[others] += may_be_after
     found = _judged(rows, _Sizes(least, most, slack), limits)
-    unknown = np.isin(found.attempt, ODD_ATTEMPTS) & _is_state_off(rows)
+    is_below_state = rows.is_unrecorded & ~(rows.amount > 0)
+    unknown = np.isin(found.attempt, ODD_ATTEMPTS) & _is_state_off(
+        rows, is_below_state, rows.span_ms
+    )
+    # A broker that keeps less than is replayed lets others through, and throttles none too long.
+    unknown |= np.isin(found.attempt, TOO_LONG) & _is_state_off(
+        rows, rows.is_let_through, rows.span_ms // limits.samples
+    )
     found.attempt[unknown], found.amount[unknown] = Attempt.UNKNOWN, rows.amount[unknown]
     return found
 
 
-def _is_state_off(rows: FetchRows) -> Bools:
+def _is_state_off(rows: FetchRows, contradicts: Bools, reach_ms: Int64s) -> Bools:
     """Return a bool per row: True where the replayed state is not the one the broker had.
 
-    There STATE_OFF_MIN tries within a rate's span got less than the state alone asks for, such as
-    a throttle of 49 ms where what was kept is worth 360 ms. One may be the broker's fault.
+    There STATE_OFF_MIN fetches within ``reach_ms`` contradict it, such as a throttle of 49 ms, or
+    none, where what was kept is worth 360 ms. One may be the broker's fault.
     """
-    is_too_much = rows.is_unrecorded & ~(rows.amount > 0)
-    total = np.concatenate(([0], np.cumsum(is_too_much)))
+    total = np.concatenate(([0], np.cumsum(contradicts)))
     ordered = _in_order(rows)
-    first = np.searchsorted(ordered, ordered - rows.span_ms)
-    stop = np.searchsorted(ordered, ordered + rows.span_ms, side="right")
+    first = np.searchsorted(ordered, ordered - reach_ms)
+    stop = np.searchsorted(ordered, ordered + reach_ms, side="right")
     return np.asarray(total[stop] - total[first] >= STATE_OFF_MIN)
 
 

@@ -65,6 +65,7 @@ def found(
         made.at_ms,
         made.amount,
         np.array([row["behaviour"] == RECORD_AND_UNRECORD for row in rows], bool),
+        np.zeros(len(rows), np.int64),
         states,
     )
 

@@ -41,6 +41,7 @@ def fetches(*amounts: tuple[float, bool], position: int = 0) -> FetchRows:
         span_ms=np.full(n, 11_000),
         logged_ms=np.where(throttled, 2000, 0),
         request_throttle_max_ms=np.zeros(n, np.int64),
+        is_let_through=np.zeros(n, bool),
     )
 
 
@@ -94,6 +95,18 @@ def test_nobody_is_accused_by_a_state_that_other_tries_contradict(
 ) -> None:
     too_large = [(6e5, True), (15e5, True), (9e5, False)]
     rows = fetches(*[(0.0, True)] * impossible, *too_large)
+    assert judged(rows)[-2] == expected
+
+
+@pytest.mark.parametrize(
+    ("let_through", "expected"), [(1, Attempt.TOO_LARGE), (2, Attempt.UNKNOWN)]
+)
+def test_nobody_is_accused_by_a_state_that_lets_others_through(
+    let_through: int, expected: Attempt
+) -> None:
+    rows = fetches((3e5, False), (3e5, False), (6e5, True), (15e5, True), (9e5, False))
+    at_ms = rows.recorded_at_ms[0] + 300 * np.arange(5)
+    rows = replace(rows, recorded_at_ms=at_ms, is_let_through=np.arange(5) < let_through)
     assert judged(rows)[-2] == expected
 
 

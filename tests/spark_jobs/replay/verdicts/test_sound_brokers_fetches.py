@@ -120,6 +120,7 @@ def judged(fetches: list[Fetch], window: Window) -> FetchAttempts:
         span_ms=np.full(n, window.samples * window.window_ms),
         logged_ms=throttle_ms,
         request_throttle_max_ms=np.zeros(n, np.int64),
+        is_let_through=np.zeros(n, bool),
     )
     limits = FetchLimits(
         samples=window.samples, keeps_overlapping=window.profile.keeps_overlapping_sample
