@@ -277,7 +277,7 @@ class ProduceFixing(Fixing):
         off_ms = np.abs(rows.logged_ms[start + placed.order] - replayed_ms)
         is_off = (off_ms > PROVES_MS) & (placed.status == UNEXPLAINED)
         accused = np.flatnonzero(is_off & (is_proven | (off_ms > self.window.window_ms)))
-        stretch = Stretch.of(placed, events, self.window)
+        stretch = Stretch.of(placed, events, rows.connection[start:stop], self.window)
         other = explained_otherwise(
             accused, stretch, states, self.window, doubted=np.flatnonzero(is_off)
         )

@@ -49,12 +49,13 @@ class Stretch:
     bound: Floats
     logged_ms: Int64s
     is_exact: Bools  # False: it may have been throttled for longer than due
+    connection: Int64s  # a number each
     is_unrecorded: Bools  # its amount was taken back at once
     may_be_less_ms: Floats  # so much shorter its throttle may be: ``amount`` is the most it was
 
     @classmethod
-    def of(cls, placed: Placed, events: Events, window: Window) -> Stretch:
-        """Return produces as they were placed.
+    def of(cls, placed: Placed, events: Events, connection: Int64s, window: Window) -> Stretch:
+        """Return produces as they were placed; ``connection`` has a number for each of ``events``.
 
         A throttle of more than a window is no request quota's (``ClientRequestQuotaManager``).
         """
@@ -69,6 +70,7 @@ class Stretch:
             bound=events.bound[order],
             logged_ms=logged_ms,
             is_exact=(events.evidence[order] == EXACT) | (logged_ms > window.window_ms),
+            connection=connection[order],
             is_unrecorded=np.zeros(len(order), bool),
             may_be_less_ms=np.zeros(len(order)),
         )
@@ -88,6 +90,15 @@ class Stretch:
         other = Stretch(*(getattr(self, each.name)[order] for each in fields(self)))
         other.at_ms[place] = at_ms
         return other
+
+    def passes_own_connection(self, place: int, to: int) -> bool:
+        """Return True if another request of its connection is between two places of a request.
+
+        A broker reads the next one when it has sent the answer to the one before
+        (``SocketServer.Processor``), so they are recorded in the order of their lines.
+        """
+        passed = self.connection[min(place, to) : max(place, to) + 1]
+        return int((passed == self.connection[place]).sum()) > 1
 
     def samples_began_ms(self, begun: SensorStates, window_ms: int) -> tuple[Int64s, Int64s]:
         """Return when the sample of each request began, and the one before it.
@@ -260,6 +271,8 @@ class _History:
         own_ms = self.stretch.at_ms
         moves = _moves(self.stretch, began, place, off_ms, window_ms, itself=itself)
         for k, to, at_ms in sorted(moves, key=lambda move: abs(move[2] - own_ms[move[0]])):
+            if self.stretch.passes_own_connection(k, to):
+                continue
             order = np.insert(np.delete(np.arange(len(self.row)), k), to, k)
             yield _History.of(self.stretch.moved(order, to, at_ms), begun, self.row[order])
 

@@ -83,7 +83,11 @@ def came_before_others(
     then, and theirs are no part of its own.
     """
     until_ms = int(placed.recorded_at_ms[row])
+    connection = rows.connection[start + placed.order]
     for passed in range(1, min(row, NEIGHBOURS) + 1):
+        # Requests of one connection are recorded in the order of their lines.
+        if connection[row - passed] == connection[row]:
+            break
         until_ms = min(until_ms, int(events.latest_ms[placed.order[row - passed]]))
         if passed < row:
             from_ms = max(from_ms, int(placed.recorded_at_ms[row - passed - 1]))

@@ -14,7 +14,7 @@ from spark_jobs.replay.rates.other_histories import Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import replayed_rates
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_states import StreamStates
-from spark_jobs.replay.sensors.amounts import is_any_of
+from spark_jobs.replay.sensors.amounts import encoded, is_any_of
 from spark_jobs.replay.verdicts.fetch_attempt import (
     GENEROUS_BATCH_MAX_BYTES,
     Attempt,
@@ -119,6 +119,7 @@ def fetches_explained_otherwise(
         bound=rows.bound,
         logged_ms=logged_ms,
         is_exact=is_exact,
+        connection=encoded(rows.lines["connection"]).indices.to_numpy()[rows.line],
         is_unrecorded=is_try,
         may_be_less_ms=open_ms,
     )

@@ -107,11 +107,18 @@ def test_a_request_after_one_recorded_early_may_be_as_early_and_not_before_that_
 
 
 @pytest.mark.parametrize(
-    ("lag_ms", "latest_ms", "more_ms", "is_excused"),
-    [(10, 2_994, 0, True), (10, 2_900, 0, False), (2, 2_994, 0, False), (10, 2_994, -900, False)],
+    ("lag_ms", "latest_ms", "more_ms", "connection", "is_excused"),
+    [
+        (10, 2_994, 0, "other", True),
+        (10, 2_900, 0, "other", False),
+        (2, 2_994, 0, "other", False),
+        (10, 2_994, -900, "other", False),
+        # Requests of one connection are recorded in the order of their lines.
+        (10, 2_994, 0, "same", False),
+    ],
 )
 def test_one_whose_line_is_late_may_have_come_before_those_ahead_of_it(
-    lag_ms: int, latest_ms: int, more_ms: int, is_excused: bool
+    lag_ms: int, latest_ms: int, more_ms: int, connection: str, *, is_excused: bool
 ) -> None:
     rate, logged_ms = Rate(PROFILE, SAMPLES, WINDOW_MS), list[int]()
     for at_ms in (*AT_MS[:-2], 2_990, 2_992):
@@ -119,7 +126,8 @@ def test_one_whose_line_is_late_may_have_come_before_those_ahead_of_it(
         logged_ms.append(throttle_time_ms(rate.measure(at_ms), BOUND, rate.window_size_ms(at_ms)))
     # The one ahead of it was throttled for its amount, too.
     ahead = {"logged_throttle_time_ms": logged_ms[-1] + more_ms, "latest_ms": latest_ms}
-    told = {LAST: {"logged_throttle_time_ms": logged_ms[-2]}, LAST - 1: ahead}
+    last = {"logged_throttle_time_ms": logged_ms[-2], "connection": connection}
+    told = {LAST: last, LAST - 1: ahead | {"connection": "same"}}
     rows = [
         amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=lag_ms, **told.get(i, {}))
         for i, at_ms in enumerate((*AT_MS[:-1], 2_998))

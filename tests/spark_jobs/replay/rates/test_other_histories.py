@@ -45,10 +45,12 @@ def other_history(
     earliest_ms: np.ndarray | None = None,
     *,
     accuses: bool = True,
+    connections: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray, OtherHistory]:
     """Return the order of the requests, places whose throttles are not replayed, and what is found.
 
-    Requests are placed where their lines are, which may be late by ``lag_ms``.
+    Requests are placed where their lines are, which may be late by ``lag_ms``. Each has its own
+    connection, or they take turns on so many ``connections``.
     """
     order = np.argsort(line_ms, kind="stable")
     replayed_ms = np.empty(len(order), np.int64)
@@ -66,7 +68,7 @@ def other_history(
     window = Window(SAMPLES, WINDOW_MS, profile.keeps_overlapping_sample)
     states = SensorStates.allocate([profile], [SAMPLES], [WINDOW_MS])
     accused, doubted = (off, None) if accuses else (off[:0], off)
-    stretch = Stretch.of(placed, events, window)
+    stretch = Stretch.of(placed, events, np.arange(n) % (connections or n), window)
     return order, off, explained_otherwise(accused, stretch, states, window, doubted)
 
 
@@ -86,6 +88,18 @@ def test_a_late_line_in_the_next_sample_explains_all_that_lacked_its_amount(
     accused, found = explained(profile, LINE_MS, logged_ms, lag_ms=111)
     assert len(accused) >= 5
     assert accused <= found
+
+
+@pytest.mark.parametrize(("connections", "is_found"), [(1, False), (2, True)])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_requests_of_one_connection_are_recorded_in_the_order_of_their_lines(
+    profile: RateProfile, connections: int, *, is_found: bool
+) -> None:
+    # The line of LATE came after that of the request that began the next sample.
+    logged_ms = thrown_ms(profile, AT_MS)
+    _, off, other = other_history(profile, LINE_MS, logged_ms, 111, connections=connections)
+    assert len(off) >= 5
+    assert other.is_explained[off].all() == is_found
 
 
 @pytest.mark.parametrize("accuses", [True, False])
@@ -190,5 +204,6 @@ def test_a_throttle_of_more_than_a_window_is_no_request_quota_s() -> None:
         evidence=np.full(4, UP_TO, np.int8), line_lag_max_ms=np.zeros(4, np.int64),
     )  # fmt: skip
     placed = Placed(np.arange(4), times_ms, np.full(4, UNEXPLAINED), np.zeros(4, np.bool_))
-    stretch = Stretch.of(placed, events, Window(SAMPLES, WINDOW_MS, keeps_overlapping=True))
+    window = Window(SAMPLES, WINDOW_MS, keeps_overlapping=True)
+    stretch = Stretch.of(placed, events, np.arange(4), window)
     assert stretch.is_exact.tolist() == [False, False, True, True]
