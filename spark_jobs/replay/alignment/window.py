@@ -15,6 +15,7 @@ from itertools import product
 
 import numpy as np
 
+from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools, Floats, Int64s
 from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
@@ -105,23 +106,35 @@ AMONG_MIN = 3
 
 
 def proven(
-    placed: Placed, events: Events, replayed_ms: Int64s, window: Window, reach_ms: int
+    placed: Placed,
+    events: Events,
+    connection: Int64s,
+    replayed: RateReplay,
+    window: Window,
+    reach_ms: int,
 ) -> Bools:
     """Return True for each request whose nearest throttles on both sides are mostly replayed.
 
-    ``replayed_ms`` and the result are in recording order. Up to NEIGHBOURS throttles on each side
-    count, those within ``reach_ms``; the request itself does not. Where a neighbour is off by as
-    much as the request itself, a sample began at another time, and where it is off the other way by
-    what stands between, or is what the throttle lacks, the two may have been recorded in the other
-    order: then nothing is proven. Nor is it where the search explains a throttle that the replay,
-    of one time out of those that it left, does not.
+    ``connection`` has a number for each of ``events``; ``replayed`` and the result are in recording
+    order. Up to NEIGHBOURS throttles on each side count, those within ``reach_ms``; the request
+    itself does not. Where a neighbour is off by as much as the request itself, a sample began at
+    another time, and where it is off the other way by what stands between, or is what the throttle
+    lacks, the two may have been recorded in the other order, unless one connection sent them: then
+    nothing is proven. Nor is it where the search explains a throttle that the replay, of one time
+    out of those that it left, does not.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
     # A time before its line's is one that its throttle asked for: it fits whatever the state is.
     is_own &= placed.recorded_at_ms >= events.earliest_ms[placed.order]
+    replayed_ms = replayed.throttle_time_ms
     tells = is_own & ((logged_ms > 0) | (replayed_ms > 0)) & ~np.isnan(events.bound[placed.order])
     off_ms = logged_ms - replayed_ms
+    at_ms = placed.recorded_at_ms
+    # Requests as often as this begin a sample in each window.
+    may_lack = _may_lack_windows(at_ms, window, window.window_ms // 2)
+    lacks = _may_lack_windows(at_ms, window, window.expire_age_ms)
+    own_connection = connection[placed.order]
     at = np.flatnonzero(tells)
     good = np.abs(off_ms[at]) <= PROVES_MS
     times = placed.recorded_at_ms[at]
@@ -135,12 +148,16 @@ def proven(
         if len(at):
             distance_ms = np.abs(times[near] - placed.recorded_at_ms[:, None])
             is_there &= distance_ms <= reach_ms
-            shared_ms = (off_ms[at][near] - off_ms[:, None]) % window.window_ms
-            shared_ms = np.minimum(shared_ms, window.window_ms - shared_ms)
-            is_alike = (shared_ms <= PROVES_MS) & ~good[near]
+            apart_ms = np.abs(off_ms[at][near] - off_ms[:, None])
+            # While windows are missing, a sample counted longer adds or lacks whole ones.
+            rest_ms = apart_ms % window.window_ms
+            rest_ms = np.minimum(rest_ms, window.window_ms - rest_ms)
+            is_alike = np.where(may_lack[:, None], rest_ms, apart_ms) <= PROVES_MS
+            is_alike &= ~good[near]
             # Nothing is thrown below nothing: throttles of 0 do not tell how far off they are.
             is_alike &= (logged_ms[at][near] > 0) & (logged_ms[:, None] > 0)
             is_swapped = _in_other_order(at[near], distance_ms, off_ms, share_ms) & ~good[near]
+            is_swapped &= own_connection[at[near]] != own_connection[:, None]
             is_excused = is_there & (is_alike | is_swapped)
             on_sides.append((is_there, is_there & good[near], is_excused))
     if not on_sides:
@@ -152,11 +169,11 @@ def proven(
     for is_there, side_good, side_alike in on_sides:
         mostly &= 2 * side_good.sum(1) >= is_there.sum(1)
         alike |= side_alike.any(1)
-    alike |= _lacks_a_follower(placed, events, off_ms)
-    alike |= _waited_with_its_time(placed, events, off_ms, window)
+    alike |= _lacks_a_follower(placed, events, own_connection, off_ms)
+    jumps = lacks & _is_near_whole_window(placed, events, replayed, window)
+    alike |= _waited_with_its_time(placed, events, own_connection, off_ms, jumps, window)
     alike |= _is_near_wrong_state(placed, off_ms, tells, logged_ms > 0, window.window_ms)
     # A time before those recorded ahead of it: the order that was found is not that of the times.
-    at_ms = placed.recorded_at_ms
     alike |= np.maximum.accumulate(at_ms) - at_ms > PROVES_MS
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
@@ -206,7 +223,7 @@ def _in_other_order(
     )
 
 
-def _lacks_a_follower(placed: Placed, events: Events, off_ms: Int64s) -> Bools:
+def _lacks_a_follower(placed: Placed, events: Events, connection: Int64s, off_ms: Int64s) -> Bools:
     """Return True where one of the next requests, counted earlier, explains a longer throttle."""
     n = len(off_ms)
     amount, bound = events.amount[placed.order], events.bound[placed.order]
@@ -217,29 +234,56 @@ def _lacks_a_follower(placed: Placed, events: Events, off_ms: Int64s) -> Bools:
         share_ms = amount[follower] * 1000.0 / bound
         with np.errstate(invalid="ignore"):
             is_its = np.abs(off_ms - share_ms) <= PROVES_MS + later_ms
-        found |= (follower > np.arange(n)) & (later_ms <= OUT_OF_TURN_MS) & is_its & (off_ms > 0)
+        is_other = connection[follower] != connection
+        found |= is_other & (later_ms <= OUT_OF_TURN_MS) & is_its & (off_ms > 0)
     return found
 
 
-def _waited_with_its_time(placed: Placed, events: Events, off_ms: Int64s, window: Window) -> Bools:
+def _may_lack_windows(at_ms: Int64s, window: Window, gap_ms: int) -> Bools:
+    """Return True where the window may not be full: a gap so long is in it, or what came before."""
+    has_gap = np.diff(at_ms, prepend=at_ms[:1]) > gap_ms
+    begun_ms = np.maximum.accumulate(np.where(has_gap, at_ms, at_ms[0])) if len(at_ms) else at_ms
+    return np.asarray(at_ms - begun_ms < window.expire_age_ms)
+
+
+def _is_near_whole_window(
+    placed: Placed, events: Events, replayed: RateReplay, window: Window
+) -> Bools:
+    """Return True where a request may have been recorded on the other side of a whole window.
+
+    While windows are missing, only what is over whole ones counts (``Rate.windowSize``).
+    """
+    at_ms, over_ms = placed.recorded_at_ms, replayed.window_size_ms % window.window_ms
+    before_ms = at_ms - events.earliest_ms[placed.order]
+    after_ms = events.latest_ms[placed.order] - at_ms
+    is_near = over_ms <= before_ms + PROVES_MS
+    return np.asarray(is_near | (window.window_ms - over_ms <= after_ms + PROVES_MS))
+
+
+def _waited_with_its_time(
+    placed: Placed,
+    events: Events,
+    connection: Int64s,
+    off_ms: Int64s,
+    jumps: Bools,
+    window: Window,
+) -> Bools:
     """Return True where a thread that was stopped after it had read its time explains a throttle.
 
     A handler reads the clock first and records after it (``KafkaApis.handleProduceRequest``). What
-    other threads record in between is counted, though it has later times. While the window is not
-    full, its length jumps where a whole one is over, and the time read is that of before.
+    other threads record in between is counted, though it has later times. Where the window's length
+    ``jumps`` as a whole one is over, the time read may be that of before.
     """
     n = len(off_ms)
     at_ms, bound = placed.recorded_at_ms, events.bound[placed.order]
     earliest_ms, latest_ms = events.earliest_ms[placed.order], events.latest_ms[placed.order]
     amounts = events.amount[placed.order]
-    is_silent = np.diff(at_ms, prepend=at_ms[:1]) > window.expire_age_ms
-    begun_ms = np.maximum.accumulate(np.where(is_silent, at_ms, at_ms[0])) if n else at_ms
-    is_partial = at_ms - begun_ms < window.expire_age_ms
     found, rows = np.zeros(n, bool), np.arange(n)
     for direction in (1, -1):
         others = [np.clip(rows + direction * step, 0, n - 1) for step in range(1, NEIGHBOURS + 1)]
         meets = [
             (other == rows + direction * step)
+            & (connection[other] != connection)
             & (earliest_ms[other] <= latest_ms)
             & (latest_ms[other] >= earliest_ms)
             for step, other in enumerate(others, start=1)
@@ -256,7 +300,7 @@ def _waited_with_its_time(placed: Placed, events: Events, off_ms: Int64s, window
                 left_ms = off_ms - more_ms - jump_ms
                 fits = left_ms >= at_ms - latest_ms - PROVES_MS
                 fits &= left_ms <= at_ms - earliest_ms + PROVES_MS
-                found |= overlaps & fits & (is_partial | (jump_ms == 0))
+                found |= overlaps & fits & (jumps | (jump_ms == 0))
     return found
 
 

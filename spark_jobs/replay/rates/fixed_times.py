@@ -215,8 +215,8 @@ class ProduceFixing(Fixing):
         trial = states.take(np.array([0]))
         for block in range(start, len(rows.at_ms), ROWS_MAX):
             part = slice(block, min(block + ROWS_MAX, len(rows.at_ms)))
-            tried_ms = replayed(rows, np.arange(len(rows.at_ms))[part], rows.at_ms[part], trial)
-            told = self.told(rows.logged_ms[part], tried_ms)
+            tried = replayed(rows, np.arange(len(rows.at_ms))[part], rows.at_ms[part], trial)
+            told = self.told(rows.logged_ms[part], tried.throttle_time_ms)
             if told.any():
                 return block + int(told.argmax())
         return None
@@ -264,8 +264,10 @@ class ProduceFixing(Fixing):
         found = align_window(events, _samples(states), self.window, is_last=is_last)
         placed = found.placed
         trial = states.take(np.array([0]))
-        replayed_ms = replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
-        is_proven = proven(placed, events, replayed_ms, self.window, 2 * self.window.expire_age_ms)
+        replay = replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
+        replayed_ms, connection = replay.throttle_time_ms, rows.connection[start:stop]
+        reach_ms = 2 * self.window.expire_age_ms
+        is_proven = proven(placed, events, connection, replay, self.window, reach_ms)
         for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
             from_ms = from_if_late_ms(rows, start, row, placed, events)
             until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
@@ -277,7 +279,7 @@ class ProduceFixing(Fixing):
         off_ms = np.abs(rows.logged_ms[start + placed.order] - replayed_ms)
         is_off = (off_ms > PROVES_MS) & (placed.status == UNEXPLAINED)
         accused = np.flatnonzero(is_off & (is_proven | (off_ms > self.window.window_ms)))
-        stretch = Stretch.of(placed, events, rows.connection[start:stop], self.window)
+        stretch = Stretch.of(placed, events, connection, self.window)
         other = explained_otherwise(
             accused, stretch, states, self.window, doubted=np.flatnonzero(is_off)
         )
@@ -286,7 +288,7 @@ class ProduceFixing(Fixing):
             other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
         done, place = slice(0, found.fixed), other.row[: found.fixed]
         order = start + placed.order[place]
-        now_ms = replayed(rows, order, other.at_ms[done], states)
+        now_ms = replayed(rows, order, other.at_ms[done], states).throttle_time_ms
         # The proof is of the throttles that were replayed before.
         is_same = np.abs(now_ms - replayed_ms[place]) <= PROVES_MS
         return Fixed(

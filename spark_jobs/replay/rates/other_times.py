@@ -100,7 +100,8 @@ def came_before_others(
         latest_ms = np.append(until_ms, events.latest_ms[moved[1:]])
         at_ms = np.append(placed.recorded_at_ms[:first], latest_ms)
         places = start + np.append(placed.order[:first], moved)
-        thrown_ms = replayed(rows, places, at_ms, states.take(np.array([0])))[first:]
+        thrown = replayed(rows, places, at_ms, states.take(np.array([0])))
+        thrown_ms = thrown.throttle_time_ms[first:]
         # A millisecond earlier it was a millisecond longer.
         longer_ms = rows.logged_ms[start + moved] - thrown_ms
         is_thrown = (longer_ms >= -PROVES_MS) & (longer_ms <= latest_ms - since_ms + PROVES_MS)
@@ -126,7 +127,7 @@ def is_thrown(
     for time in times:
         recorded_at_ms[row] = time.at_ms
         trial = states.take(np.array([0]))
-        thrown_ms = replayed(rows, places, recorded_at_ms, trial)[row]
+        thrown_ms = replayed(rows, places, recorded_at_ms, trial).throttle_time_ms[row]
         # A millisecond earlier it was a millisecond longer.
         longer_ms = int(rows.logged_ms[places[row]] - thrown_ms)
         if -PROVES_MS - time.later_ms <= longer_ms <= time.earlier_ms + PROVES_MS:
@@ -136,11 +137,11 @@ def is_thrown(
 
 def replayed(
     rows: SensorRows, places: np.ndarray, recorded_at_ms: np.ndarray, states: SensorStates
-) -> np.ndarray:
-    """Return the throttles (ms) of rows at these times; ``states`` moves on."""
+) -> RateReplay:
+    """Return the decisions on rows at these times; ``states`` moves on."""
     return replayed_rates(
         recorded_at_ms, rows.amount[places], rows.bound[places], rows.logged_ms[places], states
-    ).throttle_time_ms
+    )
 
 
 def replayed_rates(

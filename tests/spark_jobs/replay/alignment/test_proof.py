@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools
 from spark_jobs.replay.alignment.events import EXACT, Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
@@ -16,7 +17,7 @@ AMOUNT, BOUND, SHARE_MS = 32_000.0, 400_000.0, 80
 WINDOW_MS, REACH_MS = 1_000, 22_000
 WINDOW = Window(samples=11, window_ms=WINDOW_MS, keeps_overlapping=True)
 GAP_MS, THROTTLE_MS = 20, 500
-REQUESTS, MIDDLE = 21, 10
+REQUESTS, MIDDLE = 31, 10
 
 
 def proven_with(
@@ -27,12 +28,14 @@ def proven_with(
     apart_ms: int = GAP_MS,
     ahead_ms: int = 0,
     early_ms: dict[int, int] | None = None,
+    window_size_ms: int = 10 * WINDOW_MS,
+    connections: int = REQUESTS,
 ) -> Bools:
     """Return what is proven where rows' logged throttles are so far off the replayed ones.
 
     Those before the MIDDLE are placed ``ahead_ms`` later. The MIDDLE may have been recorded from
     ``began_ms`` before to ``ends_ms`` after. A row in ``early_ms`` is recorded that long before
-    its line allows for it.
+    its line allows for it. The requests take turns on so many ``connections``.
     """
     logged = np.full(REQUESTS, THROTTLE_MS)
     for row, throttle_ms in (logged_ms or {}).items():
@@ -59,7 +62,11 @@ def proven_with(
     status = np.where(logged == replayed, EXPLAINED, UNEXPLAINED)
     at_ms[:MIDDLE] += ahead_ms
     placed = Placed(np.arange(REQUESTS), at_ms, status, np.zeros(REQUESTS, bool))
-    return proven(placed, events, replayed, WINDOW, REACH_MS)
+    none = np.zeros(REQUESTS)
+    sizes_ms = np.full(REQUESTS, window_size_ms)
+    replay = RateReplay(none, none, sizes_ms, replayed, none, none.astype(np.int64))
+    connection = np.arange(REQUESTS) % connections
+    return proven(placed, events, connection, replay, WINDOW, REACH_MS)
 
 
 def test_throttles_that_are_replayed_prove_the_state_of_the_one_between_that_is_not() -> None:
@@ -83,6 +90,28 @@ def test_two_that_are_off_by_as_much_may_both_miss_a_sample(gap_ms: int) -> None
     is_proven = proven_with({MIDDLE: gap_ms, MIDDLE + 1: gap_ms % WINDOW_MS})
     assert not is_proven[MIDDLE]
     assert not is_proven[MIDDLE + 1]
+
+
+def test_two_that_differ_by_a_whole_window_are_both_wrong_where_no_window_is_missing() -> None:
+    rows = [REQUESTS - 6, REQUESTS - 5]
+    off_ms = {rows[0]: 300, rows[1]: 300 + WINDOW_MS}
+    # Two requests a window fill it within 11 s.
+    assert proven_with(off_ms, apart_ms=480)[rows].all()
+    for apart_ms in (400, 600):
+        assert not proven_with(off_ms, apart_ms=apart_ms)[rows].any()
+    assert not proven_with(dict.fromkeys(rows, 300), apart_ms=480)[rows].any()
+
+
+@pytest.mark.parametrize("off_ms", [{MIDDLE: SHARE_MS}, {MIDDLE: SHARE_MS, MIDDLE + 1: -SHARE_MS}])
+def test_requests_of_one_connection_were_recorded_in_their_order(off_ms: dict[int, int]) -> None:
+    assert not proven_with(off_ms)[list(off_ms)].any()
+    assert proven_with(off_ms, connections=1)[list(off_ms)].all()
+
+
+def test_a_thread_counts_meanwhile_only_what_other_connections_sent() -> None:
+    off_ms, within = {MIDDLE: -2 * SHARE_MS}, {"began_ms": 3 * GAP_MS, "ends_ms": 3 * GAP_MS}
+    assert not proven_with(off_ms, **within)[MIDDLE]
+    assert proven_with(off_ms, connections=1, **within)[MIDDLE]
 
 
 def test_two_in_the_other_order_prove_nothing() -> None:
@@ -121,6 +150,15 @@ def test_its_time_may_be_of_before_a_whole_window_that_is_added_while_windows_ar
     assert not proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50)[MIDDLE]
     assert proven_with({MIDDLE: 60 - WINDOW_MS}, began_ms=50)[MIDDLE]
     assert proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50, apart_ms=1_200)[MIDDLE]
+
+
+@pytest.mark.parametrize(("over_ms", "is_proven"), [(51, False), (60, True)])
+def test_its_time_is_not_of_before_a_whole_window_that_was_over_for_longer(
+    over_ms: int, *, is_proven: bool
+) -> None:
+    size_ms = 10 * WINDOW_MS + over_ms
+    found = proven_with({MIDDLE: 50 - WINDOW_MS}, began_ms=50, window_size_ms=size_ms)
+    assert found[MIDDLE] == is_proven
 
 
 def test_what_comes_next_to_throttles_that_miss_by_as_much_proves_nothing() -> None:
