@@ -295,7 +295,12 @@ def _moves(
     """
     at_ms, (began_ms, before_began_ms) = part.at_ms, began
     from_ms, until_ms = part.earliest_ms - part.line_lag_max_ms, part.latest_ms
-    shift_ms = (off_ms, off_ms % window_ms - window_ms, off_ms % window_ms)
+    # Times are cut to a millisecond, on either side.
+    shift_ms = [
+        shift + cut_ms
+        for shift in (off_ms, off_ms % window_ms - window_ms, off_ms % window_ms)
+        for cut_ms in (-1, 0, 1)
+    ]
     may_leave = from_ms < began_ms
     may_begin = until_ms >= began_ms + window_ms
     is_first = at_ms == began_ms
