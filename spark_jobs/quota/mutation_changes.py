@@ -24,6 +24,13 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
 
     A change takes a while to reach it (``MutationRequest.may_be_before_change``): as many of the
     first requests as explain most of what follows were met with the bound of before.
+
+    >>> bucket = Bucket(burst_s=1.0, most=-1.0, least=-1.0, last_update_ms=0)
+    >>> before = MutationRequest(10, 10, 10, 1.0, True, ((1.0, False),), 15, 15, 975)
+    >>> after = MutationRequest(20, 20, 20, 2.0, True, ((1.0, False),), 20, 20, 980)
+    >>> after = replace(after, may_be_before_change=True)
+    >>> [one.bound for one in as_in_force([before, after], bucket)]
+    [1.0, 1.0]
     """
     found = list(requests)
     start, before = 0, bucket.copy()

@@ -186,17 +186,19 @@ def _best_anchored(run: Run, stretch: Stretch, bucket: Bucket, late_ms: int) -> 
 def _best_anchored_later(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
     """Return ``run``, or one in which a request after the first met a full bucket, too.
 
-    It did if the first one was recorded early enough. Then its own time is the one to find. The
+    It did if those before it were recorded early enough. Then its own time is the one to find. The
     last ones before what is not explained come first.
     """
     first = stretch.requests[0]
     first_ms = max(first.earliest_ms, bucket.last_update_ms)
     until = min(run.blamed(), default=0)
     full = [each for each in stretch.maybe_full(bucket, first_ms) if each[0] <= until]
+    early_ms = {0: first_ms} | {i: stretch.requests[i].earliest_ms for i, _ in full}
     for later, is_likely in reversed(full[-FULL_AGAIN_MAX:]):
+        before_ms = {i: at_ms for i, at_ms in early_ms.items() if i < later}
         for late_ms in (0, LINE_LAG_MAX_MS) if is_likely else (0,):
             times_ms = _anchor_times(stretch.requests[later], bucket, late_ms)
-            best = _best_at(run.cost, stretch, bucket, later, times_ms, {0: first_ms})
+            best = _best_at(run.cost, stretch, bucket, later, times_ms, before_ms)
             gain_min = LATE_GAIN_MIN if late_ms or not is_likely else 1
             if best and best.cost + gain_min <= run.cost:
                 run = best

@@ -99,6 +99,18 @@ def test_a_bucket_that_may_have_been_full_again_is_so_where_that_explains_more()
     assert times_ms[1:] == [pytest.approx(900, abs=2), 1500, 1800, 2100, 2500]
 
 
+def test_those_before_a_bucket_that_was_full_again_may_have_met_it_full_and_earlier_too() -> None:
+    first, second = request(0, (1.0, True), early_ms=400), request(990, (1.0, True), early_ms=400)
+    # Full at 1,700 ms only if the second was recorded by 700 ms, and it by the first.
+    third = request(1_995, (1.0, True), early_ms=300)
+    # Of 10.8 tokens: the debt of 1 ends at 3,500 ms.
+    spent = request(2_500, (11.8, True))
+    told = [request(at_ms, (1.0, False), logged_ms=3_450 - at_ms) for at_ms in (2_800, 3_100)]
+    admitted = request(3_500, (1.0, True))
+    times_ms = chosen(first, second, third, spent, *told, admitted)
+    assert times_ms[2:] == [pytest.approx(1_700, abs=2), 2_500, 2_800, 3_100, 3_500]
+
+
 def test_an_admission_against_a_debt_may_have_been_spent_all_the_same() -> None:
     bucket = Bucket(BURST_S, most=-1.0, least=-1.0, last_update_ms=T0)
     assert record(request(0, (3.0, True)), bucket, T0, {}) == WRONG
