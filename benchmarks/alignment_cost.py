@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from benchmarks.growth import measured
 from benchmarks.made_traffic import PRODUCES, Traffic
@@ -47,8 +48,9 @@ def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRo
     nothing = np.zeros(n, np.int64)
     never = np.zeros(n, bool)
     return StreamRows(
-        lines=_lines(n),
+        lines=_lines(log.connection[order]),
         line=np.arange(n),
+        log_time_ms=events.latest_ms[order],
         sensor=np.full(n, codes.code(SENSOR), np.int32),
         level=np.full(n, -1, np.int8),
         restart_ms=nothing,
@@ -69,16 +71,21 @@ def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRo
         fetch_max_bytes=np.full(n, np.nan),
         has_records=never,
         has_errors=never,
+        unlogged_amount_max=np.zeros(n),
+        unlogged_likely=np.zeros(n),
+        short_send_us=np.zeros(n),
+        lost_amount_max=np.zeros(n),
     )
 
 
-def _lines(n: int) -> pa.Table:
-    texts = {"api_name": "PRODUCE", "connection": "c", "user": "alice", "client_id": "app"}
+def _lines(connection: np.ndarray) -> pa.Table:
+    texts = {"api_name": "PRODUCE", "user": "alice", "client_id": "app"}
     columns = []
     for name in LINE_COLUMNS:
         kind = REQUESTS.field(name).type
         same = texts.get(name, "f") if pa.types.is_string(kind) else 0
-        columns.append(pa.repeat(pa.scalar(same, kind), n))
+        columns.append(pa.repeat(pa.scalar(same, kind), len(connection)))
+    columns[LINE_COLUMNS.index("connection")] = pc.cast(pa.array(connection), pa.string())
     return pa.table(columns, names=LINE_COLUMNS)
 
 
