@@ -56,6 +56,8 @@ public final class FleetSimulator {
     private static final int PROCESSORS = 3;
     /** One thread waits for a core for so long at most; what stops for longer is the process. */
     private static final long THREAD_STOPPED_MAX_NS = 45 * MS;
+    /** So long before its answer, and after it, such a request may be under way. */
+    private static final long ANSWERING_NS = 100 * MS;
     private static final byte[] RECORDS = new byte[1 << 22];
 
     private static long baseMs;
@@ -118,6 +120,7 @@ public final class FleetSimulator {
         private final long[] processorFreeNs = new long[PROCESSORS];
         private long controllerFreeNs;
         private final List<long[]> pauses = new ArrayList<>();
+        private final List<Long> answersNs = new ArrayList<>();
         private final PriorityQueue<Event> events = new PriorityQueue<>();
         private final Map<String, QuotaManager> quotas = new HashMap<>();
         private final List<Client> clients = new ArrayList<>();
@@ -170,6 +173,8 @@ public final class FleetSimulator {
                     alteredByMostMs = Integer.parseInt(w[3]);
                 }
                 case "pause" -> pause(Long.parseLong(w[1]) * US, (Long.parseLong(w[1]) + Long.parseLong(w[2])) * US);
+                // Word: when it answers a request of which this program knows nothing.
+                case "answer" -> answersNs.add(Long.parseLong(w[1]) * US);
                 case "produce" -> add(new Producer(this, w));
                 case "fetch" -> add(new Consumer(this, w));
                 case "mutate" -> add(new Admin(this, w));
@@ -215,6 +220,11 @@ public final class FleetSimulator {
             }
             for (QuotaManager manager : quotas.values())
                 manager.metrics.close();
+        }
+
+        /** Whether a line that another program writes for this broker says that it ran between two times. */
+        private boolean answersBetween(long fromNs, long untilNs) {
+            return answersNs.stream().anyMatch(ns -> fromNs - ANSWERING_NS <= ns && ns <= untilNs + ANSWERING_NS);
         }
 
         /** Stop the whole process, as a garbage collection does. */
@@ -306,7 +316,8 @@ public final class FleetSimulator {
             long stoppedNs = happens(veryLateShare) ? uniform(10_000, 300_000)
                 : happens(lateShare) ? uniform(500, 8_000) : 0;
             if (stoppedNs > THREAD_STOPPED_MAX_NS) {
-                pause(sentNs, sentNs + stoppedNs);
+                if (!answersBetween(sentNs, sentNs + stoppedNs))
+                    pause(sentNs, sentNs + stoppedNs);
                 stoppedNs = 0;
             }
             // Metrics and the text of the line are made before its event is stamped.
