@@ -68,6 +68,10 @@ class StreamRows:
         """Return LINE_COLUMNS of each row, in their order."""
         return self.lines.take(pa.array(self.line))
 
+    def connections(self) -> np.ndarray:
+        """Return the number of each row's connection, such as 3: the same where it is the same."""
+        return np.asarray(encoded(self.lines["connection"]).indices.to_numpy()[self.line])
+
     def alone(self) -> StreamRows:
         """Return the same rows with no other row's lines."""
         return replace(self, lines=self.own_lines(), line=np.arange(len(self)))
@@ -127,9 +131,8 @@ class OrderedRows:
     def of(cls, rows: StreamRows, order: np.ndarray) -> OrderedRows:
         """Return ``rows`` in this order."""
         names = [f.name for f in fields(cls)[2:-1]]
-        connection = encoded(rows.lines["connection"]).indices.to_numpy()[rows.line[order]]
         columns = [taken(getattr(rows, name), order) for name in names]
-        return cls(rows, order, *[*columns, connection])
+        return cls(rows, order, *[*columns, rows.connections()[order]])
 
     def __len__(self) -> int:
         return len(self.order)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Window
@@ -14,7 +12,7 @@ from spark_jobs.replay.rates.other_histories import Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import replayed_rates
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_states import StreamStates
-from spark_jobs.replay.sensors.amounts import encoded, is_any_of
+from spark_jobs.replay.sensors.amounts import is_any_of
 from spark_jobs.replay.verdicts.fetch_attempt import (
     GENEROUS_BATCH_MAX_BYTES,
     Attempt,
@@ -40,9 +38,8 @@ def throttled_fetch_attempts(
     """Return each row's attempt, amount and answer; NOT_THROTTLED where it is no throttled fetch.
 
     ``amount`` is what the throttle gives back with the replayed state, ``replayed_ms`` the throttle
-    that this state asks for. Tries are followed within a
-    group, which is of one sensor: one of which only a part is there is accused of less, never of
-    more.
+    that this state asks for. Tries are followed within a group, which is of one sensor: one of
+    which only a part is there is accused of less, never of more.
     """
     n = len(rows)
     found = FetchAttempts(
@@ -119,7 +116,7 @@ def fetches_explained_otherwise(
         bound=rows.bound,
         logged_ms=logged_ms,
         is_exact=is_exact,
-        connection=encoded(rows.lines["connection"]).indices.to_numpy()[rows.line],
+        connection=rows.connections(),
         is_unrecorded=is_try,
         may_be_less_ms=open_ms,
     )
@@ -165,11 +162,9 @@ def _positions(rows: StreamRows, sensor: np.ndarray, is_throttled: np.ndarray) -
     a throttled try was made by a seek, a pause or another assignment. A share fetch that is
     throttled has acquired its records for good: the next one reads others (KIP-932).
     """
-    lines = rows.own_lines()
-    named = lines["connection"].combine_chunks().cast(pa.string())
-    is_shared = is_any_of(lines["api_name"], ("SHARE_FETCH",))
-    connections = pc.dictionary_encode(named)
-    key = sensor * len(connections.dictionary) + connections.indices.to_numpy()
+    is_shared = is_any_of(rows.own_lines()["api_name"], ("SHARE_FETCH",))
+    connection = rows.connections()
+    key = sensor * (int(connection.max()) + 1) + connection
     order = np.lexsort((np.arange(len(key)), key))
     is_first = np.ones(len(key), bool)
     is_first[1:] = np.diff(key[order]) != 0
