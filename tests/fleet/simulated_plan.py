@@ -420,12 +420,11 @@ def simulator_words(cluster: SimulatedCluster, broker: SimulatedBroker) -> Itera
         yield "\t".join(map(str, words))
     for at_us, length_us in broker.pauses:
         yield f"pause\t{at_us}\t{length_us}"
-    asked = [broker] if not broker.is_controller else cluster.brokers
-    changes = [
-        *(cluster.changes if broker.is_controller else ()),
-        *(c for b in asked for c in b.changes),
-    ]
-    for at_us in sorted({change.answered_us for change in changes}):
+    # A controller answers for the cluster and for every broker.
+    asked = cluster.brokers if broker.is_controller else (broker,)
+    answered = [change for one in asked for change in one.changes]
+    answered += cluster.changes if broker.is_controller else ()
+    for at_us in sorted({change.answered_us for change in answered}):
         yield f"answer\t{at_us}"
     for words in broker.clients:
         yield "\t".join(words)
