@@ -240,7 +240,7 @@ def _lacks_a_follower(placed: Placed, events: Events, connection: Int64s, off_ms
 
 
 def _may_lack_windows(at_ms: Int64s, window: Window, gap_ms: int) -> Bools:
-    """Return True where the window may not be full: a gap so long is in it, or what came before."""
+    """Return True for each request whose window has a gap of more than ``gap_ms``, or the begin."""
     has_gap = np.diff(at_ms, prepend=at_ms[:1]) > gap_ms
     begun_ms = np.maximum.accumulate(np.where(has_gap, at_ms, at_ms[0])) if len(at_ms) else at_ms
     return np.asarray(at_ms - begun_ms < window.expire_age_ms)

@@ -292,11 +292,12 @@ class ProduceFixing(Fixing):
         events: Events,
         states: SensorStates,
         fixed: int,
-    ) -> _Judged:
-        """Return which of the placed requests are proven, and the history that explains most.
+    ) -> Judgement:
+        """Return the judgement of the placed requests, with the history that explains most of them.
 
-        The first ``fixed`` requests of the other history are those that were placed first, for the
-        rows that follow go on after them.
+        Such as: 40 of 50 are proven, and one of them was recorded 3 ms earlier. The first ``fixed``
+        requests of the other history are those that were placed first, for the rows that follow go
+        on after them.
         """
         trial = states.take(np.array([0]))
         replay = replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
@@ -321,11 +322,11 @@ class ProduceFixing(Fixing):
         )
         if set(other.row[:fixed].tolist()) != set(range(fixed)):
             other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
-        return _Judged(placed, replay.throttle_time_ms, is_proven, other)
+        return Judgement(placed, replay.throttle_time_ms, is_proven, other)
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class Judgement:
     """Placed requests, and what their throttles say of them; arrays in the order of ``placed``."""
 
     placed: Placed
@@ -338,11 +339,11 @@ class _Judged:
         """Return True where the other history has other times."""
         return not np.array_equal(self.other.at_ms, self.placed.recorded_at_ms)
 
-    def after(self, before: _Judged) -> _Judged:
-        """Return what is said of the requests, once moved by the other history of ``before``.
+    def after(self, before: Judgement) -> Judgement:
+        """Return this judgement, of requests that the other history of ``before`` moved, and that.
 
-        It may prove a state that was in doubt, but only of what both histories replay alike: where
-        it is another throttle, the times that were moved may be off by a little.
+        It may prove a state that was in doubt, but only of what both histories replay alike, such
+        as 51 ms and 53 ms: of 398 ms and 609 ms, the times that were moved may be off by a little.
         """
         row = before.other.row
         is_alike = np.abs(self.replayed_ms - before.replayed_ms[row]) <= ALIKE_MS

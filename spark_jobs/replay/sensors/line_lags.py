@@ -76,10 +76,10 @@ class LineLags:
         return lags_ms
 
     def _silence_ms(self, requests: pa.Table, order: np.ndarray) -> Int64s:
-        """Return, per row of ``order``, since when no line was written but up to LATE_LINE_MS ago.
+        """Return the silence before each row of ``order``, such as 202 ms: its line is no later.
 
-        Lines from before the row's estimate on are left aside: those of rows that are still to come
-        may be among them.
+        It counts from the last line that was written more than LATE_LINE_MS before. Lines
+        since the row's estimate are left aside: those of rows to come may be among them.
         """
         line_ms = requests["log_time_ms"].to_numpy()[order]
         estimate_ms = requests["recorded_estimate_us"].to_numpy()[order] // 1000
