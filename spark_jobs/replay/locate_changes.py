@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -94,6 +95,7 @@ def late_changes(located: pa.Table) -> str:
 def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table:
     broker_id, groups = broker
     parts = [_SCHEMA.empty_table()]
+    written_ms = []
     for group in groups:
         file = parquet_file(group.path)
         if not _may_hold(file.metadata.row_group(group.index), around.stretches):
@@ -110,9 +112,10 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
         on_controller = pc.is_in(
             rows["listener"], pa.array(sorted(around.controller_listeners), pa.string())
         )
+        is_own = pc.and_(is_near, pc.equal(rows["broker_id"], broker_id))
+        written_ms.append(log_time_ms.filter(is_own).to_numpy())
         wanted = (
-            is_near,
-            pc.equal(rows["broker_id"], broker_id),
+            is_own,
             pc.equal(rows["api_name"], "PRODUCE"),
             pc.invert(on_controller),
             pc.invert(rows["is_forwarded"]),
@@ -121,7 +124,8 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
     found = pa.concat_tables(parts)
     if not found.num_rows:
         return LOCATED_CHANGES.empty_table()
-    return located_changes(found, around.timeline, around.rules, around.answered_ms)
+    lines_ms = np.sort(np.concatenate(written_ms))
+    return located_changes(found, around.timeline, around.rules, around.answered_ms, lines_ms)
 
 
 def _may_hold(group: pq.RowGroupMetaData, stretches: Stretches) -> bool:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.locate_changes import late_changes
 from spark_jobs.replay.sensors.located_changes import (
     LATER_MS,
+    LATEST_MS,
     NO_SENSOR,
     ClientRequests,
-    locate_changes,
+    in_force_until_ms,
 )
+from spark_jobs.replay.sensors.located_changes import locate_changes as located_until
 from spark_jobs.warehouse.tables import LOCATED_CHANGES
 from tests.builders.synthetic_broker import (
     EPOCH_MS,
@@ -52,6 +57,16 @@ def clients_of(
     return clients
 
 
+def locate_changes(
+    clients: list[ClientRequests],
+    answered_ms: Int64s,
+    window: Window,
+    restarts_ms: Sequence[int] = (),
+) -> Int64s:
+    """Return when changes were in force on a broker that ran all the while."""
+    return located_until(clients, answered_ms, answered_ms + LATEST_MS, window, restarts_ms)
+
+
 def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool:
     """Return whether no request's record lies between both, but for one as they were made."""
     lowest, highest = sorted((moment_ms, true_ms))
@@ -59,7 +74,7 @@ def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool
     return not inside.any()
 
 
-@pytest.mark.parametrize("late_ms", [0, 90, 310, 2_400])
+@pytest.mark.parametrize("late_ms", [0, 90, 310, 1_184, 2_400])
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     profile: str, late_ms: int
@@ -70,6 +85,37 @@ def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
     (found,) = locate_changes(clients, answered, log.window).tolist()
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+
+
+def test_a_change_is_not_looked_for_later_than_a_broker_that_runs_follows() -> None:
+    true_ms, late_ms = 5_000, 3_400
+    log = logged(traffic(((0, HIGH), (true_ms, LOW)), seed=late_ms))
+    answered = np.array([EPOCH_MS + true_ms - late_ms])
+    clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
+    (found,) = locate_changes(clients, answered, log.window).tolist()
+    assert answered[0] <= found <= answered[0] + LATEST_MS
+
+
+@given(
+    st.integers(0, 20_000),
+    st.lists(st.integers(500, 4_000), min_size=2, max_size=200),
+    st.integers(1, 3_000),
+)
+def test_a_broker_has_as_long_to_follow_as_its_log_was_silent(
+    answered_ms: int, gaps_ms: list[int], more_ms: int
+) -> None:
+    def until_ms(gaps: list[int]) -> int:
+        written_ms = np.cumsum(gaps)
+        return int(in_force_until_ms(np.array([answered_ms]), written_ms)[0])
+
+    soon = until_ms(gaps_ms)
+    assert soon >= answered_ms + LATEST_MS
+    busy = until_ms([50] * 1_000)
+    assert busy <= answered_ms + LATEST_MS + 50
+    # A silence of before the answer gives no time.
+    later = [gaps_ms[0] + answered_ms, *gaps_ms[1:]]
+    stopped = [later[0], later[1] + more_ms, *later[2:]]
+    assert until_ms(later) <= until_ms(stopped) <= until_ms(later) + more_ms
 
 
 @pytest.mark.parametrize("is_known", [True, False])
