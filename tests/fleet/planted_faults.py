@@ -78,7 +78,8 @@ def _fault(random: Random, cluster: SimulatedCluster, broker: SimulatedBroker) -
     if kind == WRONG_BOUND:
         size = math.exp(random.choice((-1, 1)) * random.uniform(math.log(1.01), math.log(3)))
     elif kind == LATE_CHANGE:
-        size = math.exp(random.uniform(math.log(0.3), math.log(20)))
+        # A broker is given three seconds to follow.
+        size = math.exp(random.uniform(math.log(3.1), math.log(20)))
     elif kind == ALTERED:
         size = random.choice((-1, 1)) * math.exp(random.uniform(math.log(5), math.log(1500)))
     elif kind == WRONG_BUCKET:

@@ -1,10 +1,11 @@
 """Faults planted into simulated brokers: how many of them the audit finds, and how small ones.
 
 ``python -m tests.fleet.simulated_faults [RUNS] [--seed N]`` simulates, audits and prints a table by
-kind of fault and size, one by the size of a wrong throttle and the log's pauses, the brokers whose
-fault was not found, and recall and precision. A decision is planted where the log's throttle is not
-what a sound broker of the version gives at that record. It is found where the audit calls it wrong,
-and told where it does, or a warning or critical finding on its sensor covers it.
+kind of fault and size, one by how many decisions a fault made wrong, one by the size of a wrong
+throttle and the log's pauses, the brokers whose fault was not told, and recall and precision. A
+decision is planted where the log's throttle is not what a sound broker of the version gives at that
+record. It is found where the audit calls it wrong, and told where it does, or a warning or critical
+finding on its sensor covers it.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ TOLERANCE_MS = 2
 _PROFILE_EVERY = 6
 _SIZES: dict[str, tuple[float, ...]] = {
     WRONG_BOUND: (1.02, 1.05, 1.1, 1.3, 2.0),
-    LATE_CHANGE: (0.5, 1.0, 2.0, 5.0),
+    LATE_CHANGE: (5.0, 10.0),
     ALTERED: (10, 30, 100, 300),
 }
+_TRACES = (2, 5, 10, 30, 100)
 _WRONG_BY_MS = (5, 10, 20, 40, 80, 160, 320)
 
 
@@ -134,6 +136,7 @@ def is_planted(one: Judged) -> bool:
 def print_faults(console: Console, judged: Sequence[Judged]) -> None:
     """Print the tables, and recall and precision in a line."""
     console.print(_kinds(judged))
+    console.print(_traces(judged))
     console.print(_wrong_by(judged))
     planted = [one for one in judged if is_planted(one)]
     told_runs = {one.run for one in planted if one.is_told}
@@ -171,6 +174,23 @@ def _kinds(judged: Iterable[Judged]) -> Table:
             f"{len(planted):,}", f"{len(told):,}", shown_share(len(told), len(planted)),
             f"{len(found):,}", shown_share(len(found), len(planted)), str(false),
         )  # fmt: skip
+    return table
+
+
+def _traces(judged: Iterable[Judged]) -> Table:
+    """Return how many faults were told, of those that made so many decisions wrong."""
+    table = Table("wrong decisions", "faults", "told", "recall", title="Faults by their traces")
+    wrong: Counter[str] = Counter()
+    told: set[str] = set()
+    for one in judged:
+        if is_planted(one):
+            wrong[one.run] += 1
+            told |= {one.run} if one.is_told else set()
+    groups = defaultdict(list)
+    for run, decisions in wrong.items():
+        groups[_bucket(decisions, _TRACES)].append(run in told)
+    for trace, own in sorted(groups.items()):
+        table.add_row(trace, str(len(own)), str(sum(own)), shown_share(sum(own), len(own)))
     return table
 
 

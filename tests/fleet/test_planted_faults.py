@@ -101,3 +101,5 @@ def test_the_tables_tell_what_was_planted_found_and_missed() -> None:
     assert "1 of 2 sound ones called wrong" in text
     assert "not told: b, Fault(kind='skipped throttles'" in text
     assert "wrong bound       │ 5: from 2" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("│ 1: from 2 ")]
+    assert row.split("│")[2:5] == [" 1      ", " 1    ", " 1.0000 "]
