@@ -138,10 +138,13 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             ("over_throttled", None),
         ),
         ({"amount_known": False}, ("indeterminate", "size_not_logged")),
+        # What a sensor held before makes a throttle longer, or its window by a sample.
         (
-            {"logged_ms": 0, "replayed_ms": 9000, "known_for_ms": 12_999},
+            {"logged_ms": 9000, "replayed_ms": 0, "known_for_ms": 12_999},
             ("indeterminate", "state_unknown"),
         ),
+        ({"replayed_ms": 1505, "known_for_ms": 12_999}, ("indeterminate", "state_unknown")),
+        ({"replayed_ms": 1506, "known_for_ms": 12_999}, ("under_throttled", None)),
         (
             {"logged_ms": 0, "replayed_ms": 9000, "change_distance_ms": 999},
             ("indeterminate", "quota_change_in_flight"),
@@ -172,6 +175,10 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         ({**TRIED, "attempt": Attempt.TOO_SMALL, "replayed_ms": 90}, ("under_throttled", None)),
         (
             {**TRIED, "attempt": Attempt.TOO_LARGE, "replayed_ms": 20, "known_for_ms": 12_999},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
+            {**TRIED, "attempt": Attempt.TOO_SMALL, "replayed_ms": 9000, "known_for_ms": 12_999},
             ("indeterminate", "state_unknown"),
         ),
         (
