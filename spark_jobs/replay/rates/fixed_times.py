@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.quota.states import Bools, Int64s, SensorStates
+from spark_jobs.replay.alignment.contradicted import contradicted
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import NEAR, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
@@ -57,6 +58,7 @@ class Fixed(NamedTuple):
     recorded_at_ms: np.ndarray
     is_proven: np.ndarray
     is_explained: np.ndarray  # bool: by another history than the one that was found
+    is_contradicted: np.ndarray  # bool: with many in a row, by the state proven before them
     group: np.ndarray  # rows of one group are judged together
 
     @classmethod
@@ -65,7 +67,7 @@ class Fixed(NamedTuple):
         n = stop - start
         rows = np.arange(start, stop)
         none = np.zeros(n, bool)
-        return cls(rows, at_ms[start:stop], none, none, np.full(n, group))
+        return cls(rows, at_ms[start:stop], none, none, none, np.full(n, group))
 
     def take(self, rows: np.ndarray) -> Fixed:
         """Return the entries of these rows."""
@@ -281,6 +283,7 @@ class ProduceFixing(Fixing):
             other.at_ms[done],
             (judged.is_proven & ~other.is_explained)[place] & is_same,
             other.is_explained[place] | ~is_same,
+            judged.is_contradicted[place],
             np.zeros(len(order), np.int64),
         )
 
@@ -315,14 +318,15 @@ class ProduceFixing(Fixing):
         off_ms = np.abs(rows.logged_ms[start + placed.order] - replay.throttle_time_ms)
         is_off = (off_ms > PROVES_MS) & np.isin(placed.status, (NEAR, UNEXPLAINED))
         is_accused = is_off & (placed.status == UNEXPLAINED)
-        is_accused &= is_proven | (off_ms > self.window.window_ms)
+        is_contradicted = contradicted(placed, events, replay, self.window)
+        is_accused &= is_proven | is_contradicted | (off_ms > self.window.window_ms)
         stretch = Stretch.of(placed, events, connection, self.window)
         other = explained_otherwise(
             np.flatnonzero(is_accused), stretch, states, self.window, np.flatnonzero(is_off)
         )
         if set(other.row[:fixed].tolist()) != set(range(fixed)):
             other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
-        return Judgement(placed, replay.throttle_time_ms, is_proven, other)
+        return Judgement(placed, replay.throttle_time_ms, is_proven, is_contradicted, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,6 +336,7 @@ class Judgement:
     placed: Placed
     replayed_ms: Int64s
     is_proven: Bools
+    is_contradicted: Bools
     other: OtherHistory
 
     @property

@@ -220,7 +220,7 @@ class RateStream:
             told[waiting] = self._told(rows, waiting, tried)
         is_told = np.logical_or.reduceat(told, runs.start)
         none = np.zeros(len(due), bool)
-        plain = Fixed(due, rows.at_ms[due], none, none, run[due])
+        plain = Fixed(due, rows.at_ms[due], none, none, none, run[due])
         if not is_told.any():
             return _Replayed(plain, result, run[due], states)
         kept = ~is_told[run[due]]
@@ -301,6 +301,7 @@ class RateStream:
             change_distance_ms=own.change_distance_ms,
             is_proven=fixed.is_proven,
             is_explained=fixed.is_explained,
+            is_contradicted=fixed.is_contradicted,
             line_lag_max_ms=own.line_lag_max_ms,
             lost_requests=own.lost_requests,
             lost_amount_max=own.lost_amount_max,

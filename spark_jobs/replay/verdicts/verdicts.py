@@ -89,6 +89,7 @@ class RateRows:
     change_distance_ms: np.ndarray
     is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
     is_explained: np.ndarray  # bool: by another history than the one that is replayed
+    is_contradicted: np.ndarray  # bool: with many in a row, by a state proven before them
     line_lag_max_ms: np.ndarray  # how late the line may be
     lost_requests: np.ndarray  # so many may be missing from what the rate rests on
     lost_amount_max: np.ndarray  # and they were of so much together, or less
@@ -142,7 +143,9 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     is_late_line = difference <= rows.line_lag_max_ms
     is_late_line &= difference >= -tolerances.throttle_ms
     is_within_slack = np.abs(difference) <= slack_ms + tolerances.throttle_ms
-    explained_by_timing = np.where(rows.is_proven, is_late_line, is_within_slack)
+    explained_by_timing = np.where(
+        rows.is_proven, is_late_line, is_within_slack & ~rows.is_contradicted
+    )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
         # It never throttles longer than one window (ClientRequestQuotaManager.maxThrottleTimeMs).
         ((difference > 0) & (rows.logged_ms <= rows.window_ms)) | rows.is_request_quota

@@ -17,7 +17,7 @@ def judgement(replayed_ms: list[int], row: list[int], explained: list[bool]) -> 
     nothing = np.zeros(3, bool)
     placed = Placed(ORDER, ORDER, ORDER, nothing)
     other = OtherHistory(np.array(row), ORDER, np.array(explained))
-    return Judgement(placed, np.array(replayed_ms), ~nothing, other)
+    return Judgement(placed, np.array(replayed_ms), ~nothing, nothing, other)
 
 
 @pytest.mark.parametrize(("apart_ms", "is_proven"), [(ALIKE_MS, True), (ALIKE_MS + 1, False)])
