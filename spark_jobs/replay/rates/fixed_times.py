@@ -8,25 +8,16 @@ So a log that is cut anywhere is replayed as if it were whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.quota.states import Bools, Int64s, SensorStates
-from spark_jobs.replay.alignment.contradicted import contradicted
+from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
-from spark_jobs.replay.alignment.explanation import NEAR, UNEXPLAINED
-from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import PROVES_MS, align_window, proven
-from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
-from spark_jobs.replay.rates.other_times import (
-    came_before_others,
-    from_if_late_ms,
-    is_thrown,
-    replayed,
-    times_beside_samples,
-)
+from spark_jobs.replay.alignment.window import PROVES_MS, align_window
+from spark_jobs.replay.rates.judgement import judge_placed
+from spark_jobs.replay.rates.other_times import replayed
 from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.resolve.broker_log import NOT_STAMPED
 
@@ -44,8 +35,6 @@ SAMPLES_MAX = 60
 TRIES_MS = 600_000
 TRIES_MAX = 65_536
 LOOKS_BEFORE_TRIES = 3
-ALIKE_MS = 2 * PROVES_MS
-"""Two histories that are each replayed to PROVES_MS differ by no more."""
 APART_MS = 2_000
 """No request that is still to come was recorded so long before the moment up to which all are there
 by their estimates."""
@@ -267,10 +256,10 @@ class ProduceFixing(Fixing):
             return Fixed.plainly(rows.at_ms, start, stop, 0)
         events = _events(rows, start, stop)
         found = align_window(events, _samples(states), self.window, is_last=is_last)
-        judged = self._judged(rows, start, found.placed, events, states, found.fixed)
+        judged = judge_placed(rows, start, found.placed, events, states, self.window, found.fixed)
         if judged.is_moved:
             placed = judged.moved(events, rows.connection[start:stop], states, self.window)
-            again = self._judged(rows, start, placed, events, states, found.fixed)
+            again = judge_placed(rows, start, placed, events, states, self.window, found.fixed)
             judged = again.after(judged)
         done, other = slice(0, found.fixed), judged.other
         place = other.row[done]
@@ -286,88 +275,6 @@ class ProduceFixing(Fixing):
             judged.is_contradicted[place],
             np.zeros(len(order), np.int64),
         )
-
-    def _judged(
-        self,
-        rows: SensorRows,
-        start: int,
-        placed: Placed,
-        events: Events,
-        states: SensorStates,
-        fixed: int,
-    ) -> Judgement:
-        """Return the judgement of the placed requests, with the history that explains most of them.
-
-        Such as: 40 of 50 are proven, and one of them was recorded 3 ms earlier. The first ``fixed``
-        requests of the other history are those that were placed first, for the rows that follow go
-        on after them.
-        """
-        trial = states.take(np.array([0]))
-        replay = replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
-        connection = rows.connection[start : start + len(placed.order)]
-        reach_ms = 2 * self.window.expire_age_ms
-        is_proven = proven(placed, events, connection, replay, self.window, reach_ms)
-        for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
-            from_ms = from_if_late_ms(rows, start, row, placed, events)
-            until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
-            times = times_beside_samples(row, placed, (from_ms, until_ms), states, self.window)
-            is_proven[row] = not (
-                is_thrown(rows, start, row, placed, states, times)
-                or came_before_others(rows, start, row, placed, events, states, from_ms)
-            )
-        off_ms = np.abs(rows.logged_ms[start + placed.order] - replay.throttle_time_ms)
-        is_off = (off_ms > PROVES_MS) & np.isin(placed.status, (NEAR, UNEXPLAINED))
-        is_accused = is_off & (placed.status == UNEXPLAINED)
-        is_contradicted = contradicted(placed, events, replay, self.window)
-        is_accused &= is_proven | is_contradicted | (off_ms > self.window.window_ms)
-        stretch = Stretch.of(placed, events, connection, self.window)
-        other = explained_otherwise(
-            np.flatnonzero(is_accused), stretch, states, self.window, np.flatnonzero(is_off)
-        )
-        if set(other.row[:fixed].tolist()) != set(range(fixed)):
-            other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
-        return Judgement(placed, replay.throttle_time_ms, is_proven, is_contradicted, other)
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Placed requests, and what their throttles say of them; arrays in the order of ``placed``."""
-
-    placed: Placed
-    replayed_ms: Int64s
-    is_proven: Bools
-    is_contradicted: Bools
-    other: OtherHistory
-
-    @property
-    def is_moved(self) -> bool:
-        """Return True where the other history has other times."""
-        return not np.array_equal(self.other.at_ms, self.placed.recorded_at_ms)
-
-    def after(self, before: Judgement) -> Judgement:
-        """Return this judgement, of requests that the other history of ``before`` moved, and that.
-
-        It may prove a state that was in doubt, but only of what both histories replay alike, such
-        as 51 ms and 53 ms: of 398 ms and 609 ms, the times that were moved may be off by a little.
-        """
-        row = before.other.row
-        is_alike = np.abs(self.replayed_ms - before.replayed_ms[row]) <= ALIKE_MS
-        is_explained = self.other.is_explained | before.other.is_explained[row]
-        other = self.other._replace(is_explained=is_explained)
-        return replace(self, is_proven=self.is_proven & is_alike, other=other)
-
-    def moved(
-        self, events: Events, connection: Int64s, states: SensorStates, window: Window
-    ) -> Placed:
-        """Return the requests as the other history has them; ``states`` are those before."""
-        order, status = (
-            column[self.other.row] for column in (self.placed.order, self.placed.status)
-        )
-        placed = Placed(order, self.other.at_ms, status, np.zeros(len(order), bool))
-        stretch = Stretch.of(placed, events, connection, window)
-        began_ms, _ = stretch.samples_began_ms(states, window.window_ms)
-        starts_sample = np.diff(began_ms, prepend=-1) > 0
-        return placed._replace(starts_sample=starts_sample & (began_ms == placed.recorded_at_ms))
 
 
 def _before(at_ms: np.ndarray, until_ms: int | None) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.rates.fixed_times import ALIKE_MS, Judgement
+from spark_jobs.replay.rates.judgement import ALIKE_MS, Judgement
 from spark_jobs.replay.rates.other_histories import OtherHistory
 
 ORDER = np.arange(3)
