@@ -31,7 +31,8 @@ def explain(
 ) -> str:
     """Return the sentence of a finding of ``kind``; ``evidence`` holds the interval's numbers."""
     who = entity_name(key.quota_user, key.quota_client_id)
-    sentence = _SENTENCES[kind].format(
+    is_unbound = kind == "over_throttled" and evidence["bound_min"] is None
+    sentence = (_WITHOUT_QUOTA if is_unbound else _SENTENCES[kind]).format(
         who=who[0].upper() + who[1:],
         quota=key.quota_type,
         broker=key.broker_id,
@@ -140,11 +141,16 @@ _SENTENCES = {
     ),
 }
 
+_WITHOUT_QUOTA = (
+    "{who}: broker {broker} throttled {wrong_decisions} requests for which no {quota} is "
+    "configured."
+)
+
 
 def _bound(quota_type: str, evidence: Mapping[str, Any]) -> str:
     low, high = evidence["bound_min"], evidence["bound_max"]
     if low is None:
-        return "no configured value"
+        return "none"
     value = _number(low) if low == high else f"{_number(low)} to {_number(high)}"
     return f"{value} {unit_of(quota_type)}"
 

@@ -93,7 +93,9 @@ def test_throttles_without_any_quota_are_a_finding_of_their_own_words() -> None:
         second(ALICE, 1, unbound_throttled=12, decisions=0, bound_min=None, bound_max=None)
     )
     assert row["kind"] == "over_throttled"
-    assert "no configured value" in str(row["explanation"])
+    assert "throttled 12 requests for which no producer_byte_rate is configured." in str(
+        row["explanation"]
+    )
 
 
 def test_a_finding_keeps_its_id_on_another_day_and_has_the_tables_columns() -> None:
