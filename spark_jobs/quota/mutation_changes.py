@@ -60,11 +60,11 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
 
 
 def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
-    """Return before which request it is told how a change, met by number ``first``, was met."""
-    bound = requests[first].bound
+    """Return before which request it is told how a change, met by number ``first``, was met.
+
+    That may be after the next change: until a request is held up, all are alike.
+    """
     for i, request in enumerate(requests[first:], first):
-        if request.bound != bound:
-            return i
         if request.logged_ms or not all(is_admitted for _, is_admitted in request.mutations):
             return min(i + TELLING_MAX, len(requests))
     return len(requests)

@@ -229,6 +229,17 @@ def test_a_request_met_before_a_change_had_come_has_spent_nothing_of_the_new_buc
     assert in_force(early, full, owing) == [1.0, 1.0, 1.0]
 
 
+def test_how_a_change_was_met_may_be_told_after_the_next_one() -> None:
+    spent = request(0, (11.0, True))
+    early = replace(request(2_000, (1.0, True)), bound=3.0, may_be_before_change=True)
+    owing = replace(request(2_200, (4.0, True)), bound=3.0)
+    # At the bound of before 2 were there, so 1 and then 1.6 less 4; with the new one 6.
+    told = replace(request(3_000, (1.0, False), logged_ms=350), bound=2.0)
+    assert in_force(spent, early, owing, told) == [1.0, 1.0, 3.0, 2.0]
+    let_in = replace(request(3_000, (1.0, True)), bound=2.0)
+    assert in_force(spent, early, owing, let_in) == [1.0, 3.0, 3.0, 2.0]
+
+
 def test_nothing_is_met_by_the_bound_of_before_where_no_throttle_asks_for_it() -> None:
     early = replace(request(0, (3.0, True)), may_be_before_change=True)
     assert in_force(early, request(1_000, (2.0, True))) == [1.0, 1.0]
