@@ -54,8 +54,10 @@ _SHARE_MIN = 0.6
 _GAIN_MIN = 0.3
 # Of two hypotheses that say different things of the broker, one has to be clearly the better.
 _MARGIN_MIN = 0.1
-# Where no single decision is wrong, only what explains nearly all of them is told.
+# Where no single decision is wrong, only what explains nearly all of them is told, or so many
+# throttles to the millisecond that most of them speak against any other.
 _SHARE_MIN_UNACCUSED = 0.9
+_THROTTLES_MIN_UNACCUSED, _MARGIN_MIN_UNACCUSED = 50, 0.4
 # Throttles of 0 fit many hypotheses: so many others must be told to the millisecond.
 _THROTTLES_MIN = 5
 _THROTTLED_SHARE_MAX = 0.1
@@ -151,7 +153,7 @@ def explain_stretch(
     is_clear = winner.share >= _SHARE_MIN and winner.share - configured.share >= _GAIN_MIN
     if winner.hypothesis not in HARMLESS:
         is_clear &= winner.share - rival.share >= _MARGIN_MIN
-        is_clear &= trial.has_wrong or winner.share >= _SHARE_MIN_UNACCUSED
+        is_clear &= trial.has_wrong or _is_told_unaccused(winner, rival)
     if winner.hypothesis == CONFIGURED or not is_clear:
         return None
     return Explanation(
@@ -162,6 +164,13 @@ def explain_stretch(
         evidence=trial.evidence,
         estimate=estimate,
     )
+
+
+def _is_told_unaccused(winner: Score, rival: Score) -> bool:
+    """Return True if a hypothesis is clear enough to be told where no single decision is wrong."""
+    is_sure = winner.throttles >= _THROTTLES_MIN_UNACCUSED
+    is_sure &= winner.share - rival.share >= _MARGIN_MIN_UNACCUSED
+    return is_sure or winner.share >= _SHARE_MIN_UNACCUSED
 
 
 def _says_other(one: Score, other: Score) -> bool:

@@ -79,6 +79,20 @@ def test_half_of_the_throttles_may_be_off_and_the_estimate_stands() -> None:
     assert estimate.bound == pytest.approx(40_000.0, rel=0.02)
 
 
+@pytest.mark.parametrize(("seconds", "is_told"), [(30, False), (60, True)])
+def test_many_throttles_to_the_millisecond_are_told_though_none_alone_is_wrong(
+    seconds: int, *, is_told: bool
+) -> None:
+    lied_to = history(constant(40_000.0), constant(50_000.0), seconds=seconds)
+    assert not lied_to.is_wrong.any()
+    told = np.flatnonzero(lied_to.logged_ms > 0)
+    noisy = lied_to.logged_ms.copy()
+    noisy[told[::7]] += 700
+    found = explained(with_columns(lied_to, logged_ms=noisy))
+    assert [each.winner.hypothesis for each in found] == ["unknown_quota"] * is_told
+    assert all(each.winner.share < 0.9 for each in found)
+
+
 def test_a_late_change_is_the_previous_quota_until_it_arrives() -> None:
     late = history(changing(50_000.0, 45_000, 30_000.0), changing(50_000.0, 20_000, 30_000.0))
     explanation = only(late, FORMER, DEFAULT_USER)
