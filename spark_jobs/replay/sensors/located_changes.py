@@ -137,8 +137,8 @@ def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s
 
 NO_SENSOR = -1
 
-# A change accuses nobody for a second (``JudgeSettings.change_ms``). Of some 300 real brokers one,
-# just started on a busy machine, followed 1,184 ms late, the next 710 ms; early is the clock's cut.
+# A change accuses nobody for a second (``JudgeSettings.change_ms``). The latest that a real broker
+# was seen to follow is 1,184 ms, just started on a busy machine; early is the clock's cut alone.
 EARLIER_MS, LATER_MS, LATEST_MS = 20, 1_000, 3_000
 # In a longer silence of its log a broker may have been stopped.
 _RAN_MS = 500
