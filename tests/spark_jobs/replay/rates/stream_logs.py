@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
@@ -142,3 +143,8 @@ def reads(draw: st.DrawFn) -> list[Row]:
             | {"source_line": len(rows)}
         )
     return rows
+
+
+def wrong_rows(rows: list[Row]) -> list[Row]:
+    """Return the decisions on produces that are called wrong."""
+    return [row for row in decided(opened(), rows) if row["verdict"] in WRONG_VERDICTS]

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.replay.alignment.contradicted import RUN_MIN
-from tests.spark_jobs.replay.rates.stream_logs import (
-    PRODUCES,
-    Row,
-    decided,
-    opened,
-    produce,
-    throttled_log,
-)
+from tests.spark_jobs.replay.rates.stream_logs import Row, produce, throttled_log, wrong_rows
 
 BOUND, SIZE, EVERY_MS = 10_000.0, 1_150.0, 97
 FORGETS_MS, SECONDS = 25_000, 60
@@ -38,12 +30,8 @@ def log(forgets_ms: int | None = None, shifted_ms: int = 0) -> list[Row]:
     return told
 
 
-def wrong(rows: list[Row]) -> list[Row]:
-    return [row for row in decided(opened(PRODUCES), rows) if row["verdict"] in WRONG_VERDICTS]
-
-
 def wrong_ms(rows: list[Row]) -> list[int]:
-    return [row["source_line"] for row in wrong(rows)]
+    return [row["source_line"] for row in wrong_rows(rows)]
 
 
 def test_a_broker_that_keeps_its_state_is_accused_of_nothing() -> None:
@@ -69,7 +57,7 @@ def test_a_state_that_throttles_have_not_proven_contradicts_nobody(
 ) -> None:
     # As much as a window and the amount of a sample explain everywhere.
     apart_ms = 1_000 + 10 * SIZE * 1_000 / BOUND
-    due_ms = [row["replayed_throttle_time_ms"] for row in wrong(log(forgets_ms))]
+    due_ms = [row["replayed_throttle_time_ms"] for row in wrong_rows(log(forgets_ms))]
     assert (min(due_ms) < apart_ms) == is_proven
 
 

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.quota.codes import WRONG_VERDICTS
-from tests.spark_jobs.replay.rates.stream_logs import (
-    PRODUCES,
-    Row,
-    decided,
-    opened,
-    produce,
-    throttled_log,
-)
+from tests.spark_jobs.replay.rates.stream_logs import Row, produce, throttled_log, wrong_rows
 
 BOUND, SIZE, EVERY_MS = 10_000.0, 1_000.0, 97
 SECONDS, BEGINS_MS = 40, 154 * 97
@@ -39,11 +31,7 @@ def log(early_ms: int, lies: dict[int, int]) -> list[Row]:
 
 
 def accused(rows: list[Row]) -> list[int]:
-    return [
-        row["source_line"]
-        for row in decided(opened(PRODUCES), rows)
-        if row["verdict"] in WRONG_VERDICTS
-    ]
+    return [row["source_line"] for row in wrong_rows(rows)]
 
 
 @pytest.mark.parametrize("early_ms", [0, 3, 4, 5, 9])
