@@ -14,7 +14,7 @@ import argparse
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,11 +135,11 @@ def is_planted(one: Judged) -> bool:
 
 def print_faults(console: Console, judged: Sequence[Judged]) -> None:
     """Print the tables, and recall and precision in a line."""
-    console.print(_kinds(judged))
-    console.print(_traces(judged))
-    console.print(_wrong_by(judged))
     planted = [one for one in judged if is_planted(one)]
     told_runs = {one.run for one in planted if one.is_told}
+    console.print(_kinds(judged))
+    console.print(_traces(planted, told_runs))
+    console.print(_wrong_by(judged))
     missed = Counter((one.run, one.fault) for one in planted if one.run not in told_runs)
     for (run, fault), decisions in sorted(missed.items(), key=lambda item: item[0][0]):
         console.print(f"not told: {run}, {fault}, {decisions} decisions", highlight=False)
@@ -177,18 +177,12 @@ def _kinds(judged: Iterable[Judged]) -> Table:
     return table
 
 
-def _traces(judged: Iterable[Judged]) -> Table:
+def _traces(planted: Iterable[Judged], told_runs: Container[str]) -> Table:
     """Return how many faults were told, of those that made so many decisions wrong."""
     table = Table("wrong decisions", "faults", "told", "recall", title="Faults by their traces")
-    wrong: Counter[str] = Counter()
-    told: set[str] = set()
-    for one in judged:
-        if is_planted(one):
-            wrong[one.run] += 1
-            told |= {one.run} if one.is_told else set()
     groups = defaultdict(list)
-    for run, decisions in wrong.items():
-        groups[_bucket(decisions, _TRACES)].append(run in told)
+    for run, decisions in Counter(one.run for one in planted).items():
+        groups[_bucket(decisions, _TRACES)].append(run in told_runs)
     for trace, own in sorted(groups.items()):
         table.add_row(trace, str(len(own)), str(sum(own)), shown_share(sum(own), len(own)))
     return table
