@@ -63,7 +63,7 @@ def located_changes(
     nominal_ms = np.array(sorted(answered_ms), np.int64)
     clients = _clients(requests, timeline, nominal_ms.tolist())
     restarts_ms = timeline.restarts_of(broker_id)
-    latest_ms = in_force_until_ms(nominal_ms, written_ms)
+    latest_ms = latest_in_force_ms(nominal_ms, written_ms)
     in_force_ms = locate_changes(clients, nominal_ms, latest_ms, window, restarts_ms)
     return pa.table(
         [pa.array([broker_id] * len(nominal_ms), I32), nominal_ms, in_force_ms],
@@ -176,16 +176,16 @@ class ClientRequests:
         return self.moves(change) or not is_same
 
 
-def in_force_until_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
-    """Return until when (ms) a broker that follows each change has it in force, at the latest.
+def latest_in_force_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
+    """Return when (ms) a broker that follows each change has it in force, at the latest.
 
     ``nominal_ms`` are the moments of the controller's answers, ``written_ms`` those of the broker's
     lines, both in order. A broker follows within LATEST_MS in which it runs: it may have been
     stopped wherever its log was silent for longer than _RAN_MS.
 
-    >>> in_force_until_ms(np.array([1_000]), np.arange(0, 9_000, 50)).tolist()
+    >>> latest_in_force_ms(np.array([1_000]), np.arange(0, 9_000, 50)).tolist()
     [4000]
-    >>> in_force_until_ms(np.array([1_000]), np.array([0, 1_000, 7_000, 9_000])).tolist()
+    >>> latest_in_force_ms(np.array([1_000]), np.array([0, 1_000, 7_000, 9_000])).tolist()
     [9000]
     """
     ran_ms = np.cumsum(np.minimum(np.diff(written_ms, prepend=written_ms[:1]), _RAN_MS))

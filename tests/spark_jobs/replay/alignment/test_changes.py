@@ -19,9 +19,9 @@ from spark_jobs.replay.sensors.located_changes import (
     LATEST_MS,
     NO_SENSOR,
     ClientRequests,
-    in_force_until_ms,
+    latest_in_force_ms,
+    locate_changes,
 )
-from spark_jobs.replay.sensors.located_changes import locate_changes as located_until
 from spark_jobs.warehouse.tables import LOCATED_CHANGES
 from tests.builders.synthetic_broker import (
     EPOCH_MS,
@@ -57,14 +57,14 @@ def clients_of(
     return clients
 
 
-def locate_changes(
+def located(
     clients: list[ClientRequests],
     answered_ms: Int64s,
     window: Window,
     restarts_ms: Sequence[int] = (),
 ) -> Int64s:
     """Return when changes were in force on a broker that ran all the while."""
-    return located_until(clients, answered_ms, answered_ms + LATEST_MS, window, restarts_ms)
+    return locate_changes(clients, answered_ms, answered_ms + LATEST_MS, window, restarts_ms)
 
 
 def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool:
@@ -83,17 +83,20 @@ def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), profile=profile, seed=late_ms))
     answered = np.array([EPOCH_MS + true_ms - late_ms])
     clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
-    (found,) = locate_changes(clients, answered, log.window).tolist()
+    (found,) = located(clients, answered, log.window).tolist()
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
 
 
 def test_a_change_is_not_looked_for_later_than_a_broker_that_runs_follows() -> None:
-    true_ms, late_ms = 5_000, 3_400
+    true_ms, late_ms = 5_000, 2_400
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), seed=late_ms))
     answered = np.array([EPOCH_MS + true_ms - late_ms])
     clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
-    (found,) = locate_changes(clients, answered, log.window).tolist()
-    assert answered[0] <= found <= answered[0] + LATEST_MS
+    (found,) = located(clients, answered, log.window).tolist()
+    assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+    soon = answered + late_ms - 400
+    (held,) = locate_changes(clients, answered, soon, log.window).tolist()
+    assert answered[0] <= held <= soon[0]
 
 
 @given(
@@ -106,7 +109,7 @@ def test_a_broker_has_as_long_to_follow_as_its_log_was_silent(
 ) -> None:
     def until_ms(gaps: list[int]) -> int:
         written_ms = np.cumsum(gaps)
-        return int(in_force_until_ms(np.array([answered_ms]), written_ms)[0])
+        return int(latest_in_force_ms(np.array([answered_ms]), written_ms)[0])
 
     soon = until_ms(gaps_ms)
     assert soon >= answered_ms + LATEST_MS
@@ -133,7 +136,7 @@ def test_what_a_restart_forgot_says_nothing_of_a_change_before_it(is_known: bool
         clients.append(ClientRequests(events, events.latest_ms, client.sensors, client.bounds))
     answered = np.array([restart_ms - 1_500])
     restarts_ms = [restart_ms] if is_known else []
-    (found,) = locate_changes(clients, answered, before.window, restarts_ms).tolist()
+    (found,) = located(clients, answered, before.window, restarts_ms).tolist()
     assert (found == answered[0]) == is_known
 
 
@@ -141,7 +144,7 @@ def test_a_broker_that_never_follows_a_change_is_not_late() -> None:
     log = logged(traffic(((0, LOW),), seed=5))
     answered = np.array([EPOCH_MS + 5_000])
     clients = clients_of(log, sensors=(0, 0), bounds=(LOW, HIGH))
-    (found,) = locate_changes(clients, answered, log.window).tolist()
+    (found,) = located(clients, answered, log.window).tolist()
     assert found <= answered[0] + LATER_MS
 
 
@@ -185,7 +188,7 @@ def test_a_first_quota_is_in_force_between_the_last_request_not_counted_and_the_
     window = Window(5, 500, keeps_overlapping=profile == PROFILES[1])
     client, at_ms = first_quota(window, lies)
     assert (client.events.logged_throttle_time_ms > 0).sum() > 50
-    found_ms = locate_changes([client], np.array([EPOCH_MS + ANSWERED_MS]), window)
+    found_ms = located([client], np.array([EPOCH_MS + ANSWERED_MS]), window)
     in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
     before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
     assert before < found_ms[0] <= after
@@ -207,7 +210,7 @@ def test_throttles_that_lie_beside_the_change_do_not_move_it() -> None:
     for lies in (after[:1], after[1:2], after[[0, 2, 5]]):
         liar = with_silent(log, lies)
         clients = clients_of(liar, sensors=(0, 0), bounds=(HIGH, LOW))
-        (found,) = locate_changes(clients, answered, log.window).tolist()
+        (found,) = located(clients, answered, log.window).tolist()
         assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
 
 
@@ -216,21 +219,21 @@ def test_a_change_that_nobody_was_throttled_by_keeps_the_moment_of_its_answer() 
     assert not log.events.logged_throttle_time_ms.any()
     answered = np.array([EPOCH_MS + 2_000])
     clients = clients_of(log, sensors=(0, 0), bounds=(100 * HIGH, 90 * HIGH))
-    assert locate_changes(clients, answered, log.window).tolist() == answered.tolist()
+    assert located(clients, answered, log.window).tolist() == answered.tolist()
 
 
 def test_changes_stay_in_the_order_of_their_answers() -> None:
     log = logged(traffic(((0, HIGH), (5_000, LOW), (5_200, HIGH)), seed=3))
     answered = EPOCH_MS + np.array([4_950, 4_960])
     clients = clients_of(log, sensors=(0, 0, 0), bounds=(HIGH, LOW, HIGH))
-    first, second = locate_changes(clients, answered, log.window).tolist()
+    first, second = located(clients, answered, log.window).tolist()
     assert answered[0] - 20 <= first <= second <= answered[1] + LATER_MS
     assert is_between_the_same_requests(log, second, EPOCH_MS + 5_200)
 
 
 def test_a_broker_without_requests_keeps_every_moment() -> None:
     answered = np.array([5, 9])
-    assert locate_changes([], answered, Window(11, 1000, True)).tolist() == [5, 9]
+    assert located([], answered, Window(11, 1000, True)).tolist() == [5, 9]
 
 
 def test_changes_that_came_late_are_told_with_the_latest() -> None:
