@@ -47,7 +47,7 @@ class Fixed(NamedTuple):
     recorded_at_ms: np.ndarray
     is_proven: np.ndarray
     is_explained: np.ndarray  # bool: by another history than the one that was found
-    is_contradicted: np.ndarray  # bool: with many in a row, by the state proven before them
+    is_impossible: np.ndarray  # bool: no times that lines admit give its throttle
     group: np.ndarray  # rows of one group are judged together
 
     @classmethod
@@ -272,7 +272,7 @@ class ProduceFixing(Fixing):
             other.at_ms[done],
             (judged.is_proven & ~other.is_explained)[place] & is_same,
             other.is_explained[place] | ~is_same,
-            judged.is_contradicted[place],
+            judged.is_impossible[place],
             np.zeros(len(order), np.int64),
         )
 

@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools, Int64s, SensorStates
-from spark_jobs.replay.alignment.contradicted import contradicted
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import NEAR, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.alignment.possible_throttles import (
+    Beginnings,
+    impossible,
+    known_beginnings,
+)
 from spark_jobs.replay.alignment.window import PROVES_MS, proven
 from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import (
@@ -33,7 +38,7 @@ class Judgement:
     placed: Placed
     replayed_ms: Int64s
     is_proven: Bools
-    is_contradicted: Bools
+    is_impossible: Bools
     other: OtherHistory
 
     @property
@@ -98,12 +103,35 @@ def judge_placed(
     off_ms = np.abs(rows.logged_ms[start + placed.order] - replay.throttle_time_ms)
     is_off = (off_ms > PROVES_MS) & np.isin(placed.status, (NEAR, UNEXPLAINED))
     is_accused = is_off & (placed.status == UNEXPLAINED)
-    is_contradicted = contradicted(placed, events, replay, window)
-    is_accused &= is_proven | is_contradicted | (off_ms > window.window_ms)
+    known = _known_beginnings(rows, start, placed, events, replay, states, window)
+    # What is missing may have begun a sample, and so each that follows.
+    is_whole = not rows.lost_requests[start : start + len(placed.order)].any()
+    is_impossible = impossible(placed, events, connection, window, known, is_accused & is_whole)
+    # No other times inside of what their lines admit explain those.
+    is_accused &= ~is_impossible & (is_proven | (off_ms > window.window_ms))
     stretch = Stretch.of(placed, events, connection, window)
     other = explained_otherwise(
         np.flatnonzero(is_accused), stretch, states, window, np.flatnonzero(is_off)
     )
     if set(other.row[:fixed].tolist()) != set(range(fixed)):
         other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
-    return Judgement(placed, replay.throttle_time_ms, is_proven, is_contradicted, other)
+    return Judgement(placed, replay.throttle_time_ms, is_proven, is_impossible, other)
+
+
+def _known_beginnings(
+    rows: SensorRows,
+    start: int,
+    placed: Placed,
+    events: Events,
+    replay: RateReplay,
+    states: SensorStates,
+    window: Window,
+) -> Beginnings | None:
+    """Return those that throttles prove, None where the sensor held nothing before these rows.
+
+    Such as: a log of 30 s has no request of it, and its window is of 11 s.
+    """
+    is_first = start == 0 and not states.count[0]
+    if is_first and rows.known_for_ms[0] >= window.expire_age_ms + window.window_ms:
+        return None
+    return known_beginnings(placed, events, replay, window)

@@ -301,7 +301,7 @@ class RateStream:
             change_distance_ms=own.change_distance_ms,
             is_proven=fixed.is_proven,
             is_explained=fixed.is_explained,
-            is_contradicted=fixed.is_contradicted,
+            is_impossible=fixed.is_impossible,
             line_lag_max_ms=own.line_lag_max_ms,
             lost_requests=own.lost_requests,
             lost_amount_max=own.lost_amount_max,

@@ -106,7 +106,9 @@ class SensorRows:
     amount: np.ndarray
     bound: np.ndarray
     logged_ms: np.ndarray
+    known_for_ms: np.ndarray
     has_request_bound: np.ndarray
+    lost_requests: np.ndarray
     connection: np.ndarray  # a number each
 
 

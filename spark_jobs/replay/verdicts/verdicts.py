@@ -89,7 +89,7 @@ class RateRows:
     change_distance_ms: np.ndarray
     is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
     is_explained: np.ndarray  # bool: by another history than the one that is replayed
-    is_contradicted: np.ndarray  # bool: with many in a row, by a state proven before them
+    is_impossible: np.ndarray  # bool: no times that lines admit give its throttle
     line_lag_max_ms: np.ndarray  # how late the line may be
     lost_requests: np.ndarray  # so many may be missing from what the rate rests on
     lost_amount_max: np.ndarray  # and they were of so much together, or less
@@ -144,7 +144,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     is_late_line &= difference >= -tolerances.throttle_ms
     is_within_slack = np.abs(difference) <= slack_ms + tolerances.throttle_ms
     explained_by_timing = np.where(
-        rows.is_proven, is_late_line, is_within_slack & ~rows.is_contradicted
+        rows.is_proven, is_late_line, is_within_slack & ~rows.is_impossible
     )
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
         # It never throttles longer than one window (ClientRequestQuotaManager.maxThrottleTimeMs).
@@ -169,7 +169,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         # What a sensor held before makes a throttle longer, or its window longer by a sample.
         ~rows.is_proven
         & (rows.known_for_ms < tolerances.warm_up_ms)
-        & ((difference > 0) | is_within_slack | rows.is_unrecorded),
+        & ((difference > 0) | (is_within_slack & ~rows.is_impossible) | rows.is_unrecorded),
         # A request whose line is late may have been recorded before the change.
         rows.change_distance_ms < change_ms + rows.line_lag_max_ms,
         may_be_lost & (rows.lost_requests > 0),

@@ -159,7 +159,7 @@ def shared_rows(draw: st.DrawFn) -> Row:
         "amount_known": True, "window_ms": 1000, "change_distance_ms": 60_000,
         "line_lag_max_ms": 10, "purge_margin_ms": 500, "keeps_overlapping": True,
         "is_explained": False,
-        "is_contradicted": False,
+        "is_impossible": False,
     }  # fmt: skip
 
     def of_replay(has_request_bound: bool) -> tuple[str, str | None]:

@@ -43,7 +43,7 @@ def rate_row(**overrides: object) -> RateRows:
         "change_distance_ms": 60_000,
         "is_proven": False,
         "is_explained": False,
-        "is_contradicted": False,
+        "is_impossible": False,
         "line_lag_max_ms": 10,
         "lost_requests": 0,
         "lost_amount_max": 0.0,
@@ -64,14 +64,18 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         # One sample may have been in or out (500 B at 1000 B/s = 500 ms) and started a window off.
         ({"logged_ms": 0, "replayed_ms": 1505}, ("indeterminate", "sample_timing")),
         ({"logged_ms": 0, "replayed_ms": 1506}, ("under_throttled", None)),
-        # Samples do not excuse many in a row that a proven state contradicts.
-        ({"replayed_ms": 1505, "is_contradicted": True}, ("under_throttled", None)),
+        # Samples do not excuse what no times of theirs explain, nor does a state not known yet.
+        ({"replayed_ms": 1505, "is_impossible": True}, ("under_throttled", None)),
         (
-            {"replayed_ms": 1505, "is_contradicted": True, "is_explained": True},
+            {"replayed_ms": 1505, "is_impossible": True, "known_for_ms": 0},
+            ("under_throttled", None),
+        ),
+        (
+            {"replayed_ms": 1505, "is_impossible": True, "is_explained": True},
             ("indeterminate", "sample_timing"),
         ),
         (
-            {"replayed_ms": 1505, "is_contradicted": True, "change_distance_ms": 999},
+            {"replayed_ms": 1505, "is_impossible": True, "change_distance_ms": 999},
             ("indeterminate", "quota_change_in_flight"),
         ),
         # From 3.8 on the next sample may have begun almost two windows after one about to leave.

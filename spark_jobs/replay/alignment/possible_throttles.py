@@ -1,0 +1,363 @@
+"""The least and the most that a sound broker may have thrown, whatever the times of its requests.
+
+Each request was recorded inside of what its line admits. A sample begins with the first request
+that is a window later than the beginning of the one before. So each sample began inside of an
+interval too, and a request's throttle lies between the least and the most that follow from those
+intervals. Such as: requests that count 330 ms of the quota each come every 300 ms, and their lines
+admit 4 ms. No more than some 10 ms lie between least and most, and a throttle beyond is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.quota.kernels import RateReplay
+from spark_jobs.quota.states import Bools, Floats, Int64s
+from spark_jobs.replay.alignment.events import EXACT, NOTHING, Events, Window
+from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.alignment.window import PROVES_MS
+
+KNOWN_BY = 3
+"""So many throttles tell when the sample began that was the oldest one of each of them."""
+LONG_MS = 1 << 40
+
+
+class Beginnings(NamedTuple):
+    """The interval in which each of some samples began (ms), one after the other."""
+
+    from_ms: Int64s
+    until_ms: Int64s
+
+
+def known_beginnings(
+    placed: Placed, events: Events, replayed: RateReplay, window: Window
+) -> Beginnings:
+    """Return the beginnings of samples that throttles prove, in order.
+
+    KNOWN_BY throttles or more with one oldest sample are replayed to PROVES_MS, none is not, and it
+    is so for the sample before or after, too. One sample alone may be right by chance: where
+    requests come just as fast as the quota lets them, a wrong beginning changes no throttle.
+    """
+    logged_ms = events.logged_throttle_time_ms[placed.order]
+    tells = (events.evidence[placed.order] == EXACT) & ~np.isnan(events.bound[placed.order])
+    tells &= (logged_ms > 0) | (replayed.throttle_time_ms > 0)
+    size_ms = replayed.window_size_ms[tells]
+    began_ms, sample = np.unique(placed.recorded_at_ms[tells] - size_ms, return_inverse=True)
+    is_right = (np.abs(logged_ms - replayed.throttle_time_ms) <= PROVES_MS)[tells]
+    is_told = np.bincount(sample, is_right & (logged_ms[tells] > 0), len(began_ms)) >= KNOWN_BY
+    is_told &= np.bincount(sample, ~is_right, len(began_ms)) == 0
+    # While windows are missing, a window size does not tell a beginning.
+    is_told &= np.isin(began_ms, placed.recorded_at_ms[placed.starts_sample])
+    beside = np.append(False, is_told[:-1]) | np.append(is_told[1:], False)
+    # Each throttle says how long before its request the sample began.
+    from_ms, until_ms = _intervals_ms(placed, events)
+    least_ms, most_ms = began_ms - LONG_MS, began_ms + LONG_MS
+    np.maximum.at(least_ms, sample, from_ms[tells] - size_ms - PROVES_MS)
+    np.minimum.at(most_ms, sample, until_ms[tells] - size_ms + PROVES_MS)
+    is_known = is_told & beside
+    return Beginnings(least_ms[is_known], most_ms[is_known])
+
+
+def impossible(
+    placed: Placed,
+    events: Events,
+    connection: Int64s,
+    window: Window,
+    known: Beginnings | None,
+    is_asked: Bools,
+) -> Bools:
+    """Return True for each request that is asked whose throttle no sound broker throws.
+
+    All in recording order but ``events`` and ``connection``, a number for each of them: what one
+    connection sent was recorded in that order. ``known`` are those of :func:`known_beginnings`,
+    None where the sensor held nothing before the first request. Where another quota may have
+    thrown more, only too short is impossible.
+    """
+    order = placed.order
+    logged_ms, evidence = events.logged_throttle_time_ms[order], events.evidence[order]
+    least_ms, most_ms = possible_throttles_ms(placed, events, connection, window, known, is_asked)
+    is_short = (logged_ms < least_ms - PROVES_MS) & (evidence != NOTHING)
+    is_long = (logged_ms > most_ms + PROVES_MS) & (evidence == EXACT)
+    return np.asarray(is_short | is_long)
+
+
+def possible_throttles_ms(
+    placed: Placed,
+    events: Events,
+    connection: Int64s,
+    window: Window,
+    known: Beginnings | None,
+    is_asked: Bools,
+) -> tuple[Floats, Floats]:
+    """Return the least and the most of each request that is asked (ms), in recording order.
+
+    They are 0 and infinite of others, without a quota, and where a sample may count of which the
+    beginning is not known. The arguments are those of :func:`impossible`.
+    """
+    is_asked = is_asked & ~np.isnan(events.bound[placed.order])
+    if not is_asked.any():
+        return np.zeros(len(is_asked)), np.full(len(is_asked), np.inf)
+    order = placed.order
+    from_ms, until_ms = _intervals_ms(placed, events)
+    amount = events.amount[order]
+    by_from, by_until = np.argsort(from_ms, kind="stable"), np.argsort(until_ms, kind="stable")
+    requests = _Requests(
+        from_ms, until_ms, amount, events.bound[order], connection[order], _summed(amount)
+    )
+    earlier = _Sorted(
+        from_ms[by_from], by_from, _first_ms(until_ms[by_from]), _summed(amount[by_from])
+    )
+    later = _Sorted(
+        until_ms[by_until], by_until, _first_ms(from_ms[by_until]), _summed(amount[by_until])
+    )
+    # Of the first sample, what was counted before its first request is known to be nothing or not.
+    oldest = 0 if known is None else 1
+    if known is None:
+        known = Beginnings(from_ms[:0], from_ms[:0])
+        first = Beginnings(later.other_end_ms[:1], earlier.other_end_ms[:1])
+    elif len(known.from_ms):
+        first = Beginnings(known.from_ms[:1], known.until_ms[:1])
+    else:
+        # The first request's sample may have begun before it.
+        began_ms = later.other_end_ms[:1] - window.window_ms + 1
+        first = Beginnings(began_ms, earlier.other_end_ms[:1])
+    began = _beginnings(earlier, later, first, known, window.window_ms)
+    rule = _Rule(
+        window.window_ms, window.samples * window.window_ms, window.slots, window.keeps_overlapping
+    )
+    return _throttles(requests, earlier, later, began, rule, is_asked, oldest)
+
+
+class _Requests(NamedTuple):
+    """Requests in recording order."""
+
+    from_ms: Int64s
+    until_ms: Int64s
+    amount: Floats
+    bound: Floats
+    connection: Int64s
+    counted: Floats  # by all before each, and by all
+
+
+class _Sorted(NamedTuple):
+    """The same in the order of one end of their intervals."""
+
+    at_ms: Int64s
+    request: Int64s
+    other_end_ms: Int64s  # the first other end of those from each on
+    counted: Floats
+
+
+class _Rule(NamedTuple):
+    """How samples are kept."""
+
+    window_ms: int
+    expire_age_ms: int
+    slots: int
+    keeps_overlapping: bool
+
+
+def _intervals_ms(placed: Placed, events: Events) -> tuple[Int64s, Int64s]:
+    """Return in which time each request was recorded, in recording order."""
+    order = placed.order
+    from_ms = (events.earliest_ms - events.line_lag_max_ms)[order]
+    return (
+        np.minimum(from_ms, placed.recorded_at_ms),
+        np.maximum(events.latest_ms[order], placed.recorded_at_ms),
+    )
+
+
+def _summed(amount: Floats) -> Floats:
+    return np.append(0.0, np.cumsum(amount))
+
+
+def _first_ms(at_ms: Int64s) -> Int64s:
+    return np.asarray(np.minimum.accumulate(at_ms[::-1])[::-1])
+
+
+@njit(cache=True)
+def _beginnings(
+    earlier: _Sorted, later: _Sorted, first: Beginnings, known: Beginnings, window_ms: int
+) -> Beginnings:
+    """Return when each sample began, from the ``first`` one on."""
+    n = len(earlier.at_ms)
+    from_ms, until_ms = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
+    from_ms[0], until_ms[0] = first.from_ms[0], first.until_ms[0]
+    count = 1
+    while count <= n:
+        # The first request that may be late enough, and the first that surely is.
+        may = np.searchsorted(later.at_ms, from_ms[count - 1] + window_ms)
+        surely = np.searchsorted(earlier.at_ms, until_ms[count - 1] + window_ms)
+        if may == n or surely == n:
+            break
+        least_ms = max(later.other_end_ms[may], from_ms[count - 1] + window_ms)
+        most_ms = earlier.other_end_ms[surely]
+        # Two samples begin a window apart: a known one that lies inside of less is this one.
+        place = np.searchsorted(known.from_ms, least_ms)
+        is_inside = place < len(known.from_ms) and known.until_ms[place] <= most_ms
+        if is_inside and most_ms - least_ms < window_ms:
+            least_ms, most_ms = known.from_ms[place], known.until_ms[place]
+        from_ms[count], until_ms[count] = least_ms, most_ms
+        count += 1
+    return Beginnings(from_ms[:count], until_ms[:count])
+
+
+@njit(cache=True)
+def _throttles(
+    requests: _Requests,
+    earlier: _Sorted,
+    later: _Sorted,
+    began: Beginnings,
+    rule: _Rule,
+    is_asked: Bools,
+    oldest: int,
+) -> tuple[Floats, Floats]:
+    """Return the least and the most; of samples before ``oldest``, nothing is known."""
+    n = len(requests.from_ms)
+    least_ms, most_ms = np.zeros(n), np.full(n, np.inf)
+    widest_ms = np.max(requests.until_ms - requests.from_ms)
+    # From then on another sample may have begun than those that are known.
+    over_ms = began.from_ms[-1] + rule.window_ms
+    for i in range(n):
+        if not is_asked[i] or requests.until_ms[i] >= over_ms:
+            continue
+        # The current sample is one of these, and the oldest one of those from ``first`` on.
+        surely = np.searchsorted(began.until_ms, requests.from_ms[i], side="right") - 1
+        current = np.searchsorted(began.from_ms, requests.until_ms[i], side="right") - 1
+        first = max(surely, 0)
+        while first > 0 and _may_count(first - 1, surely, requests.from_ms[i], began, rule):
+            first -= 1
+        if first < oldest:
+            continue
+        # A sample that left began again in its slot, empty, with a request of then.
+        empty_ms = requests.from_ms[i] - rule.expire_age_ms
+        if surely >= rule.slots - 1:
+            last_ms = began.from_ms[surely - rule.slots + 1]
+            empty_ms = max(empty_ms, last_ms + rule.expire_age_ms)
+        counted = _counted(i, requests, widest_ms)
+        least, most = np.inf, 0.0
+        for sample in range(first, current + 1):
+            begun = (began.from_ms[sample], began.until_ms[sample])
+            short, long = _with_oldest(
+                i, begun, empty_ms, counted, widest_ms, requests, earlier, later, rule
+            )
+            least, most = min(least, short), max(most, long)
+            if _counts(sample, current, requests.until_ms[i], began, requests, later, rule):
+                break
+        if least < np.inf:
+            least_ms[i], most_ms[i] = max(least, 0.0), most
+    return least_ms, most_ms
+
+
+@njit(cache=True)
+def _with_oldest(
+    i: int,
+    begun: tuple[int, int],
+    empty_ms: int,
+    counted: tuple[float, float],
+    widest_ms: int,
+    requests: _Requests,
+    earlier: _Sorted,
+    later: _Sorted,
+    rule: _Rule,
+) -> tuple[float, float]:
+    """Return the least and the most if the oldest sample began inside of ``begun``.
+
+    Infinite and 0 where no request can have begun it. It is one of those whose interval overlaps;
+    what was ``counted`` up to ``i`` counts from that one on. An empty sample that began as early as
+    ``empty_ms`` makes the window longer.
+    """
+    least, most = np.inf, 0.0
+    place = np.searchsorted(later.at_ms, begun[0])
+    while place < len(later.at_ms) and later.at_ms[place] <= begun[1] + widest_ms:
+        m = later.request[place]
+        place += 1
+        from_ms = max(requests.from_ms[m], begun[0])
+        until_ms = min(requests.until_ms[m], begun[1])
+        if from_ms > until_ms or requests.from_ms[m] > requests.until_ms[i]:
+            continue
+        total_least = counted[0] - earlier.counted[np.searchsorted(earlier.at_ms, until_ms)]
+        total_most = counted[1] - later.counted[np.searchsorted(later.at_ms, from_ms)]
+        if requests.from_ms[m] < until_ms:
+            total_least += requests.amount[m]
+        total_least = max(total_least, requests.amount[i])
+        shortest_ms, longest_ms = _window_sizes_ms(
+            max(requests.from_ms[i] - until_ms, 0),
+            max(requests.until_ms[i] - min(from_ms, empty_ms), 0),
+            rule,
+        )
+        least = min(least, total_least * 1000.0 / requests.bound[i] - longest_ms)
+        most = max(most, total_most * 1000.0 / requests.bound[i] - shortest_ms)
+    return least, most
+
+
+@njit(cache=True)
+def _counted(i: int, requests: _Requests, widest_ms: int) -> tuple[float, float]:
+    """Return what requests counted up to ``i``, at least and at most.
+
+    Those of other connections may have come before it or after it, where their intervals overlap.
+    """
+    least = most = requests.counted[i + 1]
+    j = i - 1
+    while j >= 0 and requests.from_ms[i] - requests.from_ms[j] <= 2 * widest_ms:
+        is_other = requests.connection[j] != requests.connection[i]
+        if is_other and requests.until_ms[j] >= requests.from_ms[i]:
+            least -= requests.amount[j]
+        j -= 1
+    j = i + 1
+    while j < len(requests.from_ms) and requests.from_ms[j] - requests.until_ms[i] <= 2 * widest_ms:
+        is_other = requests.connection[j] != requests.connection[i]
+        if is_other and requests.from_ms[j] <= requests.until_ms[i]:
+            most += requests.amount[j]
+        j += 1
+    return least, most
+
+
+@njit(cache=True)
+def _may_count(sample: int, current: int, from_ms: int, began: Beginnings, rule: _Rule) -> bool:
+    """Tell if a sample may count at ``from_ms``; ``current`` is the first that may be current."""
+    if sample <= current - rule.slots:
+        return False
+    # It was kept for its beginning, or for its last event, which is before the next beginning.
+    last_ms = began.until_ms[sample + 1 if rule.keeps_overlapping else sample]
+    return bool(from_ms - last_ms < rule.expire_age_ms)
+
+
+@njit(cache=True)
+def _counts(
+    sample: int,
+    current: int,
+    until_ms: int,
+    began: Beginnings,
+    requests: _Requests,
+    later: _Sorted,
+    rule: _Rule,
+) -> bool:
+    """Tell if a sample surely counts; ``current`` is the last that may be current."""
+    last_ms = began.from_ms[sample]
+    if rule.keeps_overlapping and sample + 1 < len(began.from_ms):
+        place = np.searchsorted(later.at_ms, began.from_ms[sample + 1]) - 1
+        last_ms = max(last_ms, requests.from_ms[later.request[place]])
+    return bool(sample > current - rule.slots and until_ms - last_ms < rule.expire_age_ms)
+
+
+@njit(cache=True)
+def _window_sizes_ms(least_ms: int, most_ms: int, rule: _Rule) -> tuple[int, int]:
+    """Return the shortest and the longest window size of elapsed times between two.
+
+    Missing windows are added (``Rate.windowSize``): after a whole window it is one shorter again.
+    """
+    full_ms = rule.expire_age_ms - rule.window_ms
+    if least_ms >= full_ms:
+        return least_ms, most_ms
+    last_ms = min(most_ms, full_ms - 1)
+    shortest_ms, longest_ms = full_ms, full_ms + rule.window_ms - 1
+    if least_ms // rule.window_ms == last_ms // rule.window_ms:
+        shortest_ms += least_ms % rule.window_ms
+        longest_ms = full_ms + last_ms % rule.window_ms
+    if most_ms >= full_ms:
+        shortest_ms, longest_ms = full_ms, max(longest_ms, most_ms)
+    return shortest_ms, longest_ms

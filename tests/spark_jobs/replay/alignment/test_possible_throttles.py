@@ -1,0 +1,140 @@
+"""What a sound broker may have thrown holds what it threw, whatever the times of its requests."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.quota.rate import Rate
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
+from spark_jobs.replay.alignment.events import EXACT, NOTHING, UP_TO, Events, Window
+from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.alignment.possible_throttles import (
+    Beginnings,
+    impossible,
+    possible_throttles_ms,
+)
+
+WINDOW_MS, SAMPLES, BOUND = 1_000, 5, 10_000.0
+Request = tuple[int, int, int, float]
+NONE = Beginnings(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def placed_requests(
+    profile: RateProfile, requests: list[Request]
+) -> tuple[Placed, Events, np.ndarray, Window, list[int]]:
+    """Return requests (recorded ms, early ms, late ms, amount) as a sound broker throttles them.
+
+    A request's line says that it was recorded up to so much earlier or later. With them, return
+    when samples began (ms).
+    """
+    at_ms = np.array([r[0] for r in requests])
+    rate = Rate(profile, SAMPLES, WINDOW_MS)
+    thrown, begun = [], []
+    for now_ms, _, _, amount in requests:
+        rate.record(amount, now_ms)
+        begun.append(rate.slots[rate.index].start_ms)
+        found = rate.measure(now_ms)
+        is_free = is_acceptable(found, BOUND)
+        thrown.append(0 if is_free else throttle_time_ms(found, BOUND, rate.window_size_ms(now_ms)))
+    earliest_ms = at_ms - [r[1] for r in requests]
+    latest_ms = at_ms + [r[2] for r in requests]
+    order = np.argsort(latest_ms, kind="stable")
+    n = len(requests)
+    events = Events(
+        earliest_ms=earliest_ms[order],
+        latest_ms=latest_ms[order],
+        likely_from_ms=earliest_ms[order],
+        likely_until_ms=latest_ms[order],
+        amount=np.array([r[3] for r in requests])[order],
+        bound=np.full(n, BOUND),
+        logged_throttle_time_ms=np.array(thrown)[order],
+        evidence=np.full(n, EXACT, np.int8),
+        line_lag_max_ms=np.zeros(n, np.int64),
+    )
+    placed = Placed(np.arange(n), latest_ms[order], np.zeros(n, np.int8), np.zeros(n, bool))
+    window = Window(SAMPLES, WINDOW_MS, profile.keeps_overlapping_sample)
+    return placed, events, np.arange(n), window, sorted(set(begun))
+
+
+@given(
+    st.sampled_from(RateProfile),
+    st.lists(
+        st.tuples(
+            st.one_of(st.integers(0, 30), st.integers(0, 1_500), st.integers(0, 15_000)),
+            st.integers(0, 80),
+            st.integers(0, 80),
+            st.floats(1.0, 12_000.0),
+        ),
+        min_size=1,
+        max_size=150,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_no_throttle_of_a_sound_broker_is_impossible(
+    profile: RateProfile, drawn: list[Request], random: Random
+) -> None:
+    moments = np.cumsum([gap_ms for gap_ms, *_ in drawn]) + 1_000_000
+    requests = [(int(at), *line[1:]) for at, line in zip(moments, drawn, strict=True)]
+    placed, events, connection, window, begun_ms = placed_requests(profile, requests)
+    is_asked = np.ones(len(requests), bool)
+    known_ms = np.array(sorted(random.sample(begun_ms, random.randint(0, len(begun_ms)))), np.int64)
+    for known in (None, NONE, Beginnings(known_ms - random.randint(0, 9), known_ms + 3)):
+        assert not impossible(placed, events, connection, window, known, is_asked).any()
+
+
+def steady(every_ms: int) -> list[Request]:
+    """Return requests a little above the quota, recorded up to 2 ms beside what lines say."""
+    random = Random(7)
+    return [
+        (at_ms + random.randrange(20), 2, 2, BOUND * every_ms / 900)
+        for at_ms in range(1_000_000, 1_040_000, every_ms)
+    ]
+
+
+def possible(
+    profile: RateProfile, every_ms: int, known: Beginnings | None
+) -> tuple[np.ndarray, np.ndarray]:
+    placed, events, connection, window, _ = placed_requests(profile, steady(every_ms))
+    is_asked = np.ones(len(events.amount), bool)
+    return possible_throttles_ms(placed, events, connection, window, known, is_asked)
+
+
+@pytest.mark.parametrize("profile", RateProfile)
+@pytest.mark.parametrize("every_ms", [300, 97])
+def test_what_is_possible_is_as_wide_as_the_times_leave_open(
+    profile: RateProfile, every_ms: int
+) -> None:
+    least, most = possible(profile, every_ms, None)
+    is_told = np.isfinite(most)
+    assert is_told.mean() > 0.7
+    assert np.median((most - least)[is_told]) < 15
+
+
+def test_without_a_known_beginning_steady_requests_leave_a_whole_window_open() -> None:
+    least, most = possible(RateProfile.RATE_3_3, 300, NONE)
+    assert np.median((most - least)[np.isfinite(most)]) > 0.9 * WINDOW_MS
+
+
+@pytest.mark.parametrize("profile", RateProfile)
+def test_a_throttle_beyond_what_is_possible_is_impossible(profile: RateProfile) -> None:
+    placed, events, connection, window, _ = placed_requests(profile, steady(300))
+    is_asked = np.ones(len(events.amount), bool)
+    least, most = possible_throttles_ms(placed, events, connection, window, None, is_asked)
+    row = int(np.flatnonzero(np.isfinite(most) & (least > 100))[-1])
+    for logged_ms, evidence, is_found in (
+        (0, EXACT, True),
+        (int(least[row]) - 4, EXACT, True),
+        (int(least[row]), EXACT, False),
+        (int(most[row]) + 4, EXACT, True),
+        (int(most[row]) + 4, UP_TO, False),
+        (int(least[row]) - 4, UP_TO, True),
+        (int(least[row]) - 4, NOTHING, False),
+    ):
+        events.logged_throttle_time_ms[row], events.evidence[row] = logged_ms, evidence
+        assert impossible(placed, events, connection, window, None, is_asked)[row] == is_found
