@@ -121,6 +121,14 @@ def limits(scores: Sequence[RunScore]) -> list[Limit]:
     ]  # fmt: skip
 
 
+def misses_a_limit(score: RunScore) -> bool:
+    """Return True if a run alone keeps not every demand, so that it is worth a look.
+
+    Such as: it accuses nobody, and 0.95 of its decisions agree.
+    """
+    return not all(limit.is_kept for limit in limits([score]))
+
+
 def has_too_many_failed(failed: int, runs: int) -> bool:
     """Return whether so many runs gave nothing to score that the others prove little.
 

@@ -3,7 +3,7 @@
 ``python -m tests.fleet.live_fleet [RUNS] [--seed N]`` records and audits; the same seed draws the
 same scenarios. ``--again`` audits the runs of a folder as the rules are now. Prints the tables of
 :mod:`tests.fleet.fleet_table`, and ends with 1 where a limit is missed, 3 where too many runs
-failed. A run that accuses somebody, or whose load or audit failed, is kept in the folder.
+failed. A run that misses a limit, or whose load or audit failed, is kept in the folder.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from spark_jobs.errors import QuotaAuditError
 from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
 from tests.cluster.standalone import QUICK_JVM
+from tests.fleet.fleet_figures import misses_a_limit
 from tests.fleet.fleet_progress import FleetProgress, count, seed_of
 from tests.fleet.fleet_table import WIDTH, FailedRun
 from tests.fleet.live_run import CAPTURE, RUN, PlannedRun, audit, planned_runs, read_run, record
@@ -79,13 +80,13 @@ def run_fleet(
     folder: Path,
     is_keeping_all: bool,
 ) -> None:
-    """Record and audit each planned run; keep in ``folder`` those that accuse, or all."""
+    """Record and audit each planned run; keep in ``folder`` those that miss a limit, or all."""
     for plan in plans:
         own = folder / plan.name
         if not runs.record(plan, own):
             continue
         score = runs.audit(spark, own)
-        if score is not None and not score.is_accusing and not is_keeping_all:
+        if score is not None and not is_keeping_all and not misses_a_limit(score):
             shutil.rmtree(own)
 
 
@@ -103,7 +104,7 @@ def main() -> int:
     seed = seed_of(asked.seed)
     runs = FleetRuns(Console(width=WIDTH))
     if asked.again is None:
-        print(f"seed {seed}; what accuses is kept in {asked.folder}", flush=True)
+        print(f"seed {seed}; what misses a limit is kept in {asked.folder}", flush=True)
         load_ms = asked.load_seconds * 1000
         before = asked.first - 1
         plans = islice(planned_runs(seed, load_ms), before, before + (asked.runs or RUNS))
@@ -123,7 +124,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--first", type=count, default=1, help="number of the first run")
     parser.add_argument("--load-seconds", type=count, default=60)
     parser.add_argument("--folder", type=Path, default=Path("artifacts/fleet"))
-    parser.add_argument("--keep-all", action="store_true", help="keep runs that accuse nobody too")
+    parser.add_argument("--keep-all", action="store_true", help="keep runs that miss no limit too")
     parser.add_argument(
         "--findings-only", action="store_true", help="end with 1 by findings alone, not by shares"
     )

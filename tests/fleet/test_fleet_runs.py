@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from spark_jobs.score.agreement import Tally
 from tests.fleet import live_fleet
 from tests.fleet.fleet_table import KEPT, MANY_FAILED, OVER_LIMITS, WIDTH
 from tests.fleet.live_fleet import FleetRuns, recorded_runs, run_fleet
@@ -22,6 +23,7 @@ from tests.fleet.test_fleet_figures import ACCUSATION, GOOD
 from tests.oracle.lab_process import LabError
 
 BAD = msgspec.structs.replace(GOOD, accusations=(ACCUSATION,))
+WEAK = msgspec.structs.replace(GOOD, produces=Tally(decisions=1000, agreeing=990))
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return SimpleNamespace(run=run, kept=kept, text=text, runs=runs)
 
 
-def test_runs_that_accuse_nobody_leave_nothing(fleet: Any) -> None:
+def test_runs_that_miss_no_limit_leave_nothing(fleet: Any) -> None:
     assert fleet.run(GOOD, GOOD) == KEPT
     assert fleet.kept() == []
 
@@ -72,6 +74,11 @@ def test_a_run_that_accuses_is_kept_and_the_fleet_goes_on(fleet: Any) -> None:
     assert fleet.run(GOOD, BAD, GOOD) == OVER_LIMITS
     assert fleet.kept() == ["2"]
     assert len(fleet.runs.scores) == 3
+
+
+def test_a_run_that_accuses_nobody_but_misses_a_limit_is_kept_too(fleet: Any) -> None:
+    assert fleet.run(GOOD, WEAK) == OVER_LIMITS
+    assert fleet.kept() == ["2"]
 
 
 def test_a_load_that_failed_is_counted_and_told(fleet: Any) -> None:
