@@ -22,7 +22,7 @@ from spark_jobs.replay.alignment.window import PROVES_MS
 
 KNOWN_BY = 3
 """So many throttles tell when the sample began that was the oldest one of each of them."""
-LONG_MS = 1 << 40
+_FAR_MS = 1 << 40
 
 
 class Beginnings(NamedTuple):
@@ -54,7 +54,7 @@ def known_beginnings(
     beside = np.append(False, is_told[:-1]) | np.append(is_told[1:], False)
     # Each throttle says how long before its request the sample began.
     from_ms, until_ms = _intervals_ms(placed, events)
-    least_ms, most_ms = began_ms - LONG_MS, began_ms + LONG_MS
+    least_ms, most_ms = began_ms - _FAR_MS, began_ms + _FAR_MS
     np.maximum.at(least_ms, sample, from_ms[tells] - size_ms - PROVES_MS)
     np.minimum.at(most_ms, sample, until_ms[tells] - size_ms + PROVES_MS)
     is_known = is_told & beside
@@ -113,7 +113,7 @@ def possible_throttles_ms(
     later = _Sorted(
         until_ms[by_until], by_until, _first_ms(from_ms[by_until]), _summed(amount[by_until])
     )
-    # Of the first sample, what was counted before its first request is known to be nothing or not.
+    # A sensor that held something before the first request has counted it in the first sample, too.
     oldest = 0 if known is None else 1
     if known is None:
         known = Beginnings(from_ms[:0], from_ms[:0])
@@ -339,8 +339,9 @@ def _counts(
     """Tell if a sample surely counts; ``current`` is the last that may be current."""
     last_ms = began.from_ms[sample]
     if rule.keeps_overlapping and sample + 1 < len(began.from_ms):
-        place = np.searchsorted(later.at_ms, began.from_ms[sample + 1]) - 1
-        last_ms = max(last_ms, requests.from_ms[later.request[place]])
+        before = np.searchsorted(later.at_ms, began.from_ms[sample + 1])
+        if before > 0:
+            last_ms = max(last_ms, requests.from_ms[later.request[before - 1]])
     return bool(sample > current - rule.slots and until_ms - last_ms < rule.expire_age_ms)
 
 
