@@ -143,9 +143,8 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     is_late_line = difference <= rows.line_lag_max_ms
     is_late_line &= difference >= -tolerances.throttle_ms
     is_within_slack = np.abs(difference) <= slack_ms + tolerances.throttle_ms
-    explained_by_timing = np.where(
-        rows.is_proven, is_late_line, is_within_slack & ~rows.is_impossible
-    )
+    is_within_slack &= ~rows.is_impossible
+    explained_by_timing = np.where(rows.is_proven, is_late_line, is_within_slack)
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
         # It never throttles longer than one window (ClientRequestQuotaManager.maxThrottleTimeMs).
         ((difference > 0) & (rows.logged_ms <= rows.window_ms)) | rows.is_request_quota
@@ -169,7 +168,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         # What a sensor held before makes a throttle longer, or its window longer by a sample.
         ~rows.is_proven
         & (rows.known_for_ms < tolerances.warm_up_ms)
-        & ((difference > 0) | (is_within_slack & ~rows.is_impossible) | rows.is_unrecorded),
+        & ((difference > 0) | is_within_slack | rows.is_unrecorded),
         # A request whose line is late may have been recorded before the change.
         rows.change_distance_ms < change_ms + rows.line_lag_max_ms,
         may_be_lost & (rows.lost_requests > 0),
