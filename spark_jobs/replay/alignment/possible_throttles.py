@@ -61,24 +61,14 @@ def known_beginnings(
     return Beginnings(least_ms[is_known], most_ms[is_known])
 
 
-def impossible(
-    placed: Placed,
-    events: Events,
-    connection: Int64s,
-    window: Window,
-    known: Beginnings | None,
-    is_asked: Bools,
-) -> Bools:
-    """Return True for each request that is asked whose throttle no sound broker throws.
+def impossible(placed: Placed, events: Events, least_ms: Floats, most_ms: Floats) -> Bools:
+    """Return True for each request whose throttle no sound broker throws, in recording order.
 
-    All in recording order but ``events`` and ``connection``, a number for each of them: what one
-    connection sent was recorded in that order. ``known`` are those of :func:`known_beginnings`,
-    None where the sensor held nothing before the first request. Where another quota may have
-    thrown more, only too short is impossible.
+    It is beyond the least or the most of :func:`possible_throttles_ms`, such as 0 ms where 700 ms
+    are the least. Where another quota may have thrown more, only too short is impossible.
     """
-    order = placed.order
-    logged_ms, evidence = events.logged_throttle_time_ms[order], events.evidence[order]
-    least_ms, most_ms = possible_throttles_ms(placed, events, connection, window, known, is_asked)
+    logged_ms = events.logged_throttle_time_ms[placed.order]
+    evidence = events.evidence[placed.order]
     is_short = (logged_ms < least_ms - PROVES_MS) & (evidence != NOTHING)
     is_long = (logged_ms > most_ms + PROVES_MS) & (evidence == EXACT)
     return np.asarray(is_short | is_long)
@@ -95,7 +85,9 @@ def possible_throttles_ms(
     """Return the least and the most of each request that is asked (ms), in recording order.
 
     They are 0 and infinite of others, without a quota, and where a sample may count of which the
-    beginning is not known. The arguments are those of :func:`impossible`.
+    beginning is not known. ``connection`` has a number for each of ``events``: what one connection
+    sent was recorded in that order. ``known`` are those of :func:`known_beginnings`, None where the
+    sensor held nothing before the first request.
     """
     is_asked = is_asked & ~np.isnan(events.bound[placed.order])
     if not is_asked.any():
@@ -296,9 +288,10 @@ def _with_oldest(
 
 @njit(cache=True)
 def _counted(i: int, requests: _Requests, widest_ms: int) -> tuple[float, float]:
-    """Return what requests counted up to ``i``, at least and at most.
+    """Return the amount (bytes) that requests counted up to ``i``, at least and at most.
 
-    Those of other connections may have come before it or after it, where their intervals overlap.
+    Such as 3,000 and 3,500: one of 500 comes on another connection, and may have been recorded
+    before or after ``i``, for their intervals overlap.
     """
     least = most = requests.counted[i + 1]
     j = i - 1

@@ -15,6 +15,7 @@ from spark_jobs.replay.alignment.possible_throttles import (
     Beginnings,
     impossible,
     known_beginnings,
+    possible_throttles_ms,
 )
 from spark_jobs.replay.alignment.window import PROVES_MS, proven
 from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
@@ -103,10 +104,13 @@ def judge_placed(
     off_ms = np.abs(rows.logged_ms[start + placed.order] - replay.throttle_time_ms)
     is_off = (off_ms > PROVES_MS) & np.isin(placed.status, (NEAR, UNEXPLAINED))
     is_accused = is_off & (placed.status == UNEXPLAINED)
-    known = _known_beginnings(rows, start, placed, events, replay, states, window)
+    is_impossible = np.zeros(len(is_accused), bool)
     # What is missing may have begun a sample, and so each that follows.
     is_whole = not rows.lost_requests[start : start + len(placed.order)].any()
-    is_impossible = impossible(placed, events, connection, window, known, is_accused & is_whole)
+    if is_whole and is_accused.any():
+        known = _known_beginnings(rows, start, placed, events, replay, states, window)
+        possible = possible_throttles_ms(placed, events, connection, window, known, is_accused)
+        is_impossible = impossible(placed, events, *possible)
     # No other times inside of what their lines admit explain those.
     is_accused &= ~is_impossible & (is_proven | (off_ms > window.window_ms))
     stretch = Stretch.of(placed, events, connection, window)

@@ -85,7 +85,8 @@ def test_no_throttle_of_a_sound_broker_is_impossible(
     is_asked = np.ones(len(requests), bool)
     known_ms = np.array(sorted(random.sample(begun_ms, random.randint(0, len(begun_ms)))), np.int64)
     for known in (None, NONE, Beginnings(known_ms - random.randint(0, 9), known_ms + 3)):
-        assert not impossible(placed, events, connection, window, known, is_asked).any()
+        found = possible_throttles_ms(placed, events, connection, window, known, is_asked)
+        assert not impossible(placed, events, *found).any()
 
 
 def steady(every_ms: int) -> list[Request]:
@@ -137,4 +138,4 @@ def test_a_throttle_beyond_what_is_possible_is_impossible(profile: RateProfile) 
         (int(least[row]) - 4, NOTHING, False),
     ):
         events.logged_throttle_time_ms[row], events.evidence[row] = logged_ms, evidence
-        assert impossible(placed, events, connection, window, None, is_asked)[row] == is_found
+        assert impossible(placed, events, least, most)[row] == is_found
