@@ -217,7 +217,7 @@ def test_the_reports_are_for_users_only(server: AirflowServer) -> None:
     import httpx
 
     page = f"http://127.0.0.1:{server.port}/quota-audit/"
-    assert httpx.get(page, trust_env=False).status_code == 401
+    assert httpx.get(page, trust_env=False, timeout=60).status_code == 401
     assert server.api.get(page).status_code == 200
 
 
