@@ -51,7 +51,8 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             )
             if 0 not in costs:
                 # What came before the change may be told by what came after it.
-                tried = [tried[0], *(tried[n] for n in {costs.index(min(costs))} - {0})]
+                likely_first = sorted(range(1, len(tried)), key=costs.__getitem__)
+                tried = [tried[0], *(tried[n] for n in likely_first)]
                 costs = _costs_until_explained(
                     _cost(each[start:stop], before.copy()) for each in tried
                 )

@@ -229,6 +229,20 @@ def test_a_request_met_before_a_change_had_come_has_spent_nothing_of_the_new_buc
     assert in_force(early, full, owing) == [1.0, 1.0, 1.0]
 
 
+def test_all_that_may_have_met_the_quota_of_before_are_tried_at_every_time_of_a_full_bucket() -> (
+    None
+):
+    # Both topics before the change, and the bucket full 30 ms after the estimate, explain the rest.
+    # At the estimate one topic explains more: 11 - 1.04 + 1 - 12 is a debt of 1,040 ms.
+    first, second = (replace(one, may_be_before_change=True)
+                     for one in parts(0, 1, (1.04, True), (1.04, True)))  # fmt: skip
+    full = request(1_000, (12.0, True), late_ms=30)
+    told = request(1_500, (1.0, False), logged_ms=480)
+    owing = request(2_010, (1.0, False), logged_ms=0)
+    bounds = in_force(first, second, full, told, owing)
+    assert [math.isnan(bound) for bound in bounds] == [True, True, False, False, False]
+
+
 def test_how_a_change_was_met_may_be_told_after_the_next_one() -> None:
     spent = request(0, (11.0, True))
     early = replace(request(2_000, (1.0, True)), bound=3.0, may_be_before_change=True)
