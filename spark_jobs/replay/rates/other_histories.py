@@ -30,7 +30,7 @@ CARRIED_MAX = 4
 request, and of those that come nearest to it."""
 PASSED_MAX = 16
 """So many requests, on each side, that may have come before or after an accused one are tried."""
-WORK_MAX = 1_000_000
+WORK_MAX = 4_000_000
 """So many requests are replayed for one accused one and move: the nearest histories are tried."""
 _LATE_COST = 0.5
 """What a throttle costs that is explained only if its line is late, too; an unexplained one: 1."""

@@ -27,11 +27,13 @@ AT_MS[LATE] = 2_990
 LINE_MS = np.where(np.arange(len(AT_MS)) == LATE, 3_101, AT_MS)
 
 
-def thrown_ms(profile: RateProfile, at_ms: np.ndarray) -> np.ndarray:
+def thrown_ms(
+    profile: RateProfile, at_ms: np.ndarray, amount: np.ndarray | float = AMOUNT
+) -> np.ndarray:
     """Return the throttles of requests that are recorded at these times, in this order."""
     rate, thrown = Rate(profile, SAMPLES, WINDOW_MS), []
-    for time in at_ms.tolist():
-        rate.record(AMOUNT, time)
+    for time, each in zip(at_ms.tolist(), np.broadcast_to(amount, at_ms.shape), strict=True):
+        rate.record(float(each), time)
         window_ms = rate.window_size_ms(time)
         thrown.append(max(throttle_time_ms(rate.measure(time), BOUND, window_ms), 0))
     return np.array(thrown)
@@ -46,6 +48,7 @@ def other_history(
     *,
     accuses: bool = True,
     connections: int | None = None,
+    amount: np.ndarray | float = AMOUNT,
 ) -> tuple[np.ndarray, np.ndarray, OtherHistory]:
     """Return the order of the requests, places whose throttles are not replayed, and what is found.
 
@@ -53,15 +56,16 @@ def other_history(
     connection, or they take turns on so many ``connections``.
     """
     order = np.argsort(line_ms, kind="stable")
+    amounts = np.broadcast_to(amount, line_ms.shape)
     replayed_ms = np.empty(len(order), np.int64)
-    replayed_ms[order] = thrown_ms(profile, line_ms[order])
+    replayed_ms[order] = thrown_ms(profile, line_ms[order], amounts[order])
     off = np.flatnonzero(np.abs(logged_ms - replayed_ms)[order] > 2)
     n = len(order)
     earliest_ms = line_ms if earliest_ms is None else earliest_ms
     events = Events(
         earliest_ms=NOON_MS + earliest_ms, latest_ms=NOON_MS + line_ms,
         likely_from_ms=NOON_MS + earliest_ms, likely_until_ms=NOON_MS + line_ms,
-        amount=np.full(n, AMOUNT), bound=np.full(n, BOUND), logged_throttle_time_ms=logged_ms,
+        amount=amounts, bound=np.full(n, BOUND), logged_throttle_time_ms=logged_ms,
         evidence=np.full(n, EXACT, np.int8), line_lag_max_ms=np.full(n, lag_ms),
     )  # fmt: skip
     placed = Placed(order, NOON_MS + line_ms[order], np.full(n, UNEXPLAINED), np.zeros(n, np.bool_))
@@ -88,6 +92,20 @@ def test_a_late_line_in_the_next_sample_explains_all_that_lacked_its_amount(
     accused, found = explained(profile, LINE_MS, logged_ms, lag_ms=111)
     assert len(accused) >= 5
     assert accused <= found
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_it_is_found_among_a_thousand_that_may_be_of_another_sample(profile: RateProfile) -> None:
+    # Empty requests just after a sample began: without them in it, all is thrown as with them.
+    empty_ms = 1_001 + np.arange(1_000) // 50
+    at_ms, line_ms = np.append(AT_MS, empty_ms), np.append(LINE_MS, empty_ms)
+    amount = np.append(np.full(len(AT_MS), AMOUNT), np.zeros(len(empty_ms)))
+    logged_ms, recorded = np.empty(len(at_ms), np.int64), np.argsort(at_ms, kind="stable")
+    logged_ms[recorded] = thrown_ms(profile, at_ms[recorded], amount[recorded])
+    earliest_ms = np.append(LINE_MS, empty_ms - 20)
+    _, off, found = other_history(profile, line_ms, logged_ms, 150, earliest_ms, amount=amount)
+    assert len(off) > 0
+    assert found.is_explained[off].all()
 
 
 @pytest.mark.parametrize(("connections", "is_found"), [(1, False), (2, True)])
