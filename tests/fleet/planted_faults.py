@@ -19,7 +19,6 @@ from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
 from tests.fleet.simulated_lines import Row
 from tests.fleet.simulated_plan import (
     EVERYBODY,
-    LOAD_BEGINS_US,
     NOBODY,
     PRODUCE,
     REQUEST,
@@ -73,7 +72,8 @@ def _is_plain(broker: SimulatedBroker) -> bool:
 
 def _fault(random: Random, cluster: SimulatedCluster, broker: SimulatedBroker) -> Fault:
     kind = random.choice(_OF_BROKERS)
-    at_us = LOAD_BEGINS_US + int((cluster.end_us - LOAD_BEGINS_US) * random.uniform(0.1, 0.4))
+    begin_us = cluster.load_begins_us
+    at_us = begin_us + int((cluster.end_us - begin_us) * random.uniform(0.1, 0.4))
     size, connection = 0.0, ""
     if kind == WRONG_BOUND:
         size = math.exp(random.choice((-1, 1)) * random.uniform(math.log(1.01), math.log(3)))
@@ -100,19 +100,21 @@ def faulty_words(
         words = line.split("\t")
         if words[0] == "set" and words[2] == PRODUCE:
             yield "\t".join(("due", *words[1:]))
-            yield from _set_otherwise(words, fault, is_own=Entity(*words[3:5]) in own)
+            yield from _set_otherwise(
+                words, fault, cluster.load_begins_us, is_own=Entity(*words[3:5]) in own
+            )
             continue
         if words[0] == "run":
             yield from _planted(fault, broker)
         yield line
 
 
-def _set_otherwise(words: list[str], fault: Fault, *, is_own: bool) -> Iterator[str]:
+def _set_otherwise(words: list[str], fault: Fault, begin_us: int, *, is_own: bool) -> Iterator[str]:
     """Yield what the broker does in place of setting a quota of produces."""
     _, at_us, _, user, client_id, bound = words
     if is_own and fault.kind == WRONG_BOUND and bound != "-":
         bound = repr(float(bound) * fault.size)
-    if is_own and fault.kind == LATE_CHANGE and int(at_us) > LOAD_BEGINS_US:
+    if is_own and fault.kind == LATE_CHANGE and int(at_us) > begin_us:
         at_us = str(int(at_us) + int(fault.size * SECOND))
     yield "\t".join(("set", at_us, PRODUCE, user, client_id, bound))
     if is_own and fault.kind == WRONG_BUCKET:

@@ -25,8 +25,11 @@ NEVER_WITH_ZOOKEEPER = ("4.1.0", "4.4.0")
 
 SECOND = 1_000_000
 FIRST_QUOTAS_US = SECOND
-LOAD_BEGINS_US = 8 * SECOND
-"""A score asks for no decision in the first seconds after the first quota."""
+LOAD_BEGINS_US = (8 * SECOND, 40 * SECOND)
+"""How long a log may be quiet before the load, which tells a sensor's first sample or does not.
+
+Most brokers keep 11 s of a rate. A score asks for no decision in the first seconds of a quota.
+"""
 PRODUCE, CONSUME, REQUEST, MUTATE = (
     "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
 )  # fmt: skip
@@ -88,6 +91,7 @@ class SimulatedCluster(msgspec.Struct, frozen=True):
     number: int
     kafka_version: str
     uses_zookeeper: bool
+    load_begins_us: int
     end_us: int
     changes: tuple[QuotaChange, ...]
     brokers: tuple[SimulatedBroker, ...]
@@ -111,6 +115,7 @@ class _Cluster(NamedTuple):
     """What the brokers of a cluster have in common; ``pauses`` are those of its controller."""
 
     uses_zookeeper: bool
+    load_begins_us: int
     levels: Sequence[str]
     changes: Sequence[QuotaChange] = ()
     pauses: Sequence[tuple[int, int]] = ()
@@ -125,8 +130,9 @@ class _Draft:
         self.random = random
         self.broker_id = broker_id
         self.levels = cluster.levels
+        self.begin_us = cluster.load_begins_us
         # Of many lengths, so that sparse and dense traffic comes at every number of decisions.
-        self.end_us = LOAD_BEGINS_US + int((load_seconds or self.between(20, 90)) * SECOND)
+        self.end_us = self.begin_us + int((load_seconds or self.between(20, 90)) * SECOND)
         self.pauses = tuple(sorted(_pauses(self)))
         self.answering = self.pauses if cluster.uses_zookeeper else cluster.pauses
         self.changes: list[QuotaChange] = []
@@ -141,11 +147,11 @@ class _Draft:
 
     def moment(self, begin: float, end: float) -> int:
         """Return a moment of the load, between two shares of it."""
-        return LOAD_BEGINS_US + int(self.span_us * self.random.uniform(begin, end))
+        return self.begin_us + int(self.span_us * self.random.uniform(begin, end))
 
     @property
     def span_us(self) -> int:
-        return self.end_us - LOAD_BEGINS_US
+        return self.end_us - self.begin_us
 
     def change(self, at_us: int, quota_type: str, entity: Entity, bound: float | None) -> None:
         answered_us = awake(at_us, self.answering)
@@ -197,13 +203,15 @@ def simulated_cluster(seed: int, number: int, kafka_version: str, runs: int) -> 
         kafka_version not in NEVER_WITH_ZOOKEEPER and random.random() < 0.5
     )
     levels = random.choice((("user",), ("client",), ("both",), ("user", "client", "both")))
-    cluster = _Cluster(uses_zookeeper, levels)
+    # Drawn apart, so that nothing else depends on it.
+    begin_us = Random(f"load-{seed}-{number}").choice(LOAD_BEGINS_US)
+    cluster = _Cluster(uses_zookeeper, begin_us, levels)
     last = _Draft(Random(f"{seed}-{number}-{runs}"), runs, cluster, _CONTROLLER_LOAD_SECONDS)
     last.answering = last.pauses
     changes = tuple(
-        sorted(_of_cluster(random, levels, last.pauses), key=lambda one: one.answered_us)
+        sorted(_of_cluster(random, cluster, last.pauses), key=lambda one: one.answered_us)
     )
-    cluster = _Cluster(uses_zookeeper, levels, changes, last.pauses)
+    cluster = cluster._replace(changes=changes, pauses=last.pauses)
     brokers = [_broker(Random(f"{seed}-{number}-{i}"), i, cluster) for i in range(1, runs)]
     brokers.append(_controller(last, cluster))
     return SimulatedCluster(
@@ -211,15 +219,17 @@ def simulated_cluster(seed: int, number: int, kafka_version: str, runs: int) -> 
         number=number,
         kafka_version=kafka_version,
         uses_zookeeper=uses_zookeeper,
-        end_us=LOAD_BEGINS_US + int(_CONTROLLER_LOAD_SECONDS * SECOND),
+        load_begins_us=begin_us,
+        end_us=begin_us + int(_CONTROLLER_LOAD_SECONDS * SECOND),
         changes=changes,
         brokers=tuple(brokers),
     )
 
 
 def _of_cluster(
-    random: Random, levels: Sequence[str], pauses: Sequence[tuple[int, int]]
+    random: Random, cluster: _Cluster, pauses: Sequence[tuple[int, int]]
 ) -> Iterator[QuotaChange]:
+    levels = cluster.levels
     # Which levels hold quotas decides whose sensor a client has, so all are there from the first.
     for quota_type in (PRODUCE, CONSUME, REQUEST, MUTATE):
         for level in levels:
@@ -228,7 +238,7 @@ def _of_cluster(
     for level in levels:
         if random.random() < 0.3:
             entity = _entity(level, None, None)
-            for at_us in (3 * SECOND, LOAD_BEGINS_US + random.randint(5, 60) * SECOND):
+            for at_us in (3 * SECOND, cluster.load_begins_us + random.randint(5, 60) * SECOND):
                 bound = float(f"{math.exp(random.uniform(math.log(3000), math.log(300000))):.3g}")
                 answered_us = awake(at_us, pauses)
                 yield QuotaChange(answered_us, answered_us, PRODUCE, entity, bound)
@@ -318,10 +328,10 @@ def _topic(draft: _Draft, waits: float) -> str:
 def _spells(draft: _Draft) -> list[tuple[int, int]]:
     """Return when a client sends: all the time, or in two or three bursts."""
     if draft.happens(0.75):
-        return [(LOAD_BEGINS_US + draft.random.randint(0, SECOND), draft.end_us)]
+        return [(draft.begin_us + draft.random.randint(0, SECOND), draft.end_us)]
     count = draft.random.randint(2, 3)
     span = draft.span_us // count
-    begins = [LOAD_BEGINS_US + i * span + draft.random.randint(0, span // 3) for i in range(count)]
+    begins = [draft.begin_us + i * span + draft.random.randint(0, span // 3) for i in range(count)]
     return [(b, b + draft.random.randint(span // 4, span // 2)) for b in begins]
 
 
@@ -390,7 +400,7 @@ def _controller(draft: _Draft, cluster: _Cluster) -> SimulatedBroker:
             topics, partitions = random.randint(1, 3), random.randint(1, 3)
             per_second = draft.between(0.3, 2)
             draft.add_client(
-                "mutate", user, client_id, LOAD_BEGINS_US + random.randint(0, 3 * SECOND),
+                "mutate", user, client_id, draft.begin_us + random.randint(0, 3 * SECOND),
                 draft.end_us, int(SECOND / per_second), int(draft.happens(0.3)),
                 int(draft.happens(0.5)), int(i == 0), topics, partitions,
                 random.choice(("strict", "strict", "permissive")),
