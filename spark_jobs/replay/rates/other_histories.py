@@ -145,8 +145,7 @@ def explained_otherwise(
         return OtherHistory(np.arange(len(is_explained)), stretch.at_ms, is_explained)
     before = best = _History.of(stretch, states)
     failures = {True: 0, False: 0}
-    while len(asked := np.flatnonzero(is_asked & ~is_tried)):
-        row = int(asked[0])
+    while (row := _next_asked(stretch.at_ms, is_asked, is_tried, window.window_ms)) is not None:
         is_tried[row] = True
         is_accused = row in accused
         is_done = is_explained[row] and best.cost_of(row) < 1
@@ -171,6 +170,20 @@ def explained_otherwise(
         else:
             failures[is_accused] += 1
     return OtherHistory(best.row, best.stretch.at_ms, is_explained)
+
+
+def _next_asked(at_ms: Int64s, is_asked: Bools, is_tried: Bools, window_ms: int) -> int | None:
+    """Return the next request to ask for, such as 264; None where all were.
+
+    The first ones of all groups come first, then the second ones: many lies in a row leave tries
+    for one that was accused a window later.
+    """
+    asked = np.flatnonzero(is_asked)
+    begins = np.diff(at_ms[asked], prepend=at_ms[asked[:1]] - window_ms) >= window_ms
+    places = np.arange(len(asked))
+    rank = places - np.maximum.accumulate(np.where(begins, places, 0))
+    still = np.flatnonzero(~is_tried[asked])
+    return int(asked[still[np.argmin(rank[still])]]) if len(still) else None
 
 
 def _explained_by_one(

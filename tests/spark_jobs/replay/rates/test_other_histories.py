@@ -95,6 +95,17 @@ def test_a_late_line_in_the_next_sample_explains_all_that_lacked_its_amount(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
+def test_lies_in_a_row_leave_tries_for_one_that_is_accused_later(profile: RateProfile) -> None:
+    logged_ms, lies = thrown_ms(profile, AT_MS), np.arange(3, 15)
+    logged_ms[lies] += 500
+    order, off, found = other_history(profile, LINE_MS, logged_ms, 111)
+    is_later = order[off] >= LATE
+    assert (~is_later).sum() == len(lies)
+    assert is_later.sum() >= 5
+    assert found.is_explained[off].tolist() == is_later.tolist()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
 def test_it_is_found_among_a_thousand_that_may_be_of_another_sample(profile: RateProfile) -> None:
     # Empty requests just after a sample began: without them in it, all is thrown as with them.
     empty_ms = 1_001 + np.arange(1_000) // 50
