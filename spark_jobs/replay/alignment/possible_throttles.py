@@ -79,15 +79,17 @@ def possible_throttles_ms(
     events: Events,
     connection: Int64s,
     window: Window,
-    known: Beginnings | None,
+    known: Beginnings,
     is_asked: Bools,
+    *,
+    held_nothing: bool,
 ) -> tuple[Floats, Floats]:
     """Return the least and the most of each request that is asked (ms), in recording order.
 
     They are 0 and infinite of others, without a quota, and where a sample may count of which the
     beginning is not known. ``connection`` has a number for each of ``events``: what one connection
-    sent was recorded in that order. ``known`` are those of :func:`known_beginnings`, None where the
-    sensor held nothing before the first request.
+    sent was recorded in that order. ``known`` are those of :func:`known_beginnings`. Where the
+    sensor ``held_nothing`` before the first request, its first sample began with that.
     """
     is_asked = is_asked & ~np.isnan(events.bound[placed.order])
     if not is_asked.any():
@@ -105,10 +107,7 @@ def possible_throttles_ms(
     later = _Sorted(
         until_ms[by_until], by_until, _first_ms(from_ms[by_until]), _summed(amount[by_until])
     )
-    # A sensor that held something before the first request has counted it in the first sample, too.
-    oldest = 0 if known is None else 1
-    if known is None:
-        known = Beginnings(from_ms[:0], from_ms[:0])
+    if held_nothing:
         first = Beginnings(later.other_end_ms[:1], earlier.other_end_ms[:1])
     elif len(known.from_ms):
         first = Beginnings(known.from_ms[:1], known.until_ms[:1])
@@ -120,6 +119,8 @@ def possible_throttles_ms(
     rule = _Rule(
         window.window_ms, window.samples * window.window_ms, window.slots, window.keeps_overlapping
     )
+    # What the sensor held before the first request it has counted in the first sample, too.
+    oldest = 0 if held_nothing else 1
     return _throttles(requests, earlier, later, began, rule, is_asked, oldest)
 
 

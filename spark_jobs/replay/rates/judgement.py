@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import NEAR, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.possible_throttles import (
-    Beginnings,
     impossible,
     known_beginnings,
     possible_throttles_ms,
@@ -108,8 +106,13 @@ def judge_placed(
     # What is missing may have begun a sample, and so each that follows.
     is_whole = not rows.lost_requests[start : start + len(placed.order)].any()
     if is_whole and is_accused.any():
-        known = _known_beginnings(rows, start, placed, events, replay, states, window)
-        possible = possible_throttles_ms(placed, events, connection, window, known, is_accused)
+        known = known_beginnings(placed, events, replay, window)
+        is_new = start == 0 and not states.count[0]
+        # Nothing that it may have been sent before the log began still counts.
+        is_new &= int(rows.known_for_ms[0]) >= window.expire_age_ms + window.window_ms
+        possible = possible_throttles_ms(
+            placed, events, connection, window, known, is_accused, held_nothing=is_new
+        )
         is_impossible = impossible(placed, events, *possible)
     # No other times inside of what their lines admit explain those.
     is_accused &= ~is_impossible & (is_proven | (off_ms > window.window_ms))
@@ -120,22 +123,3 @@ def judge_placed(
     if set(other.row[:fixed].tolist()) != set(range(fixed)):
         other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
     return Judgement(placed, replay.throttle_time_ms, is_proven, is_impossible, other)
-
-
-def _known_beginnings(
-    rows: SensorRows,
-    start: int,
-    placed: Placed,
-    events: Events,
-    replay: RateReplay,
-    states: SensorStates,
-    window: Window,
-) -> Beginnings | None:
-    """Return those that throttles prove, None where the sensor held nothing before these rows.
-
-    Such as: a log of 30 s has no request of it, and its window is of 11 s.
-    """
-    is_first = start == 0 and not states.count[0]
-    if is_first and rows.known_for_ms[0] >= window.expire_age_ms + window.window_ms:
-        return None
-    return known_beginnings(placed, events, replay, window)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -84,8 +85,11 @@ def test_no_throttle_of_a_sound_broker_is_impossible(
     placed, events, connection, window, begun_ms = placed_requests(profile, requests)
     is_asked = np.ones(len(requests), bool)
     known_ms = np.array(sorted(random.sample(begun_ms, random.randint(0, len(begun_ms)))), np.int64)
-    for known in (None, NONE, Beginnings(known_ms - random.randint(0, 9), known_ms + 3)):
-        found = possible_throttles_ms(placed, events, connection, window, known, is_asked)
+    told = Beginnings(known_ms - random.randint(0, 9), known_ms + 3)
+    for known, held_nothing in product((NONE, told), (True, False)):
+        found = possible_throttles_ms(
+            placed, events, connection, window, known, is_asked, held_nothing=held_nothing
+        )
         assert not impossible(placed, events, *found).any()
 
 
@@ -99,11 +103,16 @@ def steady(every_ms: int) -> list[Request]:
 
 
 def possible(
-    profile: RateProfile, every_ms: int, known: Beginnings | None
+    profile: RateProfile, every_ms: int, *, held_nothing: bool, knows_from: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    placed, events, connection, window, _ = placed_requests(profile, steady(every_ms))
+    """Return least and most of ``steady`` requests; samples from this number on are known."""
+    placed, events, connection, window, begun_ms = placed_requests(profile, steady(every_ms))
     is_asked = np.ones(len(events.amount), bool)
-    return possible_throttles_ms(placed, events, connection, window, known, is_asked)
+    known_ms = np.array([] if knows_from is None else begun_ms[knows_from:], np.int64)
+    known = Beginnings(known_ms - 2, known_ms + 2)
+    return possible_throttles_ms(
+        placed, events, connection, window, known, is_asked, held_nothing=held_nothing
+    )
 
 
 @pytest.mark.parametrize("profile", RateProfile)
@@ -111,14 +120,27 @@ def possible(
 def test_what_is_possible_is_as_wide_as_the_times_leave_open(
     profile: RateProfile, every_ms: int
 ) -> None:
-    least, most = possible(profile, every_ms, None)
+    least, most = possible(profile, every_ms, held_nothing=True)
     is_told = np.isfinite(most)
     assert is_told.mean() > 0.7
     assert np.median((most - least)[is_told]) < 15
 
 
+@pytest.mark.parametrize("profile", RateProfile)
+def test_samples_known_later_narrow_what_a_known_first_one_leaves_open(
+    profile: RateProfile,
+) -> None:
+    # Requests of 40 ms may begin a sample 40 ms later, each of which moves the next one.
+    wide, narrow = (
+        possible(profile, 40, held_nothing=True, knows_from=knows_from) for knows_from in (None, 20)
+    )
+    late = slice(-200, -30)
+    open_ms, known_ms = ((most - least)[late] for least, most in (wide, narrow))
+    assert np.median(known_ms) < 0.5 * np.median(open_ms)
+
+
 def test_without_a_known_beginning_steady_requests_leave_a_whole_window_open() -> None:
-    least, most = possible(RateProfile.RATE_3_3, 300, NONE)
+    least, most = possible(RateProfile.RATE_3_3, 300, held_nothing=False)
     assert np.median((most - least)[np.isfinite(most)]) > 0.9 * WINDOW_MS
 
 
@@ -126,7 +148,9 @@ def test_without_a_known_beginning_steady_requests_leave_a_whole_window_open() -
 def test_a_throttle_beyond_what_is_possible_is_impossible(profile: RateProfile) -> None:
     placed, events, connection, window, _ = placed_requests(profile, steady(300))
     is_asked = np.ones(len(events.amount), bool)
-    least, most = possible_throttles_ms(placed, events, connection, window, None, is_asked)
+    least, most = possible_throttles_ms(
+        placed, events, connection, window, NONE, is_asked, held_nothing=True
+    )
     row = int(np.flatnonzero(np.isfinite(most) & (least > 100))[-1])
     for logged_ms, evidence, is_found in (
         (0, EXACT, True),
