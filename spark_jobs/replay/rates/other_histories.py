@@ -8,6 +8,7 @@ unexplained than the one that was found, of all throttles that hang on the reque
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from itertools import islice
@@ -22,7 +23,11 @@ from spark_jobs.replay.alignment.window import PROVES_MS
 from spark_jobs.replay.rates.other_times import replayed_rates
 
 FAILURES_MAX = 8
-"""A broker that so many decisions of a stretch accuse for good is not tried any further."""
+"""A broker that so many decisions of a stretch accuse for good is not tried any further.
+
+But for each that is accused alone, far from others: it may have been in the way of a late line.
+"""
+ACCUSED, DOUBTED, LONE = "accused", "doubted", "lone"
 MOVES_MAX = 2
 """So many requests may have been recorded at another time, for each other's samples' sake."""
 CARRIED_MAX = 4
@@ -144,15 +149,21 @@ def explained_otherwise(
     if not is_asked.any():
         return OtherHistory(np.arange(len(is_explained)), stretch.at_ms, is_explained)
     before = best = _History.of(stretch, states)
-    failures = {True: 0, False: 0}
-    while (row := _next_asked(stretch.at_ms, is_asked, is_tried, window.window_ms)) is not None:
+    failures = Counter[str]()
+    while len(asked := np.flatnonzero(is_asked & ~is_tried)):
+        row = int(asked[0])
         is_tried[row] = True
         is_accused = row in accused
+        kind = ACCUSED if is_accused else DOUBTED
+        is_spent = failures[kind] == FAILURES_MAX
+        if is_spent and is_accused and _is_lone(row, is_asked, stretch.at_ms, window.window_ms):
+            kind = LONE
         is_done = is_explained[row] and best.cost_of(row) < 1
-        if is_done or failures[is_accused] == FAILURES_MAX:
+        if is_done or failures[kind] == FAILURES_MAX:
             continue
         place = int(np.flatnonzero(best.row == row)[0])
-        if (other := _explained_by_one(place, best.stretch, states, window)) is not None:
+        other = None if is_spent else _explained_by_one(place, best.stretch, states, window)
+        if other is not None:
             first, _, history = other
             rows = best.row.copy()
             rows[first : first + len(history.row)] = rows[first + history.row]
@@ -168,22 +179,14 @@ def explained_otherwise(
             first, found, history = alone
             is_explained[first + np.flatnonzero(found.is_worse_than(history))] = True
         else:
-            failures[is_accused] += 1
+            failures[kind] += 1
     return OtherHistory(best.row, best.stretch.at_ms, is_explained)
 
 
-def _next_asked(at_ms: Int64s, is_asked: Bools, is_tried: Bools, window_ms: int) -> int | None:
-    """Return the next request to ask for, such as 264; None where all were.
-
-    The first ones of all groups come first, then the second ones: many lies in a row leave tries
-    for one that was accused a window later.
-    """
-    asked = np.flatnonzero(is_asked)
-    begins = np.diff(at_ms[asked], prepend=at_ms[asked[:1]] - window_ms) >= window_ms
-    places = np.arange(len(asked))
-    rank = places - np.maximum.accumulate(np.where(begins, places, 0))
-    still = np.flatnonzero(~is_tried[asked])
-    return int(asked[still[np.argmin(rank[still])]]) if len(still) else None
+def _is_lone(row: int, is_asked: Bools, at_ms: Int64s, window_ms: int) -> bool:
+    """Return True where no other request that is asked for was recorded within a window."""
+    first, stop = np.searchsorted(at_ms, (at_ms[row] - window_ms, at_ms[row] + window_ms + 1))
+    return bool(is_asked[first:stop].sum() == 1)
 
 
 def _explained_by_one(
