@@ -22,7 +22,7 @@ from spark_jobs.replay.alignment.window import PROVES_MS
 
 KNOWN_BY = 3
 """So many throttles tell when the sample began that was the oldest one of each of them."""
-_FAR_MS = 1 << 40
+_FAR_MS = 1 << 60
 
 
 class Beginnings(NamedTuple):
@@ -54,7 +54,7 @@ def known_beginnings(
     beside = np.append(False, is_told[:-1]) | np.append(is_told[1:], False)
     # Each throttle says how long before its request the sample began.
     from_ms, until_ms = _intervals_ms(placed, events)
-    least_ms, most_ms = began_ms - _FAR_MS, began_ms + _FAR_MS
+    least_ms, most_ms = np.full_like(began_ms, -_FAR_MS), np.full_like(began_ms, _FAR_MS)
     np.maximum.at(least_ms, sample, from_ms[tells] - size_ms - PROVES_MS)
     np.minimum.at(most_ms, sample, until_ms[tells] - size_ms + PROVES_MS)
     is_known = is_told & beside
@@ -97,31 +97,25 @@ def possible_throttles_ms(
     order = placed.order
     from_ms, until_ms = _intervals_ms(placed, events)
     amount = events.amount[order]
-    by_from, by_until = np.argsort(from_ms, kind="stable"), np.argsort(until_ms, kind="stable")
     requests = _Requests(
         from_ms, until_ms, amount, events.bound[order], connection[order], _summed(amount)
     )
-    earlier = _Sorted(
-        from_ms[by_from], by_from, _first_ms(until_ms[by_from]), _summed(amount[by_from])
-    )
-    later = _Sorted(
-        until_ms[by_until], by_until, _first_ms(from_ms[by_until]), _summed(amount[by_until])
-    )
+    earlier = _Sorted.of(from_ms, until_ms, amount)
+    later = _Sorted.of(until_ms, from_ms, amount)
     if held_nothing:
-        first = Beginnings(later.other_end_ms[:1], earlier.other_end_ms[:1])
+        first = int(later.other_end_ms[0]), int(earlier.other_end_ms[0])
     elif len(known.from_ms):
-        first = Beginnings(known.from_ms[:1], known.until_ms[:1])
+        first = int(known.from_ms[0]), int(known.until_ms[0])
     else:
         # The first request's sample may have begun before it.
-        began_ms = later.other_end_ms[:1] - window.window_ms + 1
-        first = Beginnings(began_ms, earlier.other_end_ms[:1])
-    began = _beginnings(earlier, later, first, known, window.window_ms)
+        began_ms = int(later.other_end_ms[0]) - window.window_ms + 1
+        first = began_ms, int(earlier.other_end_ms[0])
     rule = _Rule(
         window.window_ms, window.samples * window.window_ms, window.slots, window.keeps_overlapping
     )
     # What the sensor held before the first request it has counted in the first sample, too.
     oldest = 0 if held_nothing else 1
-    return _throttles(requests, earlier, later, began, rule, is_asked, oldest)
+    return _throttles(requests, earlier, later, first, known, rule, is_asked, oldest)
 
 
 class _Requests(NamedTuple):
@@ -141,7 +135,16 @@ class _Sorted(NamedTuple):
     at_ms: Int64s
     request: Int64s
     other_end_ms: Int64s  # the first other end of those from each on
+    last_end_ms: Int64s  # the last other end of those up to each
     counted: Floats
+
+    @classmethod
+    def of(cls, at_ms: Int64s, other_end_ms: Int64s, amount: Floats) -> _Sorted:
+        order = np.argsort(at_ms, kind="stable")
+        other_ms = other_end_ms[order]
+        first_ms = np.minimum.accumulate(other_ms[::-1])[::-1]
+        last_ms = np.maximum.accumulate(other_ms)
+        return cls(at_ms[order], order, first_ms, last_ms, _summed(amount[order]))
 
 
 class _Rule(NamedTuple):
@@ -167,35 +170,38 @@ def _summed(amount: Floats) -> Floats:
     return np.append(0.0, np.cumsum(amount))
 
 
-def _first_ms(at_ms: Int64s) -> Int64s:
-    return np.asarray(np.minimum.accumulate(at_ms[::-1])[::-1])
-
-
 @njit(cache=True)
 def _beginnings(
-    earlier: _Sorted, later: _Sorted, first: Beginnings, known: Beginnings, window_ms: int
+    earlier: _Sorted,
+    later: _Sorted,
+    first: tuple[int, int],
+    known: Beginnings,
+    window_ms: int,
+    until_ms: int,
 ) -> Beginnings:
-    """Return when each sample began, from the ``first`` one on."""
+    """Return when each sample began, from the ``first`` one on until one begins after ``until_ms``.
+
+    One that no request begins has a beginning in the far future.
+    """
     n = len(earlier.at_ms)
-    from_ms, until_ms = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    from_ms[0], until_ms[0] = first.from_ms[0], first.until_ms[0]
-    count = 1
-    while count <= n:
+    from_ms, to_ms = [first[0]], [first[1]]
+    while from_ms[-1] <= until_ms:
         # The first request that may be late enough, and the first that surely is.
-        may = np.searchsorted(later.at_ms, from_ms[count - 1] + window_ms)
-        surely = np.searchsorted(earlier.at_ms, until_ms[count - 1] + window_ms)
-        if may == n or surely == n:
-            break
-        least_ms = max(later.other_end_ms[may], from_ms[count - 1] + window_ms)
-        most_ms = earlier.other_end_ms[surely]
+        may = np.searchsorted(later.at_ms, from_ms[-1] + window_ms)
+        surely = np.searchsorted(earlier.at_ms, to_ms[-1] + window_ms)
+        least_ms = most_ms = _FAR_MS
+        if may < n:
+            least_ms = max(later.other_end_ms[may], from_ms[-1] + window_ms)
+        if surely < n:
+            most_ms = earlier.other_end_ms[surely]
         # Two samples begin a window apart: a known one that lies inside of less is this one.
         place = np.searchsorted(known.from_ms, least_ms)
         is_inside = place < len(known.from_ms) and known.until_ms[place] <= most_ms
         if is_inside and most_ms - least_ms < window_ms:
             least_ms, most_ms = known.from_ms[place], known.until_ms[place]
-        from_ms[count], until_ms[count] = least_ms, most_ms
-        count += 1
-    return Beginnings(from_ms[:count], until_ms[:count])
+        from_ms.append(least_ms)
+        to_ms.append(most_ms)
+    return Beginnings(np.array(from_ms), np.array(to_ms))
 
 
 @njit(cache=True)
@@ -203,7 +209,8 @@ def _throttles(
     requests: _Requests,
     earlier: _Sorted,
     later: _Sorted,
-    began: Beginnings,
+    first: tuple[int, int],
+    known: Beginnings,
     rule: _Rule,
     is_asked: Bools,
     oldest: int,
@@ -212,37 +219,68 @@ def _throttles(
     n = len(requests.from_ms)
     least_ms, most_ms = np.zeros(n), np.full(n, np.inf)
     widest_ms = np.max(requests.until_ms - requests.from_ms)
-    # From then on another sample may have begun than those that are known.
-    over_ms = began.from_ms[-1] + rule.window_ms
+    last_ms = int(np.max(requests.until_ms[is_asked]))
+    whole = _beginnings(earlier, later, first, known, rule.window_ms, last_ms)
     for i in range(n):
-        if not is_asked[i] or requests.until_ms[i] >= over_ms:
+        if not is_asked[i]:
             continue
-        # The current sample is one of these, and the oldest one of those from ``first`` on.
-        surely = np.searchsorted(began.until_ms, requests.from_ms[i], side="right") - 1
-        current = np.searchsorted(began.from_ms, requests.until_ms[i], side="right") - 1
-        first = max(surely, 0)
-        while first > 0 and _may_count(first - 1, surely, requests.from_ms[i], began, rule):
-            first -= 1
-        if first < oldest:
+        least_ms[i], most_ms[i] = _throttle(
+            i, requests, earlier, later, whole, rule, oldest, widest_ms
+        )
+        # The first sample from a moment on begins inside of a window and what follows it at once.
+        since_ms = requests.from_ms[i] - rule.expire_age_ms - 3 * rule.window_ms
+        surely = np.searchsorted(earlier.at_ms, since_ms + rule.window_ms)
+        if since_ms <= first[0] or surely == n:
             continue
-        # A sample that left began again in its slot, empty, with a request of then.
-        empty_ms = requests.from_ms[i] - rule.expire_age_ms
-        if surely >= rule.slots - 1:
-            last_ms = began.from_ms[surely - rule.slots + 1]
-            empty_ms = max(empty_ms, last_ms + rule.expire_age_ms)
-        counted = _counted(i, requests, widest_ms)
-        least, most = np.inf, 0.0
-        for sample in range(first, current + 1):
-            begun = (began.from_ms[sample], began.until_ms[sample])
-            short, long = _with_oldest(
-                i, begun, empty_ms, counted, widest_ms, requests, earlier, later, rule
-            )
-            least, most = min(least, short), max(most, long)
-            if _counts(sample, current, requests.until_ms[i], began, requests, later, rule):
-                break
-        if least < np.inf:
-            least_ms[i], most_ms[i] = max(least, 0.0), most
+        some = (since_ms, earlier.other_end_ms[surely])
+        near = _beginnings(earlier, later, some, known, rule.window_ms, requests.until_ms[i])
+        least, most = _throttle(i, requests, earlier, later, near, rule, 1, widest_ms)
+        least_ms[i], most_ms[i] = max(least_ms[i], least), min(most_ms[i], most)
     return least_ms, most_ms
+
+
+@njit(cache=True)
+def _throttle(
+    i: int,
+    requests: _Requests,
+    earlier: _Sorted,
+    later: _Sorted,
+    began: Beginnings,
+    rule: _Rule,
+    oldest: int,
+    widest_ms: int,
+) -> tuple[float, float]:
+    """Return the least and the most of one request; 0 and infinite where they are not known."""
+    # The current sample is one of these, and the oldest one of those from ``first`` on.
+    surely = np.searchsorted(began.until_ms, requests.from_ms[i], side="right") - 1
+    current = np.searchsorted(began.from_ms, requests.until_ms[i], side="right") - 1
+    first = max(surely, 0)
+    while first > 0 and _may_count(first - 1, surely, requests.from_ms[i], began, rule):
+        first -= 1
+    if first < oldest:
+        return 0.0, np.inf
+    # A sample that left began again in its slot, empty, with a request of then.
+    empty_ms = requests.from_ms[i] - rule.expire_age_ms
+    if surely >= rule.slots - 1:
+        last_ms = began.from_ms[surely - rule.slots + 1]
+        empty_ms = max(empty_ms, last_ms + rule.expire_age_ms)
+    counted = _counted(i, requests, widest_ms)
+    # What counts began, or with overlapping samples ended, less than that before it.
+    counts_ms = requests.from_ms[i] - rule.expire_age_ms + 1
+    if rule.keeps_overlapping:
+        counts_ms -= rule.window_ms
+    least, most = np.inf, 0.0
+    for sample in range(first, current + 1):
+        begun = (max(began.from_ms[sample], counts_ms), began.until_ms[sample])
+        short, long = _with_oldest(
+            i, begun, empty_ms, counted, widest_ms, requests, earlier, later, rule
+        )
+        least, most = min(least, short), max(most, long)
+        if _counts(sample, current, requests.until_ms[i], began, requests, later, rule):
+            break
+    if least == np.inf:
+        return 0.0, np.inf
+    return max(least, 0.0), most
 
 
 @njit(cache=True)
@@ -264,6 +302,7 @@ def _with_oldest(
     ``empty_ms`` makes the window longer.
     """
     least, most = np.inf, 0.0
+    may_leave_ms = requests.until_ms[i] - rule.expire_age_ms + rule.window_ms
     place = np.searchsorted(later.at_ms, begun[0])
     while place < len(later.at_ms) and later.at_ms[place] <= begun[1] + widest_ms:
         m = later.request[place]
@@ -271,6 +310,10 @@ def _with_oldest(
         from_ms = max(requests.from_ms[m], begun[0])
         until_ms = min(requests.until_ms[m], begun[1])
         if from_ms > until_ms or requests.from_ms[m] > requests.until_ms[i]:
+            continue
+        # The sample before it, of the last request before it, may count no more.
+        before = np.searchsorted(later.at_ms, from_ms) - 1
+        if before >= 0 and later.last_end_ms[before] >= may_leave_ms:
             continue
         total_least = counted[0] - earlier.counted[np.searchsorted(earlier.at_ms, until_ms)]
         total_most = counted[1] - later.counted[np.searchsorted(later.at_ms, from_ms)]
