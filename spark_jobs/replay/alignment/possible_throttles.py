@@ -81,15 +81,20 @@ def possible_throttles_ms(
     window: Window,
     known: Beginnings,
     is_asked: Bools,
+    is_sure: Bools,
     *,
     held_nothing: bool,
 ) -> tuple[Floats, Floats]:
     """Return the least and the most of each request that is asked (ms), in recording order.
 
-    They are 0 and infinite of others, without a quota, and where a sample may count of which the
-    beginning is not known. ``connection`` has a number for each of ``events``: what one connection
-    sent was recorded in that order. ``known`` are those of :func:`known_beginnings`. Where the
-    sensor ``held_nothing`` before the first request, its first sample began with that.
+    They are 0 and infinite of others, and without a quota. Where a sample may count of which the
+    beginning is not known, the most is infinite, and the least is of what was recorded so shortly
+    before that it counts whenever samples began. Of that, ``is_sure`` names those that surely went
+    to this sensor: close to a change of quotas a request may have gone to another one.
+
+    ``connection`` has a number for each of ``events``: what one connection sent was recorded in
+    that order. ``known`` are those of :func:`known_beginnings`. Where the sensor ``held_nothing``
+    before the first request, its first sample began with that.
     """
     is_asked = is_asked & ~np.isnan(events.bound[placed.order])
     if not is_asked.any():
@@ -115,7 +120,11 @@ def possible_throttles_ms(
     )
     # What the sensor held before the first request it has counted in the first sample, too.
     oldest = 0 if held_nothing else 1
-    return _throttles(requests, earlier, later, first, known, rule, is_asked, oldest)
+    least_ms, most_ms = _throttles(requests, earlier, later, first, known, rule, is_asked, oldest)
+    sure = np.where(is_sure, amount, 0.0)
+    requests = requests._replace(amount=sure, counted=_summed(sure))
+    earlier = _Sorted.of(from_ms, until_ms, sure)
+    return np.maximum(least_ms, _always_ms(requests, earlier, rule, is_asked)), most_ms
 
 
 class _Requests(NamedTuple):
@@ -237,6 +246,28 @@ def _throttles(
         least, most = _throttle(i, requests, earlier, later, near, rule, 1, widest_ms)
         least_ms[i], most_ms[i] = max(least_ms[i], least), min(most_ms[i], most)
     return least_ms, most_ms
+
+
+@njit(cache=True)
+def _always_ms(requests: _Requests, earlier: _Sorted, rule: _Rule, is_asked: Bools) -> Floats:
+    """Return the least throttles of requests that are asked, whenever samples began; of others 0.
+
+    An amount is in a sample that began less than a window before it, so it counts for at least the
+    time that a sample is kept less a window. And no window is longer than a sample is kept.
+    """
+    n = len(requests.from_ms)
+    least_ms = np.zeros(n)
+    widest_ms = np.max(requests.until_ms - requests.from_ms)
+    longest_ms = rule.expire_age_ms - 1
+    if rule.keeps_overlapping:
+        longest_ms += rule.window_ms
+    for i in range(n):
+        if is_asked[i]:
+            since_ms = requests.until_ms[i] - rule.expire_age_ms + rule.window_ms
+            before = earlier.counted[np.searchsorted(earlier.at_ms, since_ms)]
+            counted, _ = _counted(i, requests, widest_ms)
+            least_ms[i] = max((counted - before) * 1000.0 / requests.bound[i] - longest_ms, 0.0)
+    return least_ms
 
 
 @njit(cache=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Bools, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import NEAR, UNEXPLAINED
@@ -110,8 +111,9 @@ def judge_placed(
         is_new = start == 0 and not states.count[0]
         # Nothing that it may have been sent before the log began still counts.
         is_new &= int(rows.known_for_ms[0]) >= window.expire_age_ms + window.window_ms
+        is_sure = rows.change_distance_ms[start + placed.order] >= CHANGE_LATEST_MS
         possible = possible_throttles_ms(
-            placed, events, connection, window, known, is_accused, held_nothing=is_new
+            placed, events, connection, window, known, is_accused, is_sure, held_nothing=is_new
         )
         is_impossible = impossible(placed, events, *possible)
     # No other times inside of what their lines admit explain those.

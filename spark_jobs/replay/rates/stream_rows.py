@@ -107,6 +107,7 @@ class SensorRows:
     bound: np.ndarray
     logged_ms: np.ndarray
     known_for_ms: np.ndarray
+    change_distance_ms: np.ndarray
     has_request_bound: np.ndarray
     lost_requests: np.ndarray
     connection: np.ndarray  # a number each

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import (
     EXACT,
@@ -137,9 +138,9 @@ def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s
 
 NO_SENSOR = -1
 
-# A change accuses nobody for a second (``JudgeSettings.change_ms``). The latest that a real broker
-# was seen to follow is 1,184 ms, just started on a busy machine; early is the clock's cut alone.
-EARLIER_MS, LATER_MS, LATEST_MS = 20, 1_000, 3_000
+# A change accuses nobody for a second (``JudgeSettings.change_ms``).
+# Early is the clock's cut alone.
+EARLIER_MS, LATER_MS = 20, 1_000
 # In a longer silence of its log a broker may have been stopped.
 _RAN_MS = 500
 # Between two moments that explain equally much the likelier one is the sooner.
@@ -180,8 +181,8 @@ def latest_in_force_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
     """Return when (ms) a broker that follows each change has it in force, at the latest.
 
     ``nominal_ms`` are the moments of the controller's answers, ``written_ms`` those of the broker's
-    lines, both in order. A broker follows within LATEST_MS in which it runs: it may have been
-    stopped wherever its log was silent for longer than _RAN_MS.
+    lines, both in order. A broker follows within CHANGE_LATEST_MS in which it runs: it may have
+    been stopped wherever its log was silent for longer than _RAN_MS.
 
     >>> latest_in_force_ms(np.array([1_000]), np.arange(0, 9_000, 50)).tolist()
     [4000]
@@ -189,9 +190,9 @@ def latest_in_force_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
     [9000]
     """
     ran_ms = np.cumsum(np.minimum(np.diff(written_ms, prepend=written_ms[:1]), _RAN_MS))
-    until = np.searchsorted(ran_ms, np.interp(nominal_ms, written_ms, ran_ms) + LATEST_MS)
+    until = np.searchsorted(ran_ms, np.interp(nominal_ms, written_ms, ran_ms) + CHANGE_LATEST_MS)
     until_ms: Int64s = written_ms[np.minimum(until, len(written_ms) - 1)]
-    return np.maximum(until_ms, nominal_ms + LATEST_MS)
+    return np.maximum(until_ms, nominal_ms + CHANGE_LATEST_MS)
 
 
 def locate_changes(

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.locate_changes import late_changes
 from spark_jobs.replay.sensors.located_changes import (
     LATER_MS,
-    LATEST_MS,
     NO_SENSOR,
     ClientRequests,
     latest_in_force_ms,
@@ -64,7 +64,7 @@ def located(
     restarts_ms: Sequence[int] = (),
 ) -> Int64s:
     """Return when changes were in force on a broker that ran all the while."""
-    return locate_changes(clients, answered_ms, answered_ms + LATEST_MS, window, restarts_ms)
+    return locate_changes(clients, answered_ms, answered_ms + CHANGE_LATEST_MS, window, restarts_ms)
 
 
 def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool:
@@ -112,9 +112,9 @@ def test_a_broker_has_as_long_to_follow_as_its_log_was_silent(
         return int(latest_in_force_ms(np.array([answered_ms]), written_ms)[0])
 
     soon = until_ms(gaps_ms)
-    assert soon >= answered_ms + LATEST_MS
+    assert soon >= answered_ms + CHANGE_LATEST_MS
     busy = until_ms([50] * 1_000)
-    assert busy <= answered_ms + LATEST_MS + 50
+    assert busy <= answered_ms + CHANGE_LATEST_MS + 50
     # A silence of before the answer gives no time.
     later = [gaps_ms[0] + answered_ms, *gaps_ms[1:]]
     stopped = [later[0], later[1] + more_ms, *later[2:]]

@@ -89,8 +89,9 @@ def test_no_throttle_of_a_sound_broker_is_impossible(
     known_ms = np.array(sorted(random.sample(begun_ms, random.randint(0, len(begun_ms)))), np.int64)
     told = Beginnings(known_ms - random.randint(0, 9), known_ms + 3)
     for known, held_nothing in product((NONE, told), {False, before_log == 0}):
+        is_sure = np.array([random.random() < 0.8 for _ in is_asked])
         found = possible_throttles_ms(
-            placed, events, connection, window, known, is_asked, held_nothing=held_nothing
+            placed, events, connection, window, known, is_asked, is_sure, held_nothing=held_nothing
         )
         assert not impossible(placed, events, *found).any()
 
@@ -105,7 +106,11 @@ def steady(every_ms: int) -> list[Request]:
 
 
 def possible(
-    profile: RateProfile, every_ms: int, *, held_nothing: bool, knows_from: int | None = None
+    profile: RateProfile,
+    every_ms: int,
+    *,
+    held_nothing: bool,
+    knows_from: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return least and most of ``steady`` requests; samples from this number on are known."""
     placed, events, connection, window, begun_ms = placed_requests(profile, steady(every_ms))
@@ -113,8 +118,9 @@ def possible(
     known_ms = np.array([] if knows_from is None else begun_ms[knows_from:], np.int64)
     known = Beginnings(known_ms - 2, known_ms + 2)
     return possible_throttles_ms(
-        placed, events, connection, window, known, is_asked, held_nothing=held_nothing
-    )
+        placed, events, connection, window, known, is_asked, is_asked,
+        held_nothing=held_nothing,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("profile", RateProfile)
@@ -154,12 +160,29 @@ def test_without_a_known_beginning_steady_requests_leave_open_when_a_sample_left
     assert open_ms[0] < np.median((most - least)[is_told]) < open_ms[1]
 
 
+@pytest.mark.parametrize(("is_sure", "is_told"), [(True, True), (False, False)])
+@pytest.mark.parametrize("profile", RateProfile)
+def test_what_was_just_recorded_counts_whatever_the_sensor_held(
+    profile: RateProfile, *, is_sure: bool, is_told: bool
+) -> None:
+    # In 4 s of 5 s, ten times as much as the quota allows: more than 30 s of it.
+    requests = [(1_000_000 + at_ms, 2, 2, BOUND) for at_ms in range(0, 3_900, 100)]
+    placed, events, connection, window, _ = placed_requests(profile, requests)
+    is_asked = np.ones(len(requests), bool)
+    least, most = possible_throttles_ms(
+        placed, events, connection, window, NONE, is_asked, is_asked & is_sure, held_nothing=False
+    )
+    assert np.isinf(most).all()
+    assert (least[-1] > 30_000) == is_told
+    assert (least <= events.logged_throttle_time_ms).all()
+
+
 @pytest.mark.parametrize("profile", RateProfile)
 def test_a_throttle_beyond_what_is_possible_is_impossible(profile: RateProfile) -> None:
     placed, events, connection, window, _ = placed_requests(profile, steady(300))
     is_asked = np.ones(len(events.amount), bool)
     least, most = possible_throttles_ms(
-        placed, events, connection, window, NONE, is_asked, held_nothing=True
+        placed, events, connection, window, NONE, is_asked, is_asked, held_nothing=True
     )
     row = int(np.flatnonzero(np.isfinite(most) & (least > 100))[-1])
     for logged_ms, evidence, is_found in (
