@@ -3,8 +3,8 @@
 ``python -m tests.fleet.simulated_fleet [RUNS] [--seed N]`` simulates and audits; the same seed
 draws the same runs. Kafka's own classes decide, in ``FleetSimulator.java``. ``--again`` audits the
 clusters of a folder as the rules are now. Prints the tables of :mod:`tests.fleet.fleet_table`, and
-ends with 1 where a limit is missed, 3 where too many runs failed. Brokers that accuse somebody are
-kept in the folder, and clusters whose audit failed.
+ends with 1 where a limit is missed, 3 where too many runs failed. Brokers that miss a limit alone
+are kept in the folder, and clusters whose audit failed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from rich.console import Console
 
 from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
+from tests.fleet.fleet_figures import misses_a_limit
 from tests.fleet.fleet_progress import FleetProgress, count, seed_of
 from tests.fleet.fleet_table import WIDTH, FailedRun
 from tests.fleet.run_score import RunScore
@@ -30,7 +31,7 @@ from tests.fleet.simulated_plan import KAFKA_VERSIONS, SimulatedCluster, simulat
 from tests.fleet.simulated_run import (
     CLUSTER,
     audit_cluster,
-    keep_accusing,
+    keep_missing,
     read_cluster,
     simulate,
 )
@@ -96,15 +97,15 @@ def run_simulated_fleet(
     folder: Path,
     is_keeping_all: bool,
 ) -> None:
-    """Simulate and audit each cluster; keep in ``folder`` the brokers that accuse, or all."""
+    """Simulate and audit each cluster; keep in ``folder`` those that miss a limit, or all."""
     for cluster in clusters:
         own = folder / cluster.name
         runs.simulate(cluster, own)
         scores = runs.audit(spark, own)
         if scores is None or is_keeping_all:
             continue
-        if any(score.is_accusing for score in scores):
-            keep_accusing(own, scores)
+        if any(misses_a_limit(score) for score in scores):
+            keep_missing(own, scores)
         else:
             shutil.rmtree(own)
 
@@ -130,7 +131,7 @@ def main() -> int:
     runs = SimulatedRuns(Console(width=WIDTH))
     with spark_session("fleet", SPARK) as spark:
         if asked.again is None:
-            print(f"seed {seed}; what accuses is kept in {asked.folder}", flush=True)
+            print(f"seed {seed}; what misses a limit is kept in {asked.folder}", flush=True)
             brokers = asked.brokers or brokers_of_an_archive(asked.runs)
             clusters = simulated_clusters(seed, asked.runs, brokers)
             run_simulated_fleet(runs, spark, clusters, asked.folder, asked.keep_all)
@@ -148,7 +149,7 @@ def _asked() -> argparse.Namespace:
         "--brokers", type=count, help="how many share an archive; by default all versions run"
     )
     parser.add_argument("--folder", type=Path, default=Path("artifacts/simulated-fleet"))
-    parser.add_argument("--keep-all", action="store_true", help="keep runs that accuse nobody too")
+    parser.add_argument("--keep-all", action="store_true", help="keep runs that miss no limit too")
     parser.add_argument("--again", type=Path, help="audit the clusters of this folder, run none")
     return parser.parse_args()
 

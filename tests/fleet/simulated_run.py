@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.archive import REQUEST_LOG, VERSION, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
+from tests.fleet.fleet_figures import misses_a_limit
 from tests.fleet.run_score import RunScore, score_brokers
 from tests.fleet.simulated_lines import ClientName, Row, alteration_line, read_row, request_line
 from tests.fleet.simulated_plan import (
@@ -172,8 +173,8 @@ def read_cluster(folder: Path) -> SimulatedCluster:
     return msgspec.json.decode((folder / CLUSTER).read_bytes(), type=SimulatedCluster)
 
 
-def keep_accusing(folder: Path, scores: Iterable[RunScore]) -> None:
-    """Leave in a cluster's folder only the brokers that accuse, with their scores.
+def keep_missing(folder: Path, scores: Iterable[RunScore]) -> None:
+    """Leave in a cluster's folder only the brokers that miss a limit, with their scores.
 
     The controller stays beside them: its log has the quotas that were set for all.
     """
@@ -181,7 +182,7 @@ def keep_accusing(folder: Path, scores: Iterable[RunScore]) -> None:
     of_name = {score.run.name: score for score in scores}
     for broker in cluster.brokers:
         own, score = broker_folder(folder, broker), of_name[cluster.run_of(broker).name]
-        if score.is_accusing:
+        if misses_a_limit(score):
             (own / SCORE).write_bytes(msgspec.json.format(msgspec.json.encode(score)) + b"\n")
         elif not broker.is_controller:
             shutil.rmtree(own)

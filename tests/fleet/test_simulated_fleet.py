@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from spark_jobs.score.agreement import Tally
 from tests.fleet import simulated_fleet
 from tests.fleet.fleet_table import KEPT, OVER_LIMITS, WIDTH
 from tests.fleet.run_score import RunScore
 from tests.fleet.simulated_fleet import SimulatedRuns, kept_clusters, run_simulated_fleet
 from tests.fleet.simulated_plan import KAFKA_VERSIONS, simulated_cluster
-from tests.fleet.simulated_run import SCORE, keep_accusing, read_cluster, simulate
+from tests.fleet.simulated_run import SCORE, keep_missing, read_cluster, simulate
 from tests.fleet.test_fleet_figures import ACCUSATION, GOOD
 
 CLUSTER = simulated_cluster(2, 1, "4.1.0", 3)
@@ -69,10 +71,14 @@ def scores_of(accusing: int) -> list[RunScore]:
     ]
 
 
-def test_only_brokers_that_accuse_are_kept_and_the_controller(tmp_path: Path) -> None:
+@pytest.mark.parametrize("missed", [{"accusations": (ACCUSATION,)}, {"mutations": Tally(20, 19)}])
+def test_only_brokers_that_miss_a_limit_are_kept_and_the_controller(
+    missed: dict[str, Any], tmp_path: Path
+) -> None:
     own = clusters_folder(tmp_path)
-    scores = scores_of(accusing=2)
-    keep_accusing(own, scores)
+    scores = scores_of(accusing=0)
+    scores[1] = msgspec.structs.replace(scores[1], **missed)
+    keep_missing(own, scores)
     assert sorted(path.name for path in own.iterdir()) == ["broker=2", "broker=3", "cluster.json"]
     kept = msgspec.json.decode((own / "broker=2" / SCORE).read_bytes(), type=RunScore)
     assert kept == scores[1]
