@@ -15,6 +15,7 @@ from itertools import product
 
 import numpy as np
 
+from spark_jobs.quota.constants import CHANGE_MS
 from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools, Floats, Int64s
 from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
@@ -120,8 +121,8 @@ def proven(
     itself does not. Where a neighbour is off by as much as the request itself, a sample began at
     another time, and where it is off the other way by what stands between, or is what the throttle
     lacks, the two may have been recorded in the other order, unless one connection sent them: then
-    nothing is proven. Nor is it where the search explains a throttle that the replay, of one time
-    out of those that it left, does not.
+    nothing is proven. Nor is it close to a change of the quota, nor where the search explains a
+    throttle that the replay, of one time out of those that it left, does not.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
@@ -175,11 +176,32 @@ def proven(
     alike |= _is_near_wrong_state(placed, off_ms, tells, logged_ms > 0, window.window_ms)
     # A time before those recorded ahead of it: the order that was found is not that of the times.
     alike |= np.maximum.accumulate(at_ms) - at_ms > PROVES_MS
+    is_right = tells & (logged_ms > 0) & ~is_wrong
+    alike |= _may_meet_other_quota(at_ms, events.bound[placed.order], is_right)
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
     is_proven = enough & mostly & ~(alike & is_wrong)
     open_rows = is_wrong & tells & ~is_proven
     return np.asarray(is_proven & ~(is_wrong & _is_among(open_rows, tells, placed, window)))
+
+
+def _may_meet_other_quota(at_ms: Int64s, bound: Floats, is_right: Bools) -> Bools:
+    """Return True within CHANGE_MS of a change of the quota that no throttle between tells of.
+
+    A broker that has thrown what the new quota asks for has it in force; before that, or after the
+    last throttle of the quota of before, the change may have come later, or sooner, than located.
+    """
+    n = len(at_ms)
+    is_same = (bound[1:] == bound[:-1]) | (np.isnan(bound[1:]) & np.isnan(bound[:-1]))
+    begins = np.append(0, np.flatnonzero(~is_same) + 1)
+    quota = np.searchsorted(begins, np.arange(n), side="right") - 1
+    first, last = begins[quota], np.append(begins[1:], n)[quota] - 1
+    right = np.append(0, np.cumsum(is_right))
+    is_after = (first > 0) & (at_ms - at_ms[first] < CHANGE_MS)
+    is_before = (last < n - 1) & (at_ms[last] - at_ms < CHANGE_MS)
+    is_after &= right[:-1] == right[first]
+    is_before &= right[1:] == right[last + 1]
+    return np.asarray(is_after | is_before)
 
 
 def _is_among(doubted: Bools, tells: Bools, placed: Placed, window: Window) -> Bools:

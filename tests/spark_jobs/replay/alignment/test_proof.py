@@ -30,12 +30,14 @@ def proven_with(
     early_ms: dict[int, int] | None = None,
     window_size_ms: int = 10 * WINDOW_MS,
     connections: int = REQUESTS,
+    other_quota: slice | None = None,
 ) -> Bools:
     """Return what is proven where rows' logged throttles are so far off the replayed ones.
 
     Those before the MIDDLE are placed ``ahead_ms`` later. The MIDDLE may have been recorded from
     ``began_ms`` before to ``ends_ms`` after. A row in ``early_ms`` is recorded that long before
-    its line allows for it. The requests take turns on so many ``connections``.
+    its line allows for it. The requests take turns on so many ``connections``. Rows of
+    ``other_quota`` have twice the quota.
     """
     logged = np.full(REQUESTS, THROTTLE_MS)
     for row, throttle_ms in (logged_ms or {}).items():
@@ -48,13 +50,16 @@ def proven_with(
     earliest_ms = at_ms - np.where(np.arange(REQUESTS) == MIDDLE, began_ms, 0)
     for row, gap_ms in (early_ms or {}).items():
         earliest_ms[row] += gap_ms
+    bound = np.full(REQUESTS, BOUND)
+    if other_quota is not None:
+        bound[other_quota] *= 2
     events = Events(
         earliest_ms=earliest_ms,
         latest_ms=latest_ms,
         likely_from_ms=at_ms,
         likely_until_ms=at_ms,
         amount=np.full(REQUESTS, AMOUNT),
-        bound=np.full(REQUESTS, BOUND),
+        bound=bound,
         logged_throttle_time_ms=logged,
         evidence=np.full(REQUESTS, EXACT, np.int8),
         line_lag_max_ms=np.zeros(REQUESTS, np.int64),
@@ -193,6 +198,28 @@ def test_one_placed_after_what_has_later_times_proves_nothing(
     ahead_ms: int, is_proven: bool
 ) -> None:
     assert proven_with({MIDDLE: 700}, ahead_ms=ahead_ms)[MIDDLE] == is_proven
+
+
+@pytest.mark.parametrize(
+    ("quiet", "other_quota", "apart_ms", "is_proven"),
+    [
+        # The first throttle of the new quota, and the second.
+        (range(MIDDLE + 1, REQUESTS), slice(MIDDLE, None), GAP_MS, False),
+        (range(MIDDLE + 1, REQUESTS), slice(MIDDLE - 1, None), GAP_MS, True),
+        # The last throttle of the quota of before, and the last but one.
+        (range(MIDDLE), slice(MIDDLE + 1, None), GAP_MS, False),
+        (range(MIDDLE), slice(MIDDLE + 2, None), GAP_MS, True),
+        # A second later a broker has followed.
+        (range(MIDDLE - 5, MIDDLE), slice(MIDDLE - 5, None), 150, False),
+        (range(MIDDLE - 5, MIDDLE), slice(MIDDLE - 5, None), 201, True),
+    ],
+)
+def test_a_change_may_have_come_sooner_or_later_until_a_throttle_tells_of_it(
+    quiet: range, other_quota: slice, apart_ms: int, *, is_proven: bool
+) -> None:
+    logged_ms = dict.fromkeys(quiet, 0)
+    found = proven_with({MIDDLE: 200}, logged_ms, apart_ms=apart_ms, other_quota=other_quota)
+    assert found[MIDDLE] == is_proven
 
 
 def test_any_of_those_recorded_meanwhile_may_be_counted() -> None:
