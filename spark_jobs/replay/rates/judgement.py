@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_jobs.quota.constants import CHANGE_LATEST_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS, LATE_LINE_MS
 from spark_jobs.quota.states import Bools, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import NEAR, UNEXPLAINED
@@ -90,6 +90,10 @@ def judge_placed(
     trial = states.take(np.array([0]))
     replay = replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
     connection = rows.connection[start : start + len(placed.order)]
+    longer_ms = rows.logged_ms[start + placed.order] - replay.throttle_time_ms
+    off_ms = np.abs(longer_ms)
+    if (off_ms > PROVES_MS).any():
+        events = _with_lags_of_before(events, placed, connection, longer_ms)
     reach_ms = 2 * window.expire_age_ms
     is_proven = proven(placed, events, connection, replay, window, reach_ms)
     for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
@@ -100,7 +104,6 @@ def judge_placed(
             is_thrown(rows, start, row, placed, states, times)
             or came_before_others(rows, start, row, placed, events, states, from_ms)
         )
-    off_ms = np.abs(rows.logged_ms[start + placed.order] - replay.throttle_time_ms)
     is_off = (off_ms > PROVES_MS) & np.isin(placed.status, (NEAR, UNEXPLAINED))
     is_accused = is_off & (placed.status == UNEXPLAINED)
     is_impossible = np.zeros(len(is_accused), bool)
@@ -125,3 +128,24 @@ def judge_placed(
     if set(other.row[:fixed].tolist()) != set(range(fixed)):
         other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
     return Judgement(placed, replay.throttle_time_ms, is_proven, is_impossible, other)
+
+
+def _with_lags_of_before(
+    events: Events, placed: Placed, connection: Int64s, longer_ms: Int64s
+) -> Events:
+    """Return ``events`` whose lines may be later by as much as those of the throttles before were.
+
+    A connection is read again when its throttle is over (``LineLags``), and that was over sooner
+    where its own line was late: one that is recorded 7 ms before its line, or throttled for 7 ms
+    longer than it is replayed. ``longer_ms`` is in the order of ``placed``.
+    """
+    late_ms = np.zeros(len(placed.order), np.int64)
+    early_ms = events.earliest_ms[placed.order] - placed.recorded_at_ms
+    longer_ms = np.where(longer_ms <= LATE_LINE_MS, longer_ms, 0)
+    late_ms[placed.order] = np.maximum(np.maximum(early_ms, longer_ms), 0)
+    late_ms[events.logged_throttle_time_ms == 0] = 0
+    turn = np.argsort(connection, kind="stable")
+    is_next = np.append(False, connection[turn[1:]] == connection[turn[:-1]])
+    lag_max_ms = events.line_lag_max_ms.copy()
+    lag_max_ms[turn[is_next]] += late_ms[turn[:-1][is_next[1:]]]
+    return events._replace(line_lag_max_ms=lag_max_ms)

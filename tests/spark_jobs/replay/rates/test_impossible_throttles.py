@@ -83,3 +83,18 @@ def test_a_state_that_is_off_all_the_while_is_wrong_by_more_than_times_leave_ope
     shifted_ms: int,
 ) -> None:
     assert bool(wrong_ms(log(shifted_ms=shifted_ms, known_for_ms=WARM_UP_MS))) == (shifted_ms > 0)
+
+
+@pytest.mark.parametrize(("later_ms", "is_wrong"), [(0, True), (7, False)])
+def test_a_line_is_later_by_as_much_as_that_of_the_throttle_before_it_was(
+    later_ms: int, *, is_wrong: bool
+) -> None:
+    # Of three lines of one connection in a row the last is 7 ms late, or all are; the first may be.
+    rows = log(known_for_ms=WARM_UP_MS)
+    first, second, last = rows[250], rows[262], rows[274]
+    for row, late_ms in ((first, later_ms), (second, later_ms), (last, 7)):
+        row["connection"] = "muted"
+        for name in ("recorded_at_ms", "earliest_ms", "latest_ms", "likely_from_ms"):
+            row[name] += late_ms
+    first["line_lag_max_ms"] = 50
+    assert wrong_ms(rows) == [last["source_line"]] * is_wrong
