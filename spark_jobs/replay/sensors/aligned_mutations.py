@@ -93,8 +93,14 @@ def request_numbers(rows: pa.RecordBatch) -> np.ndarray:
 
 
 def _units(rows: pa.RecordBatch) -> np.ndarray:
-    """Return the number of what each row is recorded with: its request, or it alone."""
-    return np.cumsum(changes(rows, _REQUEST) | ~bools(rows["is_atomic"])) - 1
+    """Return the number of what each row is recorded with: its request, or it alone.
+
+    A topic that is admitted after one that was refused was recorded later than that: a debt had to
+    end in between (``StrictControllerMutationQuota.record`` reads the clock for each).
+    """
+    admitted = bools(rows["logged_admitted"])
+    is_later = np.append(False, admitted[1:] & ~admitted[:-1])
+    return np.cumsum(changes(rows, _REQUEST) | ~bools(rows["is_atomic"]) | is_later) - 1
 
 
 def changes(rows: pa.RecordBatch, names: tuple[str, ...]) -> np.ndarray:

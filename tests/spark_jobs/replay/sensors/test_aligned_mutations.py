@@ -18,6 +18,7 @@ from spark_jobs.replay.sensors.amounts import AMOUNTS
 from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.verdicts.verdicts import Tolerances
+from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.sensors.amount_rows import amount, batch_of
 
 Row = dict[str, Any]
@@ -51,6 +52,27 @@ def test_a_sensors_rows_come_out_once_in_their_order(topics: list[int]) -> None:
     at_ms = {(row["source_line"], row["recorded_at_ms"]) for row in found.to_pylist()}
     assert len(at_ms) == len(topics)
     assert all(r["earliest_ms"] <= r["recorded_at_ms"] <= r["latest_ms"] for r in found.to_pylist())
+
+
+@pytest.mark.parametrize("admitted", [(False, True), (True, False)])
+def test_a_topic_admitted_after_one_that_was_refused_was_recorded_later(
+    admitted: tuple[bool, bool],
+) -> None:
+    # 11 partitions are there; 12 are spent, and a second later the debt of 1 has ended.
+    spent = amount(0, 12.0, quota_type="controller_mutation_rate", bound=1.0, is_strict=True)
+    topics = [
+        amount(
+            1_000, 1.0, quota_type="controller_mutation_rate", bound=1.0, is_strict=True,
+            correlation_id=2, resource_index=i, logged_admitted=is_admitted, earliest_ms=990,
+            latest_ms=1_005,
+        )
+        for i, is_admitted in enumerate(admitted)
+    ]  # fmt: skip
+    found, _ = align_mutations(batch_of([spent, *topics]), RULES, {}, 1_000)
+    _, first_ms, second_ms = (at_ms - NOON_MS for at_ms in found["recorded_at_ms"].to_pylist())
+    is_later = admitted == (False, True)
+    assert (first_ms < 1_000 <= second_ms) == is_later
+    assert (first_ms == second_ms) != is_later
 
 
 ASKED = st.tuples(
