@@ -59,7 +59,8 @@ def times_beside_samples(
         ages, held = placed.recorded_at_ms[begins], states.start_ms
     left_ms = np.unique(np.append(ages, held[0, : states.count[0]])) + window.expire_age_ms
     own_ms = int(placed.recorded_at_ms[row])
-    times = [_Time(own_ms, earlier_ms=own_ms - from_ms)]
+    later_ms = max(until_ms - PROVES_MS - own_ms, 0)
+    times = [_Time(own_ms, earlier_ms=own_ms - from_ms, later_ms=later_ms)]
     for at_ms in left_ms[(left_ms > from_ms) & (left_ms <= until_ms)].tolist():
         if at_ms <= own_ms:
             times.append(_Time(at_ms - 1, earlier_ms=at_ms - 1 - from_ms))

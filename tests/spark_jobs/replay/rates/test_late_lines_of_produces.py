@@ -49,10 +49,12 @@ def aligned(
     return made, placed, fixed_times._events(made, 0, n)
 
 
-def may_be_late(logged_ms: int, lag_ms: int, recorded_ms: int = AT_MS[-1]) -> bool:
+def may_be_late(
+    logged_ms: int, lag_ms: int, recorded_ms: int = AT_MS[-1], early_ms: int = 0
+) -> bool:
     """Return True if the last request may be throttled so if its line is late by ``lag_ms``.
 
-    It is placed at ``recorded_ms``.
+    It is placed at ``recorded_ms``, so much before its line.
     """
     rows = [
         amount(
@@ -64,7 +66,7 @@ def may_be_late(logged_ms: int, lag_ms: int, recorded_ms: int = AT_MS[-1]) -> bo
     made, placed, events = aligned(rows, [*AT_MS[:-1], recorded_ms])
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
     from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
-    until_ms = NOON_MS + recorded_ms + PROVES_MS
+    until_ms = NOON_MS + recorded_ms + early_ms + PROVES_MS
     times = other_times.times_beside_samples(LAST, placed, (from_ms, until_ms), states, WINDOW)
     return other_times.is_thrown(made, 0, LAST, placed, states, times)
 
@@ -82,6 +84,13 @@ def test_a_throttle_of_just_after_a_sample_left_may_be_of_a_time_that_is_off(
     placed_ms: int, is_excused: bool
 ) -> None:
     assert may_be_late(thrown_ms(3_000), 0, placed_ms) == is_excused
+
+
+@pytest.mark.parametrize(("thrown_at_ms", "is_excused"), [(2_980, True), (2_990, False)])
+def test_one_placed_before_its_line_may_have_been_recorded_when_that_says(
+    thrown_at_ms: int, *, is_excused: bool
+) -> None:
+    assert may_be_late(thrown_ms(thrown_at_ms), 60, 2_950, early_ms=32) == is_excused
 
 
 def test_any_other_throttle_is_not_excused() -> None:
