@@ -120,6 +120,7 @@ def fetches_explained_otherwise(
         is_unrecorded=is_try,
         may_be_less_ms=open_ms,
     )
+    reach_ms = window.expire_age_ms + 2 * window.window_ms
     for group in np.unique(fixed.group[accused]).tolist():
         of_group = np.flatnonzero(fixed.group == group)
         first, stop = int(of_group[0]), int(of_group[-1]) + 1
@@ -138,6 +139,10 @@ def fetches_explained_otherwise(
         own = accused[(accused >= first) & (accused < stop)] - first
         part = stretch.part(first, stop)
         is_explained[first:stop] = explained_otherwise(own, part, states, window).is_explained
+        if states.count[0]:
+            # What they are held against was recorded before the group, and may have been sooner.
+            is_near = part.at_ms[own] - part.at_ms[0] < reach_ms
+            is_explained[first + own[is_near]] = True
     return is_explained
 
 
