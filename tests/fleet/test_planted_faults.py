@@ -76,7 +76,9 @@ def test_a_fault_leaves_a_trace_on_its_own_broker_alone(kind: str, tmp_path: Pat
         if any(change.quota_type == PRODUCE for change in broker.changes)
     }
     faults = {
-        broker_id: Fault(kind, SIZES.get(kind, 0.0), 25_000_000, connection)
+        broker_id: Fault(
+            kind, SIZES.get(kind, 0.0), cluster.load_begins_us + 17_000_000, connection
+        )
         for broker_id, connection in first.items()
     }
     found = wrong_brokers(wrong_by_ms(cluster, faults, tmp_path / "faulty"))
