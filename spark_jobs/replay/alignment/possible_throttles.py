@@ -115,9 +115,7 @@ def possible_throttles_ms(
         # The first request's sample may have begun before it.
         began_ms = int(later.other_end_ms[0]) - window.window_ms + 1
         first = began_ms, int(earlier.other_end_ms[0])
-    rule = _Rule(
-        window.window_ms, window.samples * window.window_ms, window.slots, window.keeps_overlapping
-    )
+    rule = _Rule.of(window)
     # What the sensor held before the first request it has counted in the first sample, too.
     oldest = 0 if held_nothing else 1
     least_ms, most_ms = _throttles(requests, earlier, later, first, known, rule, is_asked, oldest)
@@ -163,6 +161,18 @@ class _Rule(NamedTuple):
     expire_age_ms: int
     slots: int
     keeps_overlapping: bool
+    longest_ms: int  # what counts began no longer before
+
+    @classmethod
+    def of(cls, window: Window) -> _Rule:
+        # What began counts for so long, or with overlapping samples what ended.
+        longest_ms = window.expire_age_ms - 1
+        if window.keeps_overlapping:
+            longest_ms += window.window_ms
+        return cls(
+            window.window_ms, window.expire_age_ms, window.slots, window.keeps_overlapping,
+            longest_ms,
+        )  # fmt: skip
 
 
 def _intervals_ms(placed: Placed, events: Events) -> tuple[Int64s, Int64s]:
@@ -258,15 +268,14 @@ def _always_ms(requests: _Requests, earlier: _Sorted, rule: _Rule, is_asked: Boo
     n = len(requests.from_ms)
     least_ms = np.zeros(n)
     widest_ms = np.max(requests.until_ms - requests.from_ms)
-    longest_ms = rule.expire_age_ms - 1
-    if rule.keeps_overlapping:
-        longest_ms += rule.window_ms
     for i in range(n):
         if is_asked[i]:
             since_ms = requests.until_ms[i] - rule.expire_age_ms + rule.window_ms
             before = earlier.counted[np.searchsorted(earlier.at_ms, since_ms)]
             counted, _ = _counted(i, requests, widest_ms)
-            least_ms[i] = max((counted - before) * 1000.0 / requests.bound[i] - longest_ms, 0.0)
+            least_ms[i] = max(
+                (counted - before) * 1000.0 / requests.bound[i] - rule.longest_ms, 0.0
+            )
     return least_ms
 
 
@@ -296,10 +305,7 @@ def _throttle(
         last_ms = began.from_ms[surely - rule.slots + 1]
         empty_ms = max(empty_ms, last_ms + rule.expire_age_ms)
     counted = _counted(i, requests, widest_ms)
-    # What counts began, or with overlapping samples ended, less than that before it.
-    counts_ms = requests.from_ms[i] - rule.expire_age_ms + 1
-    if rule.keeps_overlapping:
-        counts_ms -= rule.window_ms
+    counts_ms = requests.from_ms[i] - rule.longest_ms
     least, most = np.inf, 0.0
     for sample in range(first, current + 1):
         begun = (max(began.from_ms[sample], counts_ms), began.until_ms[sample])
