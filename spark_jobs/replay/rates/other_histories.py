@@ -25,7 +25,8 @@ from spark_jobs.replay.rates.other_times import replayed_rates
 FAILURES_MAX = 8
 """A broker that so many decisions of a stretch accuse for good is not tried any further.
 
-But for each that is accused alone, far from others: it may have been in the way of a late line.
+Those that are accused alone, far from others, have as many tries of their own: lies in a row say
+nothing of them.
 """
 ACCUSED, DOUBTED, LONE = "accused", "doubted", "lone"
 MOVES_MAX = 2
