@@ -12,6 +12,11 @@ may by the fetches that were recorded about when it was, for they may have come 
 A throttled one of these is held for the moment until it is taken back. A try's own line may have
 come late, where it seems to be more than what was handed out.
 
+A fetch ends where no batch fits into what is left of its limit: the quota's, or the one it asked
+for. Which partitions come first decides how much that leaves, so near the limit tries may shrink:
+with 27 kB left, the next partition's batch of 20 kB is read and one of 30 kB is not. What is left
+is less than one batch, and so less than the largest answer of this client.
+
 The last try that no answer follows is compared with none: it may be how a consumer says that it
 closes, which reads nothing (KIP-227).
 
@@ -122,6 +127,17 @@ class _Sizes(NamedTuple):
     least: Floats
     most: Floats
     slack: Floats  # by how much the tries of one state may be off on top, all to one side
+
+
+class _Cut(NamedTuple):
+    """Where the limit of a fetch may have cut the tries of one run; bytes."""
+
+    at: float  # the limit, with what a response has besides records
+    least: float  # less was not cut: one more batch had found room
+
+    def of(self, read: Floats | float) -> Floats:
+        """Return the most that another read of the same records may be, where one read so much."""
+        return np.where(read >= self.least, np.maximum(read, self.at), read)
 
 
 def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
@@ -244,9 +260,11 @@ def _by_order(rows: FetchRows, tried: Int64s) -> tuple[Floats, Floats]:
 
 
 def _judged(rows: FetchRows, sizes: _Sizes, limits: FetchLimits) -> FetchAttempts:
-    out_of_line, nearest, answered, largest = _evidence(rows, sizes)
+    cut_at = _cut_at(rows, limits)
+    out_of_line, nearest, answered, largest = _evidence(rows, sizes, cut_at)
     is_answered = ~np.isnan(answered)
-    amount, limit = rows.amount, _limit(rows, limits)
+    amount = rows.amount
+    limit = np.maximum(cut_at, limits.batch_max_bytes) * RESPONSE_OVERHEAD
     with np.errstate(invalid="ignore"):
         by_request = (rows.request_throttle_max_ms > 0) & (
             rows.logged_ms <= rows.request_throttle_max_ms
@@ -277,12 +295,13 @@ def _judged(rows: FetchRows, sizes: _Sizes, limits: FetchLimits) -> FetchAttempt
     return FetchAttempts(result, np.where(is_odd, nearest, allowed), answered)
 
 
-def _limit(rows: FetchRows, limits: FetchLimits) -> Floats:
+def _cut_at(rows: FetchRows, limits: FetchLimits) -> Floats:
+    """Return the bytes of records that a fetch ends at, unless its first batch is larger."""
     allowed = np.where(np.isnan(rows.fetch_max_bytes), np.inf, rows.fetch_max_bytes)
     if limits.cuts_to_quota:
         window_s = rows.span_ms / limits.samples / 1000.0
         allowed = np.minimum(allowed, rows.bound * (limits.samples - 1) * window_s)
-    return np.maximum(allowed * RESPONSE_OVERHEAD, limits.batch_max_bytes * RESPONSE_OVERHEAD)
+    return allowed
 
 
 def _widest(rows: FetchRows, tried: Int64s, values: Int64s) -> Int64s:
@@ -315,7 +334,7 @@ def _in_order(rows: FetchRows) -> Int64s:
 
 
 def _evidence(
-    rows: FetchRows, sizes: _Sizes
+    rows: FetchRows, sizes: _Sizes, cut_at: Floats
 ) -> tuple[npt.NDArray[np.int8], Floats, Floats, Floats]:
     """Return, per row, what its run says of it and the nearest size that it would not blame.
 
@@ -325,6 +344,7 @@ def _evidence(
     n = len(rows.amount)
     out_of_line, answered = np.zeros(n, np.int8), np.full(n, np.nan)
     nearest = rows.amount.copy()
+    largest = _largest_answer(rows)
     for run, answer in _runs(rows):
         tries = np.array(run)
         given = np.inf if answer is None else float(rows.amount[answer])
@@ -332,19 +352,27 @@ def _evidence(
             answered[tries] = given
         for part in range(0, len(tries), RUN_MAX):
             of_part = tries[part : part + RUN_MAX]
+            limit, answer_max = cut_at[of_part].max(), largest[of_part[0]]
             out_of_line[of_part], nearest[of_part] = _out_of_line(
-                rows.amount[of_part], _Sizes(*(each[of_part] for each in sizes)), given
+                rows.amount[of_part],
+                _Sizes(*(each[of_part] for each in sizes)),
+                given,
+                _Cut(limit * RESPONSE_OVERHEAD, limit - answer_max),
             )
+    return out_of_line, nearest, answered, largest
+
+
+def _largest_answer(rows: FetchRows) -> Floats:
+    """Return, per row, the largest answer with records (bytes) of its position, 0: none."""
     with_data = ~rows.is_unrecorded & rows.has_records
     positions, position = np.unique(rows.position, return_inverse=True)
     largest_of = np.zeros(len(positions))
     np.maximum.at(largest_of, position[with_data], rows.amount[with_data])
-    largest = largest_of[position]
-    return out_of_line, nearest, answered, largest
+    return largest_of[position]
 
 
 def _out_of_line(
-    amounts: Floats, sizes: _Sizes, given: float
+    amounts: Floats, sizes: _Sizes, given: float, cut: _Cut
 ) -> tuple[npt.NDArray[np.int8], Floats]:
     """Return TOO_LARGE, TOO_SMALL or 0 per try of one run, and the nearest size in line.
 
@@ -353,22 +381,24 @@ def _out_of_line(
     other and no third one speaks, each is in one, and neither is accused.
     """
     least, most, slack = sizes
-    fits = least <= given + slack
+    fits = least <= cut.of(given + slack)
     n = len(amounts)
     before, after = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for k in range(n):
-        grows = fits[:k] & (least[:k] <= most[k] + np.maximum(slack[:k], slack[k]))
+        read = cut.of(most[k] + np.maximum(slack[:k], slack[k]))
+        grows = fits[:k] & (least[:k] <= read)
         before[k] = before[:k][grows].max(initial=0) + 1
     for k in range(n - 1, -1, -1):
         rest = slice(k + 1, n)
-        grows = fits[rest] & (least[k] <= most[rest] + np.maximum(slack[rest], slack[k]))
+        read = cut.of(most[rest] + np.maximum(slack[rest], slack[k]))
+        grows = fits[rest] & (least[k] <= read)
         after[k] = after[rest][grows].max(initial=0) + 1
     together = np.where(fits, before + after - 1, 0)
     is_in_line = fits & (together == together.max(initial=0))
     found, nearest = np.zeros(n, np.int8), amounts.copy()
     for odd in np.flatnonzero(~is_in_line):
         later = amounts[odd + 1 :][is_in_line[odd + 1 :]].min(initial=given)
-        is_larger = least[odd] > later + slack[odd]
+        is_larger = least[odd] > cut.of(later + slack[odd])
         found[odd] = Attempt.TOO_LARGE if is_larger else Attempt.TOO_SMALL
         before_it = amounts[:odd][is_in_line[:odd]].max(initial=0.0)
         nearest[odd] = later if is_larger else before_it

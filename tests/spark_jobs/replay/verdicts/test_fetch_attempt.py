@@ -110,6 +110,29 @@ def test_nobody_is_accused_by_a_state_that_lets_others_through(
     assert judged(rows)[-2] == expected
 
 
+@pytest.mark.parametrize(
+    ("try_bytes", "expected"),
+    [
+        (158_203.0, Attempt.PLAUSIBLE),
+        # More than the limit and what a response has besides records.
+        (168_000.0, Attempt.TOO_LARGE),
+    ],
+)
+def test_a_try_fills_the_limit_where_other_partitions_come_first(
+    try_bytes: float, expected: Attempt
+) -> None:
+    # Kafka 3.8.1, 15 806 B/s: a fetch ends at 158 060 bytes. Two partitions of 64 KiB leave 27 kB,
+    # into which no batch of the third one fits; one of the first two fills them.
+    rows = fetches((131_221.0, False), (try_bytes, True), (131_221.0, True), (131_221.0, False))
+    assert judged(replace(rows, bound=np.full(4, 15_806.0)))[1] is expected
+
+
+def test_a_try_of_what_no_limit_cuts_is_no_more_than_was_handed_out() -> None:
+    # One more batch, which is no larger than the largest answer, had found room.
+    rows = fetches((60_000.0, False), (90_000.0, True), (60_000.0, True), (60_000.0, False))
+    assert judged(replace(rows, bound=np.full(4, 15_806.0)))[1] is Attempt.TOO_LARGE
+
+
 def test_of_two_tries_that_contradict_each_other_neither_is_accused() -> None:
     rows = fetches((9e5, True), (6e5, True), (20e5, False))
     assert judged(rows)[:2] == [Attempt.PLAUSIBLE, Attempt.PLAUSIBLE]
@@ -322,5 +345,6 @@ def test_a_try_whose_line_came_late_began_its_sample_earlier(
         bound=np.full(5, 6_400.0),
         span_ms=np.full(5, 6_000),
     )
-    limits = FetchLimits(samples=3, keeps_overlapping=False, state_slack_ms=10)
+    # Not cut to the quota, so that only the late line explains the fourth.
+    limits = FetchLimits(cuts_to_quota=False, samples=3, keeps_overlapping=False, state_slack_ms=10)
     assert judged(rows, limits)[3] is expected
