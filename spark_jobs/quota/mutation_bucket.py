@@ -54,10 +54,11 @@ class Bucket:
     most: float = 0.0
     least: float = 0.0
     last_update_ms: int = 0
+    is_either: bool = False  # they are most or least, and nothing in between
 
     def copy(self) -> Bucket:
         """Return an independent copy of the bucket."""
-        return Bucket(self.burst_s, self.most, self.least, self.last_update_ms)
+        return Bucket(self.burst_s, self.most, self.least, self.last_update_ms, self.is_either)
 
     def at(self, tokens: float, bound: float, now_ms: int) -> float:
         """Return ``tokens`` refilled until ``now_ms``.
@@ -165,7 +166,22 @@ def record(request: MutationRequest, bucket: Bucket, at_ms: int, owed: dict[int,
     if parts + 1 < request.parts:
         return wrong
     del owed[request.request]
-    return wrong + (_unexplained_throttle(request, ends_ms) if is_bounded else 0)
+    return wrong + (_told_by_throttle(request, bucket, ends_ms) if is_bounded else 0)
+
+
+def _told_by_throttle(
+    request: MutationRequest, bucket: Bucket, ends_ms: tuple[int, int] | None
+) -> int:
+    """Return the cost of the response's throttle, and settle which of two debts the bucket has.
+
+    One of 1,000 ms and one of 3,000 ms explain no throttle of 2,000 ms.
+    """
+    if ends_ms is None or not bucket.is_either or ends_ms[0] == ends_ms[1]:
+        return _unexplained_throttle(request, ends_ms)
+    by_most, by_least = (_unexplained_throttle(request, (end_ms, end_ms)) for end_ms in ends_ms)
+    if min(by_most, by_least) == 0 and by_most != by_least:
+        bucket.most = bucket.least = bucket.most if by_most == 0 else bucket.least
+    return min(by_most, by_least)
 
 
 def _ends_ms(bucket: Bucket, bound: float) -> tuple[int, int]:
@@ -185,12 +201,15 @@ def _is_taken(
     bound = 0.0 if math.isnan(request.bound) else request.bound
     slack = bound * (request.latest_ms - request.earliest_ms + UNEXPLAINED_DEBT_MS) / 1000.0
     if is_known and is_admitted and bucket.most < -bound * UNEXPLAINED_DEBT_MS / 1000.0:
-        is_bounded = bucket.most == bucket.least and not math.isnan(amount)
-        bucket.least = bucket.least - amount if is_bounded else -math.inf
+        bucket.is_either = bucket.most == bucket.least and not math.isnan(amount)
+        bucket.least = bucket.least - amount if bucket.is_either else -math.inf
         return False
-    if not is_known and is_admitted:
+    if is_known:
+        return is_admitted
+    bucket.is_either = False
+    if is_admitted:
         bucket.least = max(bucket.least, 0.0 - slack)
-    elif not is_known:
+    else:
         bucket.most = min(bucket.most, SMALLEST_DEBT + slack)
     return is_admitted
 

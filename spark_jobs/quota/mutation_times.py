@@ -151,6 +151,7 @@ def best_runs(
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
         bucket.last_update_ms = best.bucket.last_update_ms
+        bucket.is_either = best.bucket.is_either
         yield start, best
         start = stop
 

@@ -87,6 +87,35 @@ def test_two_logged_throttles_tell_that_the_line_of_the_full_bucket_is_late() ->
     assert chosen(SPENT, told[0]) == [0, 300]
 
 
+def test_a_bucket_in_doubt_explains_no_throttle_that_neither_of_its_debts_asks_for() -> None:
+    # Recorded at -100 ms: the debt of 1 ends at 900 ms, and with 5 more at 5,900 ms. At -60 ms the
+    # first throttle were 40 ms short, as of a late line, and 2 admitted at 905 ms against a debt,
+    # spent or not: the debt ends at 3,940 or at 5,940 ms then, and at none in between.
+    spent = replace(SPENT, earliest_ms=T0 - 200)
+    refused = request(300, (1.0, False), logged_ms=550)
+    admitted = request(905, (2.0, True))
+    permissive = request(950, (3.0, True), logged_ms=4_900, is_strict=False)
+    told = [
+        request(at_ms, (1.0, False), logged_ms=5_850 - at_ms) for at_ms in range(1_000, 1_600, 100)
+    ]
+    late = [
+        request(at_ms, (1.0, False), logged_ms=5_820 - at_ms) for at_ms in range(1_600, 2_100, 100)
+    ]
+    times_ms = chosen(spent, refused, admitted, permissive, *told, *late)
+    assert times_ms[0] == pytest.approx(-100, abs=5)
+
+
+def test_a_throttle_tells_whether_one_admitted_against_a_debt_was_spent() -> None:
+    bucket = Bucket(BURST_S)
+    for one in (
+        request(0, (14.0, True)),
+        request(500, (2.0, True)),  # against a debt of 2.5
+        request(1_000, (1.0, False), logged_ms=4_950 - 1_000),  # 2 and, were it spent, 2 more
+    ):
+        record(one, bucket, one.recorded_at_ms, {})
+    assert bucket.least == bucket.most == pytest.approx(-4.0)
+
+
 def test_a_bucket_that_may_have_been_full_again_is_so_where_that_explains_more() -> None:
     first = request(0, (1.0, True), early_ms=400)
     # A hundredth of a token short of full, were the first recorded at its estimate.
