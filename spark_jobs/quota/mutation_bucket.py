@@ -83,7 +83,10 @@ class Owed(NamedTuple):
 
 
 def explaining_time(request: MutationRequest, bucket: Bucket) -> int:
-    """Return the time nearest to the estimate that explains who was admitted, or the estimate."""
+    """Return the time nearest to the estimate that explains who was admitted, or the estimate.
+
+    One before ``earliest_ms`` is that of a late line: nothing else explains that it was refused.
+    """
     from_ms = max(request.earliest_ms, bucket.last_update_ms)
     until_ms = max(request.latest_ms, from_ms)
     estimate_ms = min(max(request.recorded_at_ms, from_ms), until_ms)
@@ -97,10 +100,11 @@ def explaining_time(request: MutationRequest, bucket: Bucket) -> int:
         return estimate_ms
     edge, step = (enough, 1) if tokens < enough else (too_many, -1)
     edge_ms = estimate_ms + round((edge - tokens) / bound * 1000.0)
-    for rounding in (0.0, ROUNDING_TOKENS):
+    late_from_ms = max(request.earliest_ms - LATE_LINE_MS, bucket.last_update_ms)
+    for first_ms, rounding in ((from_ms, 0.0), (from_ms, ROUNDING_TOKENS), (late_from_ms, 0.0)):
         for at_ms in (edge_ms - step, edge_ms, edge_ms + step):
             tokens = bucket.at(bucket.most, bound, at_ms)
-            is_in_time = from_ms <= at_ms <= until_ms
+            is_in_time = first_ms <= at_ms <= until_ms
             if is_in_time and enough - rounding <= tokens < too_many + rounding:
                 return at_ms
     return estimate_ms

@@ -164,8 +164,10 @@ def _or_else_far_one_is_wrong(run: Run, stretch: Stretch, bucket: Bucket) -> Run
     """
     if not run.cost:
         return run
-    placed = zip(run.order[1:], run.times_ms[1:], strict=True)
-    moved = {i: abs(t - stretch.requests[i].recorded_at_ms) for i, t in placed}
+    placed = [
+        (stretch.requests[i], i, t) for i, t in zip(run.order[1:], run.times_ms[1:], strict=True)
+    ]
+    moved = {i: abs(t - one.recorded_at_ms) for one, i, t in placed if t >= one.earliest_ms}
     far = max(moved, key=moved.__getitem__, default=0)
     if moved.get(far, 0) <= FAR_MS:
         return run
@@ -398,15 +400,18 @@ class Stretch:
     def _record(self, i: int, run: Run, fixed_ms: Mapping[int, int], left: int | None) -> None:
         """Let ``run`` go on with the request of this number."""
         bucket, request = run.bucket, self.requests[i]
+        is_late = False
         if i in fixed_ms:
             at_ms = max(fixed_ms[i], bucket.last_update_ms)
         elif i == left:
             at_ms = max(request.recorded_at_ms, bucket.last_update_ms)
         else:
             at_ms = explaining_time(request, bucket)
-            run.moved_ms += abs(at_ms - request.recorded_at_ms)
+            is_late = at_ms < request.earliest_ms
+            run.moved_ms += 0 if is_late else abs(at_ms - request.recorded_at_ms)
         may_refill = may_refill_meanwhile(request, bucket, at_ms)
-        wrong = record(request, bucket, at_ms, run.owed)
+        # A late line explains no more of the order, or of a full bucket, than none would.
+        wrong = record(request, bucket, at_ms, run.owed) + (WRONG if is_late else 0)
         if wrong and may_refill:
             run.open_orders.add(i)
             wrong = NEARLY

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.quota.kernels import CHARGES_MISSING
 from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, record
 from spark_jobs.quota.mutation_changes import as_in_force
@@ -58,6 +59,18 @@ def test_a_client_back_in_the_millisecond_of_its_bucket_was_recorded_when_it_was
 
 def test_a_decision_that_the_estimate_explains_stays_there() -> None:
     assert chosen(SPENT, request(1003, (1.0, True), early_ms=9)) == [0, 1003]
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "recorded_ms"),
+    [(4, 999), (LATE_LINE_MS, 999), (LATE_LINE_MS + 1, 1_000 + LATE_LINE_MS + 3)],
+)
+def test_one_refused_as_a_debt_had_ended_was_recorded_before_its_late_line_says(
+    late_ms: int, recorded_ms: int
+) -> None:
+    # The debt ends at 1,000 ms, and the line says that it was refused later than 999 ms.
+    refused = request(999 + late_ms + 3, (1.0, False), early_ms=3)
+    assert chosen(SPENT, refused) == [0, recorded_ms]
 
 
 def test_the_topics_of_a_request_share_the_time_that_explains_all_of_them() -> None:
