@@ -196,6 +196,7 @@ def _replayed(
     throttles = MutationThrottleRows(
         sensor=sensor,
         request=request,
+        unit=np.where(bools(part["is_atomic"]), request, -1 - np.arange(len(part))),
         recorded_at_ms=recorded_at_ms,
         interval_ms=interval_ms,
         bound=bound,

@@ -31,6 +31,7 @@ class MutationThrottleRows:
 
     sensor: Int64s
     request: Int64s  # one number per request: its topics share the response
+    unit: Int64s  # one number per what is recorded at once: a request, or with ZooKeeper a topic
     recorded_at_ms: Int64s  # as replayed
     interval_ms: Int64s  # width of the admissible record times
     bound: npt.NDArray[np.float64]  # partitions per second, NaN: none in force
@@ -150,8 +151,8 @@ def _fits_another_order(
     """Return True if the throttle is due where the row's request came before, or after, others.
 
     A line of them is late then, by LINE_LAG_MAX_MS or less. Two partitions of a request that seems
-    to follow, at 2 a second, are a debt that ends 1,000 ms later. What was admitted or refused has
-    to stay so.
+    to follow, at 2 a second, are a debt that ends 1,000 ms later. Of a request whose topics are
+    recorded one by one, some may have come before. What was admitted or refused has to stay so.
     """
     own = rows.request == rows.request[row]
     if (rows.is_strict & rows.admitted)[own].any():
@@ -162,14 +163,14 @@ def _fits_another_order(
     reach_ms = rows.interval_ms[sensor] + rows.interval_ms[row] + LINE_LAG_MAX_MS
     is_near = np.abs(at_ms - rows.recorded_at_ms[row]) <= reach_ms
     is_near &= request != rows.request[row]
-    owed_ms = rows.spent[sensor] * 1000.0 / rows.bound[row]
+    unit, owed_ms = rows.unit[sensor], rows.spent[sensor] * 1000.0 / rows.bound[row]
     place = row - sensor.start
     for others, sign in (
         (np.flatnonzero(is_near[:place])[::-1], -1),
         (np.flatnonzero(is_near[place:]) + place, 1),
     ):
         passed_ms = 0.0
-        for _, topics in groupby(others.tolist(), key=lambda other: request[other]):
+        for _, topics in groupby(others.tolist(), key=lambda other: unit[other]):
             passed_ms += sign * float(owed_ms[list(topics)].sum())
             # Its own line is the late one where it came before those ahead of it.
             late_ms = LINE_LAG_MAX_MS if sign < 0 else 0

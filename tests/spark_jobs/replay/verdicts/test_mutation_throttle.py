@@ -35,6 +35,7 @@ def requests(
     is_strict: bool = True,
     answered_after_ms: int = 30,
     interval_ms: int = 0,
+    is_atomic: bool = True,
 ) -> MutationThrottleRows:
     """Return mutations (request, at ms, partitions, admitted) at 10 partitions/s, replayed."""
     n = len(mutations)
@@ -48,6 +49,7 @@ def requests(
     return MutationThrottleRows(
         sensor=np.zeros(n, np.int64),
         request=request,
+        unit=request if is_atomic else np.arange(n),
         recorded_at_ms=T0 + at_ms,
         interval_ms=np.full(n, interval_ms),
         bound=bound,
@@ -199,3 +201,15 @@ def test_of_two_about_as_soon_each_may_owe_what_the_other_was_charged(
     due_ms = {1: 8970, 2: 5470 + second_excess_ms, 3: 7470 - apart_ms + third_excess_ms}
     rows = requests([(1, 0, 200.0, True), (2, 4000, 5.0, True), *charged], due_ms, is_strict=False)
     assert judged(rows).tolist() == [AGREE, *expected, expected[-1]]
+
+
+@pytest.mark.parametrize(("is_atomic", "expected"), [(False, LATE_LINE), (True, OVER_THROTTLED)])
+def test_a_request_may_come_between_two_topics_that_are_recorded_one_by_one(
+    is_atomic: bool, expected: int
+) -> None:
+    # Of the third request, 15 partitions are charged before the second one: 1.5 s of the bound.
+    charged = [(3, 4010, 15.0, True), (3, 4010, 5.0, True)]
+    due_ms = {1: 8970, 2: 5470 + 1500, 3: 7470 - 10}
+    mutations = [(1, 0, 200.0, True), (2, 4000, 5.0, True), *charged]
+    rows = requests(mutations, due_ms, is_strict=False, is_atomic=is_atomic)
+    assert judged(rows).tolist() == [AGREE, expected, AGREE, AGREE]
