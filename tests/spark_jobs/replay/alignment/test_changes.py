@@ -222,6 +222,19 @@ def test_a_change_that_nobody_was_throttled_by_keeps_the_moment_of_its_answer() 
     assert located(clients, answered, log.window).tolist() == answered.tolist()
 
 
+@pytest.mark.parametrize("seed", [2, 51, 75])
+def test_a_change_whose_throttles_no_moment_explains_keeps_the_moment_of_its_answer(
+    seed: int,
+) -> None:
+    # Nobody was throttled before it, so nothing tells when the samples of a sensor began that is
+    # older than what is looked at: they are off, at every moment.
+    changed_ms, unbound = 20_000, 20 * HIGH
+    log = logged(traffic(((0, unbound), (changed_ms, LOW)), seed=seed, requests=1_060))
+    answered = np.array([EPOCH_MS + changed_ms])
+    clients = clients_of(log, sensors=(0, 0), bounds=(unbound, LOW))
+    assert located(clients, answered, log.window).tolist() == answered.tolist()
+
+
 def test_changes_stay_in_the_order_of_their_answers() -> None:
     log = logged(traffic(((0, HIGH), (5_000, LOW), (5_200, HIGH)), seed=3))
     answered = EPOCH_MS + np.array([4_950, 4_960])
