@@ -4,10 +4,14 @@ A record time is known to an interval, and what hangs on it jumps: a record begi
 or does not (Kafka: ``SampledStat.record``), a sample has left the window or has not
 (``SampledStat.purgeObsoleteSamples``), and of a window that is not full yet only what is over whole
 samples counts (``Rate.windowSize``): one millisecond more may make it a whole sample shorter.
+
+A sample that began one record later may end one later, and so may those after it, until both ways
+agree on the record that begins one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
@@ -15,6 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.quota.states import Bools, Int64s
+
+STARTS_MAX = 8
+"""So many times are told apart at which a sample may have begun: two are a doubt already."""
 
 _START_MS = attrgetter("start_ms")
 
@@ -32,7 +39,7 @@ class WindowRule:
 class WindowDoubts(NamedTuple):
     """What is in doubt, per record of one sensor; arrays."""
 
-    begins: Bools  # whether it began a sample
+    begins: Bools  # when the sample began that it is in
     leaves: Bools  # whether a sample had left the window by then
     longer: Bools  # whether its window was a whole sample longer
     shorter: Bools  # whether it was one shorter
@@ -58,33 +65,48 @@ def window_doubts(recorded_at_ms: Int64s, interval_ms: Int64s, rule: WindowRule)
     n = len(recorded_at_ms)
     doubts = WindowDoubts(*(np.zeros(n, bool) for _ in range(4)))
     slots: list[_Sample] = []
-    current = 0
+    current, may_begin = 0, dict[int, int]()
     rows = zip(recorded_at_ms.tolist(), interval_ms.tolist(), strict=True)
     for i, (at_ms, width_ms) in enumerate(rows):
-        current, doubts.begins[i] = _record(slots, current, at_ms, width_ms, rule)
+        current = _record(slots, current, at_ms, width_ms, rule)
+        may_begin = _may_begin(may_begin, at_ms, width_ms, rule)
+        doubts.begins[i] = len(may_begin) > 1
         doubts.leaves[i] = _leave(slots, at_ms, width_ms, rule)
         doubts.longer[i], doubts.shorter[i] = _may_wrap(slots, at_ms, width_ms, rule)
     return doubts
 
 
-def _record(
-    slots: list[_Sample], current: int, at_ms: int, width_ms: int, rule: WindowRule
-) -> tuple[int, bool]:
-    """Return the slot that a record goes to, and whether it may have gone to the other one."""
+def _record(slots: list[_Sample], current: int, at_ms: int, width_ms: int, rule: WindowRule) -> int:
+    """Return the slot that a record goes to."""
     if not slots:
         slots.append(_Sample(at_ms, width_ms, at_ms, width_ms))
-        return 0, False
+        return 0
     sample = slots[current]
-    past_ms = at_ms - sample.start_ms - rule.window_ms
-    reach_ms = width_ms + sample.start_width_ms
-    if past_ms < 0:
+    if at_ms - sample.start_ms < rule.window_ms:
         sample.last_ms, sample.last_width_ms = at_ms, width_ms
-    else:
-        current = (current + 1) % (rule.samples + rule.keeps_overlapping)
-        if current == len(slots):
-            slots.append(_Sample(at_ms, width_ms, at_ms, width_ms))
-        slots[current].reset(at_ms, width_ms)
-    return current, _may_be_across(past_ms, reach_ms)
+        return current
+    current = (current + 1) % (rule.samples + rule.keeps_overlapping)
+    if current == len(slots):
+        slots.append(_Sample(at_ms, width_ms, at_ms, width_ms))
+    slots[current].reset(at_ms, width_ms)
+    return current
+
+
+def _may_begin(
+    may_begin: Mapping[int, int], at_ms: int, width_ms: int, rule: WindowRule
+) -> dict[int, int]:
+    """Return when a record's sample may have begun, with the width (ms) of each such time.
+
+    ``may_begin`` is that of the record before. No more than STARTS_MAX are told apart.
+    """
+    found: dict[int, int] = {}
+    for start_ms, start_width_ms in may_begin.items():
+        past_ms, reach_ms = at_ms - start_ms - rule.window_ms, width_ms + start_width_ms
+        if past_ms < reach_ms:
+            found[start_ms] = start_width_ms
+        if past_ms >= -reach_ms:
+            found[at_ms] = width_ms
+    return dict(list(found.items())[:STARTS_MAX]) or {at_ms: width_ms}
 
 
 def _leave(slots: list[_Sample], at_ms: int, width_ms: int, rule: WindowRule) -> bool:

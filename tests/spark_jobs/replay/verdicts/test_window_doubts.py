@@ -33,6 +33,13 @@ def test_a_record_at_a_sample_s_end_may_begin_the_next(at_ms: int, expected: boo
     assert doubts(0, at_ms).begins[1] == expected
 
 
+def test_a_sample_that_may_have_begun_a_record_later_may_end_one_later_too() -> None:
+    # The second sample began at 1,001 or at 1,050 ms, the third at 2,020 or at 2,100 ms, the fourth
+    # at 3,500 ms in either case.
+    found = doubts(0, 500, 1_001, 1_050, 2_020, 2_100, 3_500, 3_900)
+    assert found.begins.tolist() == [False, False, True, True, True, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("profile", "at_ms", "expected"),
     [
