@@ -9,7 +9,7 @@ import numpy as np
 from spark_jobs.quota.constants import CHANGE_LATEST_MS, LATE_LINE_MS
 from spark_jobs.quota.states import Bools, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
-from spark_jobs.replay.alignment.explanation import NEAR, UNEXPLAINED
+from spark_jobs.replay.alignment.explanation import EXPLAINED, NEAR, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.possible_throttles import (
     impossible,
@@ -127,6 +127,9 @@ def judge_placed(
     )
     if set(other.row[:fixed].tolist()) != set(range(fixed)):
         other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
+    # The replay is of one time out of those that the search left: it may be off where that is not.
+    is_told = (off_ms > PROVES_MS) & (placed.status == EXPLAINED)
+    other = other._replace(is_explained=other.is_explained | is_told)
     return Judgement(placed, replay.throttle_time_ms, is_proven, is_impossible, other)
 
 

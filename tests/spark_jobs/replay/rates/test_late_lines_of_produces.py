@@ -16,6 +16,7 @@ from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.window import PROVES_MS
 from spark_jobs.replay.rates import fixed_times, other_times
+from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.stream_rows import OrderedRows, SensorRows
 from tests.builders.tables_builder import NOON_MS
 from tests.spark_jobs.replay.rates.stream_rows_made import stream_rows
@@ -77,6 +78,22 @@ def test_a_throttle_of_just_before_a_sample_left_may_be_of_a_late_line(
 ) -> None:
     assert thrown_ms(2_998) > thrown_ms(3_003) + 100
     assert may_be_late(thrown_ms(2_998), lag_ms) == is_excused
+
+
+@pytest.mark.parametrize(("status", "is_explained"), [(EXPLAINED, True), (UNEXPLAINED, False)])
+def test_what_the_search_explains_accuses_nobody_where_one_replay_of_it_is_off(
+    status: int, *, is_explained: bool
+) -> None:
+    logged_ms = np.where(np.arange(len(AT_MS)) == LAST, thrown_ms(AT_MS[-1]) + 5_000, 0)
+    rows = [
+        amount(at_ms, AMOUNT, bound=BOUND, logged_throttle_time_ms=logged)
+        for at_ms, logged in zip(AT_MS, logged_ms.tolist(), strict=True)
+    ]
+    made, placed, events = aligned(rows, AT_MS)
+    placed.status[LAST] = status
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    judged = judge_placed(made, 0, placed, events, states, WINDOW, len(AT_MS))
+    assert judged.other.is_explained[LAST] == is_explained
 
 
 @pytest.mark.parametrize(("placed_ms", "is_excused"), [(2_998, True), (2_997, False)])
