@@ -50,18 +50,26 @@ class _Time(NamedTuple):
 def times_beside_samples(
     row: int, placed: Placed, between_ms: tuple[int, int], states: SensorStates, window: Window
 ) -> list[_Time]:
-    """Return the row's own time, and those between two just before or after a sample left."""
+    """Return the row's own time, and those between two just before or after the window changed.
+
+    A sample left, or so much had passed since one began that the window was a sample shorter
+    (``Rate.windowSize``).
+    """
     from_ms, until_ms = between_ms
     begins = np.flatnonzero(placed.starts_sample[: row + 1])
+    held = slice(int(states.count[0]))
+    began_ms = np.append(placed.recorded_at_ms[begins], states.start_ms[0, held])
+    ages_ms = began_ms
     if window.keeps_overlapping:
-        ages, held = placed.recorded_at_ms[begins[begins > 0] - 1], states.last_event_ms
-    else:
-        ages, held = placed.recorded_at_ms[begins], states.start_ms
-    left_ms = np.unique(np.append(ages, held[0, : states.count[0]])) + window.expire_age_ms
+        last_ms = placed.recorded_at_ms[begins[begins > 0] - 1]
+        ages_ms = np.append(last_ms, states.last_event_ms[0, held])
+    whole_ms = window.window_ms * np.arange(1, window.samples)
+    wraps_ms = began_ms[began_ms > from_ms - window.expire_age_ms, np.newaxis] + whole_ms
+    changes_ms = np.union1d(ages_ms + window.expire_age_ms, wraps_ms)
     own_ms = int(placed.recorded_at_ms[row])
     later_ms = max(until_ms - PROVES_MS - own_ms, 0)
     times = [_Time(own_ms, earlier_ms=own_ms - from_ms, later_ms=later_ms)]
-    for at_ms in left_ms[(left_ms > from_ms) & (left_ms <= until_ms)].tolist():
+    for at_ms in changes_ms[(changes_ms > from_ms) & (changes_ms <= until_ms)].tolist():
         if at_ms <= own_ms:
             times.append(_Time(at_ms - 1, earlier_ms=at_ms - 1 - from_ms))
         else:

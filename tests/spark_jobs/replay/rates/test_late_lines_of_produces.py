@@ -96,6 +96,20 @@ def test_what_the_search_explains_accuses_nobody_where_one_replay_of_it_is_off(
     assert judged.other.is_explained[LAST] == is_explained
 
 
+@pytest.mark.parametrize(("from_ms", "is_asked"), [(1_990, True), (2_000, False)])
+def test_a_window_was_a_sample_longer_just_before_whole_samples_had_passed(
+    from_ms: int, is_asked: bool
+) -> None:
+    # Two samples after the oldest began the window is 2,000 ms, just before it was 2,999 ms.
+    at_ms = NOON_MS + np.array([*AT_MS[:5], 2_003])
+    status, begins = np.full(6, EXPLAINED), np.array(BEGINS[:6])
+    placed = Placed(np.arange(6), at_ms, status, begins)
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    between_ms = NOON_MS + from_ms, NOON_MS + 2_005
+    times = other_times.times_beside_samples(5, placed, between_ms, states, WINDOW)
+    assert (NOON_MS + 1_999 in [time.at_ms for time in times]) == is_asked
+
+
 @pytest.mark.parametrize(("placed_ms", "is_excused"), [(2_998, True), (2_997, False)])
 def test_a_throttle_of_just_after_a_sample_left_may_be_of_a_time_that_is_off(
     placed_ms: int, is_excused: bool
