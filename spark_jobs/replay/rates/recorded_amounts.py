@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.apis import APIS, counted_by
 from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.constants import LINE_LAG_MAX_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import (
     PERCENT_PER_US,
@@ -186,15 +187,15 @@ class RecordedAmounts:
                 floats(requests["acks"])[rows],
             ),
             # A stamp is later than the record, by as much as the line is later than its phases say.
-            line_lag_max_ms=lags_ms[rows]
+            line_lag_max_ms=np.minimum(lags_ms[rows], LINE_LAG_MAX_MS)
             + np.where(stamp_ms == NOT_STAMPED, 0, np.maximum(stamp_ms - 1 - earliest_ms, 0)),
             stamp_ms=stamp_ms,
             amount=amount,
             bound=resolved.bound,
             logged_ms=logged_ms,
             known_for_ms=known_for_ms,
-            change_distance_ms=np.minimum(
-                at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
+            change_distance_ms=_change_distance_ms(
+                at_ms, lags_ms[rows], resolved.changed_at_ms, resolved.changes_at_ms
             ),
             has_request_bound=self._resolutions.has_request_bound(index, at_ms),
             lost_requests=lost_requests,
@@ -209,6 +210,19 @@ class RecordedAmounts:
             short_send_us=short_send_us,
             lost_amount_max=lost_amount_max,
         )  # fmt: skip
+
+
+def _change_distance_ms(
+    at_ms: np.ndarray, lags_ms: np.ndarray, changed_at_ms: np.ndarray, changes_at_ms: np.ndarray
+) -> np.ndarray:
+    """Return how far (ms) each request is from the next change of its quota, or the last one.
+
+    It is 0 where the process may have been stopped since before the change: the request may have
+    been recorded before that, and its line, the first after a silence, was written when it ran on.
+    """
+    is_before = (lags_ms > LINE_LAG_MAX_MS) & (at_ms - lags_ms <= changed_at_ms)
+    since_ms = np.where(is_before, 0, at_ms - changed_at_ms)
+    return np.asarray(np.minimum(since_ms, changes_at_ms - at_ms))
 
 
 class _ControllersClients:

@@ -26,6 +26,7 @@ STAMP_STEPS_MS = 2
 """Two stamps that are cut to a millisecond may be that much closer than their moments."""
 
 _CONNECTIONS_MAX = 65_536
+_NEVER_MS = 0, 0
 
 
 class LineLags:
@@ -40,7 +41,8 @@ class LineLags:
     def of(self, requests: pa.Table, order: np.ndarray) -> Int64s:
         """Return, per row of ``requests``, how many ms its line may be late; 0 where not in order.
 
-        ``order`` names the rows that follow those of the call before.
+        It may be later than LINE_LAG_MAX_MS where the whole log was silent for so long, such as by
+        3,100 ms. ``order`` names the rows that follow those of the call before.
         """
         lags_ms = np.zeros(len(requests), np.int64)
         if not len(order):
@@ -57,8 +59,7 @@ class LineLags:
         before_line_ms, before_mute_ms = np.roll(line_ms, 1), np.roll(muted_ms, 1)
         firsts = np.flatnonzero(is_first)
         own = names.dictionary.take(pa.array(code[firsts])).to_pylist()
-        never_ms = int(earliest_ms.min()) - LINE_LAG_MAX_MS
-        last_ms = np.array([self._last_ms.get(name, (never_ms, never_ms)) for name in own])
+        last_ms = np.array([self._last_ms.get(name, _NEVER_MS) for name in own])
         before_line_ms[firsts], before_mute_ms[firsts] = last_ms.T
         after_line_ms = earliest_ms + STAMP_STEPS_MS - before_line_ms
         after_mute_ms = earliest_ms + STAMP_STEPS_MS - before_mute_ms
@@ -67,7 +68,7 @@ class LineLags:
             after_mute_ms >= 0, np.minimum(after_mute_ms, after_line_ms), after_line_ms
         )
         lag_ms = np.minimum(lag_ms, self._silence_ms(requests, order)[by_connection])
-        lags_ms[rows] = np.clip(lag_ms, 0, LINE_LAG_MAX_MS)
+        lags_ms[rows] = np.maximum(lag_ms, 0)
         lasts = np.append(firsts[1:], len(rows)) - 1
         if len(self._last_ms) > _CONNECTIONS_MAX:
             self._last_ms.clear()
@@ -86,9 +87,9 @@ class LineLags:
         until_ms = np.minimum(line_ms - LATE_LINE_MS - 1, estimate_ms)
         written_ms = np.sort(np.concatenate((self._written_ms, line_ms)))
         place = np.searchsorted(written_ms, until_ms, side="right") - 1
-        never_ms = int(until_ms.min()) - LINE_LAG_MAX_MS
-        last_ms = np.where(place >= 0, written_ms[place], never_ms)
+        silence_ms = line_ms + STAMP_STEPS_MS - written_ms[place]
         # The rows that follow have later estimates, and look back from there.
         kept_ms = int(estimate_ms[-1]) - LATE_LINE_MS - 1
         self._written_ms = written_ms[max(int(np.searchsorted(written_ms, kept_ms)) - 1, 0) :]
-        return np.asarray(line_ms + STAMP_STEPS_MS - last_ms)
+        # How long it was silent before its first line is not known.
+        return np.where(place >= 0, silence_ms, LINE_LAG_MAX_MS)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.quota.codes import QuotaType
+from spark_jobs.quota.constants import LINE_LAG_MAX_MS
 from spark_jobs.replay.rates.recorded_amounts import API_KEYS, RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
 from spark_jobs.replay.rates.stream_rows import StreamRows
@@ -158,6 +159,22 @@ def test_the_distance_to_the_next_or_last_change_is_told() -> None:
     rows = Found(at, *quotas).rows[PRODUCER]
     assert rows.change_distance_ms.tolist() == [3, 2, 4]
     assert rows.bound.tolist() == [5e4, 5e4, 7e4]
+
+
+@pytest.mark.parametrize(("silent_ms", "distance_ms"), [(3_100, 0), (2_900, 3_000)])
+def test_one_whose_process_may_have_been_stopped_since_before_a_change_is_at_the_change(
+    silent_ms: int, distance_ms: int
+) -> None:
+    changed_ms = NOON_MS + 60_000
+    quotas = quota(5e4, valid_until_ms=changed_ms), quota(7e4, valid_from_ms=changed_ms)
+    after_ms = changed_ms + 3_000
+    at = [
+        {"recorded_estimate_us": ms * 1000, "recorded_earliest_ms": ms, "log_time_ms": ms}
+        for ms in (after_ms - silent_ms, after_ms)
+    ]
+    rows = Found(at, *quotas).rows[PRODUCER]
+    assert rows.change_distance_ms[1] == distance_ms
+    assert (rows.line_lag_max_ms <= LINE_LAG_MAX_MS).all()
 
 
 def test_the_brokers_own_stamp_of_a_throttled_request_is_taken() -> None:
