@@ -73,6 +73,17 @@ def test_one_refused_as_a_debt_had_ended_was_recorded_before_its_late_line_says(
     assert chosen(SPENT, refused) == [0, recorded_ms]
 
 
+@pytest.mark.parametrize("late_ms", [120, 280])
+def test_one_whose_line_is_late_may_have_come_before_one_that_owes_what_it_was_charged(
+    late_ms: int,
+) -> None:
+    # The first debt ends at 1,000 ms. At 1,010 ms 2 are admitted, and end it at 3,000 ms.
+    owed = [request(at_ms, (1.0, False), logged_ms=2_950 - at_ms) for at_ms in (1_015, 1_100)]
+    late = request(1_010 + late_ms, (2.0, True), logged_ms=1_940, is_strict=False)
+    times_ms = chosen(SPENT, *owed, late)
+    assert times_ms == [0, 1_015, 1_100, pytest.approx(1_010, abs=5)]
+
+
 def test_the_topics_of_a_request_share_the_time_that_explains_all_of_them() -> None:
     both = request(998, (0.5, True), (1.0, False), early_ms=9, late_ms=600)
     assert chosen(SPENT, both) == [0, 1000]
