@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
-from spark_jobs.quota.mutation_times import Stretch, best_runs
+from spark_jobs.quota.mutation_runs import Stretch
+from spark_jobs.quota.mutation_times import best_runs
 
 IN_FLIGHT_MAX = 5
 """So many requests after a change are tried with the quota of before."""
