@@ -66,7 +66,11 @@ class Run:
         self.bucket = other.bucket
 
     def blamed(self) -> dict[int, int]:
-        """Return the unexplained part (NEARLY, WRONG, their sum) of each request that has one."""
+        """Return the unexplained part (NEARLY, WRONG, their sum) of each request that has one.
+
+        >>> Run(Bucket(burst_s=11.0), order=[4, 7], wrong=[0, 2]).blamed()
+        {7: 2}
+        """
         return {i: wrong for i, wrong in zip(self.order, self.wrong, strict=True) if wrong}
 
 
