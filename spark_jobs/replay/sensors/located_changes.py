@@ -276,7 +276,6 @@ class _Trial:
         moments = sorted(self._moments(soon_ms, may_push), key=lambda m: abs(m - self._nominal_ms))
         best, best_cost = moments[0], np.inf
         for width in _WIDTHS:
-            answered_cost = self._cost(moments[0], width, np.inf)
             for moment in moments:
                 cost = self._cost(moment, width, best_cost)
                 if cost < best_cost:
@@ -288,6 +287,7 @@ class _Trial:
             if width == _WIDTHS[0] and (later := self._much_later(best, may_push)) is not None:
                 return self._pushed(later)
         # No moment explains the throttles: one that explains not even one more is none.
+        answered_cost = self._cost(moments[0], _WIDTHS[-1], np.inf)
         return self._pushed(best if best_cost <= answered_cost - UNEXPLAINED_COST else moments[0])
 
     def _much_later(self, soon: int, may_push: bool) -> int | None:
