@@ -215,8 +215,9 @@ class RecordedAmounts:
 def _change_distance_ms(
     at_ms: np.ndarray, lags_ms: np.ndarray, changed_at_ms: np.ndarray, changes_at_ms: np.ndarray
 ) -> np.ndarray:
-    """Return how far (ms) each request is from the next change of its quota, or the last one.
+    """Return the distance (ms) of each request from the nearest change of its quota.
 
+    Such as 3,000 ms for one recorded 3 s after the last change and a minute before the next.
     It is 0 where the process may have been stopped since before the change: the request may have
     been recorded before that, and its line, the first after a silence, was written when it ran on.
     """
