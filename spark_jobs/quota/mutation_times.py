@@ -144,7 +144,7 @@ def _with_a_late_line(
     where none explains two decisions more.
     """
     best, cost_max = None, run.cost - LATE_GAIN_MIN
-    first_ms = dict(zip(run.order, run.times_ms, strict=True))[0]
+    first_ms = run.times_ms[run.order.index(0)]
     for wrong in [i for i in sorted(run.blamed()) if i][:FULL_AGAIN_MAX]:
         for other, moved in islice(_with_late_lines(stretch.requests, wrong), REORDERED_MAX):
             found = other.run(bucket, {0: first_ms}, cost_max=cost_max)
