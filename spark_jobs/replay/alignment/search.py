@@ -176,11 +176,11 @@ def _expand(
             if turn_cost < 0:
                 continue
             for starts_sample in (False, True):
-                for purges_late in (False, True):
+                for purges in range(samples + 1):
                     if grown >= room:
                         return grown
-                    is_possible, has_other = record(
-                        beam, h, events, j, last_turn_ms, starts_sample, purges_late,
+                    is_possible, may_purge_more = record(
+                        beam, h, events, j, last_turn_ms, starts_sample, purges,
                         samples, window_ms, keeps_overlapping, children, grown, taken,
                     )  # fmt: skip
                     if is_possible:
@@ -188,7 +188,7 @@ def _expand(
                         taken[grown, PARENT] = beam.heads[h, NODE]
                         _take_turn(children, grown, j - first)
                         grown += 1
-                    if not has_other:
+                    if not may_purge_more:
                         break
     return grown
 

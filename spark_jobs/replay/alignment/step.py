@@ -38,7 +38,7 @@ def record(
     j: int,
     last_turn_ms: int,
     starts_sample: bool,
-    purges_late: bool,
+    purges: int,
     samples: int,
     window_ms: int,
     keeps_overlapping: bool,
@@ -49,7 +49,7 @@ def record(
     """Record event ``j`` on hypothesis ``h`` and write the outcome as child ``c``.
 
     ``last_turn_ms`` is the latest the event can be without its turn being another's. Returns
-    whether that is possible, and whether there is another outcome with the other ``purges_late``.
+    whether that is possible, and whether more than ``purges`` samples may be obsolete.
     """
     slots = samples + 1 if keeps_overlapping else samples
     from_ms = max(events.whole[j, EARLIEST], beam.heads[h, FLOOR] - 1)
@@ -69,11 +69,11 @@ def record(
         _open_sample(children, c, is_first, slots)
     current = children.heads[c, INDEX]
     children.values[c, current] += events.broken[j, AMOUNT]
-    purged, from_ms, until_ms, is_ambiguous = _purge(
-        children, c, from_ms, until_ms, samples * window_ms, keeps_overlapping, purges_late
+    purged, from_ms, until_ms, may_purge_more = _purge(
+        children, c, from_ms, until_ms, samples * window_ms, keeps_overlapping, purges
     )
     if from_ms > until_ms:
-        return False, is_ambiguous
+        return False, may_purge_more
     steps[c, EVENT] = j
     steps[c, STARTS_SAMPLE] = 1 if starts_sample else 0
     steps[c, PURGED] = purged
@@ -82,7 +82,7 @@ def record(
     )
     children.costs[c] += unlikely_cost(off_likely_ms(events, j, from_ms, until_ms))
     _settle(children, c, j, base, offset_ms, from_ms, until_ms, starts_sample, purged)
-    return True, is_ambiguous
+    return True, may_purge_more
 
 
 @njit(forceinline=True)
@@ -139,14 +139,14 @@ def _purge(
     until_ms: int,
     expire_age_ms: int,
     keeps_overlapping: bool,
-    purges_late: bool,
+    purges: int,
 ) -> tuple[int, int, int, bool]:
-    """Return the obsolete samples (bits), the interval (ms) of that, and if any was in doubt.
+    """Return the obsolete samples (bits), the interval (ms) of that, and if more may be obsolete.
 
-    The first sample that may or may not be obsolete is purged if ``purges_late``.
+    Of the samples that may or may not be obsolete, the first ``purges`` are. A stop of the broker
+    leaves several in doubt at once: two samples may have left in it, or one, or none.
     """
-    purged = 0
-    is_ambiguous = False
+    purged = in_doubt = 0
     count, current = beam.heads[c, COUNT], beam.heads[c, INDEX]
     for distance in range(1, count):
         s = (current + distance) % count
@@ -158,17 +158,13 @@ def _purge(
         if from_ms - last >= expire_age_ms:
             purged |= 1 << s
         elif until_ms - first >= expire_age_ms:
-            if is_ambiguous:
-                if from_ms + until_ms - first - last >= 2 * expire_age_ms:
-                    purged |= 1 << s
-            elif purges_late:
-                is_ambiguous = True
+            in_doubt += 1
+            if in_doubt <= purges:
                 purged |= 1 << s
                 from_ms = max(from_ms, first + expire_age_ms)
             else:
-                is_ambiguous = True
                 until_ms = min(until_ms, last + expire_age_ms - 1)
-    return purged, from_ms, until_ms, is_ambiguous
+    return purged, from_ms, until_ms, in_doubt > purges
 
 
 @njit(forceinline=True)
