@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from spark_jobs.quota.states import Int64s
+from spark_jobs.quota.states import Floats, Int64s
 from spark_jobs.replay.alignment.beam import (
     AHEAD,
     BASE,
-    COUNT,
     FLOOR,
+    INDEX,
     NEXT_EVENT,
     NODE,
     OFFSET,
@@ -40,6 +40,7 @@ from spark_jobs.replay.alignment.events import (
     borrowed_events,
 )
 from spark_jobs.replay.alignment.explanation import PARENT, STEP_COLUMNS, UNEXPLAINED_COST
+from spark_jobs.replay.alignment.start_evidence import unlikely_starts
 from spark_jobs.replay.alignment.step import record
 
 # One hypothesis becomes at most this many: few orders are possible at a time.
@@ -49,8 +50,8 @@ LOOK_AHEAD = 24
 # A hypothesis that costs this much more than the best is not worth carrying.
 HOPELESS_COST = 4 * UNEXPLAINED_COST
 _OUT_OF_TURN_COST = 0.3
-# One of so many places is for hypotheses whose samples began with other requests.
-OTHER_SAMPLES_PART = 4
+# One of so many places is for hypotheses whose current sample began with another request.
+OTHER_STARTS_PART = 4
 BEGUN_MAX = 1024
 
 
@@ -73,12 +74,14 @@ def search(
     beam = allocate(width, window.slots)
     children = allocate(width * FAN_OUT, window.slots)
     start_from(beam, samples, n)
+    arrays = events.arrays()
     leaf, cost, steps = _search(
         beam,
         children,
-        events.arrays(),
+        arrays,
         np.zeros((width * FAN_OUT, STEP_COLUMNS), np.int64),
         np.zeros((4 * n + 16, STEP_COLUMNS), np.int64),
+        unlikely_starts(arrays, window.samples, window.window_ms, window.keeps_overlapping),
         window.samples,
         window.window_ms,
         window.keeps_overlapping,
@@ -94,6 +97,7 @@ def _search(
     events: EventArrays,
     taken: Int64s,
     history: Int64s,
+    unlikely_start: Floats,
     samples: int,
     window_ms: int,
     keeps_overlapping: bool,
@@ -101,6 +105,7 @@ def _search(
 ) -> tuple[int, float, Int64s]:
     beam, children = borrowed_beam(beam), borrowed_beam(children)
     events, taken = borrowed_events(events), borrowed(taken)
+    unlikely_start = borrowed(unlikely_start)
     n = len(events.whole)
     history[0, PARENT] = -1
     kept, nodes = 1, 1
@@ -114,7 +119,10 @@ def _search(
             while 2 * nodes + len(beam.costs) > len(history):
                 history = np.concatenate((history, np.zeros_like(history)))
             places = np.zeros(len(history), np.int64)
-        grown = _expand(beam, kept, events, children, taken, samples, window_ms, keeps_overlapping)
+        grown = _expand(
+            beam, kept, events, unlikely_start, children, taken,
+            samples, window_ms, keeps_overlapping,
+        )  # fmt: skip
         assert grown > 0
         kept = _select(
             beam, children, grown, taken, history, nodes, buckets, chain, begun, keeps_overlapping
@@ -158,6 +166,7 @@ def _expand(
     beam: Beam,
     kept: int,
     events: EventArrays,
+    unlikely_start: Floats,
     children: Beam,
     taken: Int64s,
     samples: int,
@@ -185,6 +194,8 @@ def _expand(
                     )  # fmt: skip
                     if is_possible:
                         children.costs[grown] += turn_cost
+                        if starts_sample:
+                            children.costs[grown] += unlikely_start[j]
                         taken[grown, PARENT] = beam.heads[h, NODE]
                         _take_turn(children, grown, j - first)
                         grown += 1
@@ -230,13 +241,14 @@ def _select(
 ) -> int:
     """Keep the cheapest children, each state once; return how many.
 
-    The last places are for children that began a sample with another request than all kept ones:
-    what a sample began with is told a whole rate window later.
+    The last places are for children whose current sample began elsewhere than those of all kept
+    ones: where it began is told a whole rate window later, and which ones were before it no longer
+    matters then.
     """
     kept = 0
     order = np.argsort(children.costs[:grown], kind="mergesort")
     limit = children.costs[order[0]] + HOPELESS_COST
-    cheapest = len(beam.costs) - len(beam.costs) // OTHER_SAMPLES_PART
+    cheapest = len(beam.costs) - len(beam.costs) // OTHER_STARTS_PART
     if grown > 1:
         buckets[:] = -1
         begun[:] = 0
@@ -261,28 +273,21 @@ def _select(
 
 @njit(forceinline=True)
 def _begins_otherwise(beam: Beam, c: int, begun: np.ndarray, is_kept: bool) -> bool:
-    """Return True if a sample begins where none does of those noted in ``begun``; note them.
+    """Return True if the current sample begins where none of those noted in ``begun`` does.
 
-    They are noted where that is so, or where the hypothesis ``is_kept`` anyway.
+    It is noted then, and where the hypothesis ``is_kept`` anyway.
     """
-    is_other = False
-    for note in range(2):
-        for s in range(beam.heads[c, COUNT]):
-            key = (
-                (beam.moments[c, s, BASE] * 64 + s) * 4096 + (beam.moments[c, s, OFFSET] & 4095) + 1
-            )
-            place = (key * 2_654_435_761 >> 8) & (len(begun) - 1)
-            for _ in range(8):
-                if begun[place] == key or begun[place] == 0:
-                    break
-                place = (place + 1) & (len(begun) - 1)
-            if note == 1:
-                begun[place] = key
-            elif begun[place] != key:
-                is_other = True
-        if not (is_other or is_kept):
+    s = beam.heads[c, INDEX]
+    key = (beam.moments[c, s, BASE] * 64 + s) * 4096 + (beam.moments[c, s, OFFSET] & 4095) + 1
+    place = (key * 2_654_435_761 >> 8) & (len(begun) - 1)
+    for _ in range(8):
+        if begun[place] == key or begun[place] == 0:
             break
-    return is_other
+        place = (place + 1) & (len(begun) - 1)
+    is_other = begun[place] != key
+    if is_other or is_kept:
+        begun[place] = key
+    return bool(is_other)
 
 
 @njit(forceinline=True)
