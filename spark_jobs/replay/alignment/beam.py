@@ -36,7 +36,8 @@ class Beam(NamedTuple):
     moments: Int64s  # [H, S, 6]
     values: Floats  # [H, S]
     heads: Int64s  # [H, 6]
-    costs: Floats  # [H]
+    costs: Floats  # [H], of what is unexplained and unlikely
+    doubts: Floats  # [H], of the starts that later throttles speak against
 
 
 def allocate(hypotheses: int, slots: int) -> Beam:
@@ -46,6 +47,7 @@ def allocate(hypotheses: int, slots: int) -> Beam:
         values=np.zeros((hypotheses, slots), np.float64),
         heads=np.zeros((hypotheses, 6), np.int64),
         costs=np.zeros(hypotheses, np.float64),
+        doubts=np.zeros(hypotheses, np.float64),
     )
 
 
@@ -53,8 +55,9 @@ def allocate(hypotheses: int, slots: int) -> Beam:
 def borrowed_beam(beam: Beam) -> Beam:
     """Return the arrays without their owners, as :func:`borrowed` says."""
     return Beam(
-        borrowed(beam.moments), borrowed(beam.values), borrowed(beam.heads), borrowed(beam.costs)
-    )
+        borrowed(beam.moments), borrowed(beam.values), borrowed(beam.heads),
+        borrowed(beam.costs), borrowed(beam.doubts),
+    )  # fmt: skip
 
 
 def start_from(beam: Beam, samples: Samples, events: int) -> None:
@@ -74,7 +77,7 @@ def start_from(beam: Beam, samples: Samples, events: int) -> None:
     beam.heads[0, COUNT] = samples.count
     beam.heads[0, INDEX] = samples.index
     beam.heads[0, FLOOR] = np.iinfo(np.int64).min // 4
-    beam.costs[0] = 0.0
+    beam.costs[0] = beam.doubts[0] = 0.0
 
 
 @njit(forceinline=True)
@@ -87,6 +90,7 @@ def copy_hypothesis(to: Beam, i: int, of: Beam, j: int) -> None:
     for column in range(6):
         to.heads[i, column] = of.heads[j, column]
     to.costs[i] = of.costs[j]
+    to.doubts[i] = of.doubts[j]
 
 
 @njit(forceinline=True)

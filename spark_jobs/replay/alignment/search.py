@@ -1,7 +1,8 @@
 """The search: recording times and order that explain a sensor's logged throttles best.
 
 A beam search over the order of the requests and over what each may have done to the samples. The
-hypotheses are ranked by what they leave unexplained; those that hold the same amounts are one.
+hypotheses are ranked by what they leave unexplained, and by how unlikely the samples' starts are
+that they chose; the best is the one that explains most. Those that hold the same amounts are one.
 """
 
 from __future__ import annotations
@@ -128,9 +129,10 @@ def _search(
             beam, children, grown, taken, history, nodes, buckets, chain, begun, keeps_overlapping
         )
         nodes += kept
-        if beam.costs[0] > cost_max:
+        if beam.costs[:kept].min() > cost_max:
             break
-    return beam.heads[0, NODE], beam.costs[0], history
+    best = beam.costs[:kept].argmin()
+    return beam.heads[best, NODE], beam.costs[best], history
 
 
 @njit(forceinline=True)
@@ -195,7 +197,7 @@ def _expand(
                     if is_possible:
                         children.costs[grown] += turn_cost
                         if starts_sample:
-                            children.costs[grown] += unlikely_start[j]
+                            children.doubts[grown] += unlikely_start[j]
                         taken[grown, PARENT] = beam.heads[h, NODE]
                         _take_turn(children, grown, j - first)
                         grown += 1
@@ -246,14 +248,15 @@ def _select(
     matters then.
     """
     kept = 0
-    order = np.argsort(children.costs[:grown], kind="mergesort")
-    limit = children.costs[order[0]] + HOPELESS_COST
+    rank = children.costs[:grown] + children.doubts[:grown]
+    order = np.argsort(rank, kind="mergesort")
+    limit = rank[order[0]] + HOPELESS_COST
     cheapest = len(beam.costs) - len(beam.costs) // OTHER_STARTS_PART
     if grown > 1:
         buckets[:] = -1
         begun[:] = 0
     for c in order:
-        if kept == len(beam.costs) or children.costs[c] > limit:
+        if kept == len(beam.costs) or rank[c] > limit:
             break
         is_other = grown > cheapest and _begins_otherwise(children, c, begun, kept < cheapest)
         if kept >= cheapest and not is_other:
