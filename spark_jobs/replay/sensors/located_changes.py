@@ -288,7 +288,8 @@ class _Trial:
                 return self._pushed(later)
         # No moment explains the throttles: one that explains not even one more is none.
         answered_cost = self._cost(moments[0], _WIDTHS[-1], np.inf)
-        return self._pushed(best if best_cost <= answered_cost - UNEXPLAINED_COST else moments[0])
+        gained = answered_cost - (best_cost - self._cost_of_distance(best))
+        return self._pushed(best if gained >= UNEXPLAINED_COST else moments[0])
 
     def _much_later(self, soon: int, may_push: bool) -> int | None:
         """Return the moment after LATER_MS that explains nearly all that ``soon`` cannot.
@@ -347,7 +348,7 @@ class _Trial:
         A cost above ``cost_max`` is infinite.
         """
         at_ms = self._pushed(moment)
-        cost = _COST_PER_MS * min(abs(moment - self._nominal_ms), LATER_MS)
+        cost = self._cost_of_distance(moment)
         for sensor in self._sensors:
             rows = self._rows(sensor, at_ms)
             if rows is None:
@@ -356,6 +357,9 @@ class _Trial:
             if cost > cost_max:
                 return np.inf
         return cost
+
+    def _cost_of_distance(self, moment: int) -> float:
+        return _COST_PER_MS * min(abs(moment - self._nominal_ms), LATER_MS)
 
     def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
         # Between two requests of one sensor every moment is the same to it.
@@ -407,4 +411,23 @@ class _Trial:
         # What the sensor held before is not known: no throttle tells anything yet.
         known_ms = self._warm_ms if first == 0 else int(estimate_ms[turn[0]]) + self._lag_ms
         evidence = np.where(estimate_ms[turn] < known_ms, NOTHING, events.evidence)
-        return events._replace(evidence=evidence.astype(np.int8))
+        events = events._replace(evidence=evidence.astype(np.int8))
+        return _after_unknown_begin(events, self._window.window_ms)
+
+
+def _after_unknown_begin(events: Events, window_ms: int) -> Events:
+    """Return the events after one of no bytes, with which the sample of the first may have begun.
+
+    The first request that is looked at belongs to a sample that began up to a window before it.
+    """
+    first_ms = int(events.earliest_ms[0])
+    from_ms = first_ms - window_ms + 1
+    begin = Events(
+        *(np.array([at_ms]) for at_ms in (from_ms, first_ms, from_ms, first_ms)),
+        amount=np.zeros(1),
+        bound=np.full(1, np.nan),
+        logged_throttle_time_ms=np.zeros(1, np.int64),
+        evidence=np.full(1, NOTHING, np.int8),
+        line_lag_max_ms=np.zeros(1, np.int64),
+    )
+    return Events(*(np.concatenate(columns) for columns in zip(begin, events, strict=True)))

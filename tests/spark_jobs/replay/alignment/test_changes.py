@@ -87,6 +87,23 @@ def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
 
 
+@pytest.mark.parametrize(
+    ("clients", "seed"), [(4, 10), (4, 16), (4, 28), (2, 2), (2, 26), (1, 14), (1, 26)]
+)
+def test_the_first_request_looked_at_may_belong_to_a_sample_that_began_before(
+    clients: int, seed: int
+) -> None:
+    """Of a client that sends all day, requests of some seconds before the change are looked at."""
+    true_ms, late_ms, gap_ms = 12_000, (0, 40, 120)[seed % 3], {4: 20, 2: 40, 1: 60}[clients]
+    steady = {"clients": clients, "mean_gap_ms": float(gap_ms), "requests": 14_500 // gap_ms}
+    bounds = ((0, HIGH), (true_ms, LOW))
+    log = logged(traffic(bounds, seed=seed, load=1.7, profile=PROFILES[seed % 2], **steady))
+    answered = np.array([EPOCH_MS + true_ms - late_ms])
+    told = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
+    (found,) = located(told, answered, log.window).tolist()
+    assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+
+
 def test_a_change_is_not_looked_for_later_than_a_broker_that_runs_follows() -> None:
     true_ms, late_ms = 5_000, 2_400
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), seed=late_ms))
