@@ -422,12 +422,17 @@ def _after_unknown_begin(events: Events, window_ms: int) -> Events:
     """
     first_ms = int(events.earliest_ms[0])
     from_ms = first_ms - window_ms + 1
+    first, until = np.array([from_ms]), np.array([first_ms])
     begin = Events(
-        *(np.array([at_ms]) for at_ms in (from_ms, first_ms, from_ms, first_ms)),
+        earliest_ms=first,
+        latest_ms=until,
+        likely_from_ms=first,
+        likely_until_ms=until,
         amount=np.zeros(1),
         bound=np.full(1, np.nan),
         logged_throttle_time_ms=np.zeros(1, np.int64),
         evidence=np.full(1, NOTHING, np.int8),
         line_lag_max_ms=np.zeros(1, np.int64),
     )
-    return Events(*(np.concatenate(columns) for columns in zip(begin, events, strict=True)))
+    columns = (np.concatenate([ahead, own]) for ahead, own in zip(begin, events, strict=True))
+    return Events._make(columns)
