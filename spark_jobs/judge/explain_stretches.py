@@ -45,6 +45,7 @@ from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.unknown_brokers import unknown_brokers
+from spark_jobs.replay.verdicts.verdicts import remembered_ms
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
 from spark_jobs.resolve.timeline.resolution import QuotaInterval
@@ -109,8 +110,8 @@ class _Day:
         if key.broker_id in self.unknown:
             return
         tolerance_ms = self.settings.tolerance_ms
-        # A window is a second unless it is configured otherwise: as the verdicts take it.
-        warm_up_ms = self.settings.warm_up_windows * 1000
+        remembered = remembered_ms(*self.rules[key.broker_id].of_type(key.quota_type))
+        warm_up_ms = max(self.settings.warm_up_windows * 1000, remembered)
         history = sensor_decisions(
             decisions,
             self.resolutions,

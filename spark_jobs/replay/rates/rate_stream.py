@@ -33,7 +33,13 @@ from spark_jobs.replay.rates.throttled_fetches import (
 )
 from spark_jobs.replay.sensors.sensor_states import CarriedState
 from spark_jobs.replay.verdicts.fetch_attempt import FetchAttempts
-from spark_jobs.replay.verdicts.verdicts import RateRows, Tolerances, is_accusing, rate_verdicts
+from spark_jobs.replay.verdicts.verdicts import (
+    RateRows,
+    Tolerances,
+    is_accusing,
+    rate_verdicts,
+    remembered_ms,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +78,14 @@ class RateStream:
     ) -> None:
         """Begin with what sensors held before; ``unrecords``: throttled amounts are taken back."""
         self.broker_id, self.codes, self.states = broker_id, codes, states
-        self._fixing, self._tolerances = fixing, tolerances
+        self._fixing = fixing
         self._carried = carried
         self._unrecords = unrecords
         samples, window_ms = states.rules.of_type(states.quota_type)
         keeps_overlapping = states.rules.profile.keeps_overlapping_sample
         self._window = Window(samples, window_ms, keeps_overlapping)
+        warm_up_ms = max(tolerances.warm_up_ms, remembered_ms(samples, window_ms))
+        self._tolerances = replace(tolerances, warm_up_ms=warm_up_ms)
         self._throttle_max_ms = throttle_max(states.rules.throttle_max_ms)
         self.intervals: RequestIntervals | None = None
         if states.quota_type == QuotaType.REQUEST_PERCENTAGE:

@@ -39,6 +39,7 @@ from spark_jobs.replay.verdicts.verdicts import (
     Tolerances,
     Verdicts,
     judge_mutations,
+    remembered_ms,
     with_throttles,
 )
 from spark_jobs.warehouse.tables import RATES
@@ -177,7 +178,8 @@ def _replayed(
     recorded_at_ms = part["recorded_at_ms"].to_numpy()
     earliest_ms, latest_ms = part["earliest_ms"].to_numpy(), part["latest_ms"].to_numpy()
     interval_ms = latest_ms - earliest_ms
-    known_for_ms = part["known_for_ms"].to_numpy()
+    warm_up_ms = np.maximum(tolerances.warm_up_ms, remembered_ms(states.samples, states.window_ms))
+    is_past_known = part["known_for_ms"].to_numpy() >= warm_up_ms[sensor]
     change_distance_ms = part["change_distance_ms"].to_numpy()
     is_order_open = bools(part["is_order_open"])
     result = replay_token_bucket(
@@ -236,7 +238,7 @@ def _replayed(
             + said.slack_ms
             + np.where(is_told, 0, LATE_LINE_MS),
             is_order_open=is_order_open,
-            known_for_ms=known_for_ms,
+            is_past_known=is_past_known,
             change_distance_ms=change_distance_ms,
         ),
         tolerances,
@@ -244,7 +246,7 @@ def _replayed(
     is_wrong = np.isin(judged, (UNDER_THROTTLED, OVER_THROTTLED))
     judged = np.where(is_order_open & is_wrong, LATE_LINE, judged)
     # Before the log began the debt may have been larger, hence the throttle longer; never shorter.
-    is_open = (known_for_ms < tolerances.warm_up_ms) & (judged != UNDER_THROTTLED)
+    is_open = ~is_past_known & (judged != UNDER_THROTTLED)
     is_open |= change_distance_ms < tolerances.change_ms
     verdicts = with_throttles(verdicts, np.where(is_open, NOT_JUDGED, judged), request)
     throttle_time_ms = np.where(

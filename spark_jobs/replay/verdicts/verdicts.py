@@ -10,11 +10,13 @@ difference accuses nobody: it is ``indeterminate`` with reason ``sample_timing``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt
 from spark_jobs.replay.verdicts.mutation_throttle import (
     LATE_LINE,
@@ -22,6 +24,8 @@ from spark_jobs.replay.verdicts.mutation_throttle import (
     REQUEST_QUOTA,
     UNDER_THROTTLED,
 )
+
+_Count = TypeVar("_Count", int, Int64s)
 
 SIZE_NOT_LOGGED = "size_not_logged"
 PARTITIONS_UNKNOWN = "partitions_unknown"
@@ -64,7 +68,7 @@ class Tolerances:
     """How far log and replay may differ before somebody is blamed; milliseconds."""
 
     throttle_ms: int
-    warm_up_ms: int
+    warm_up_ms: int  # at least; a sensor that remembers for longer is unknown for longer
     # A change is in force on a broker some ms after the controller's answer, unknown how many.
     change_ms: int
 
@@ -108,7 +112,7 @@ class MutationRows:
     early_max_ms: np.ndarray  # so much earlier than replayed it may have been recorded
     late_max_ms: np.ndarray  # and so much later
     is_order_open: np.ndarray  # bool: recorded before or after another, and it matters
-    known_for_ms: np.ndarray
+    is_past_known: np.ndarray  # bool: nothing that may have come before the log counts
     change_distance_ms: np.ndarray
 
 
@@ -118,6 +122,17 @@ class Verdicts:
 
     verdict: np.ndarray
     reason: np.ndarray
+
+
+def remembered_ms(samples: _Count, window_ms: _Count) -> _Count:
+    """Return for how long (ms) what a sensor recorded may count, such as 13 s of 11 windows of 1 s.
+
+    A sample may begin almost a window before an event, and is kept for its last one.
+
+    >>> remembered_ms(11, 1000)
+    13000
+    """
+    return (samples + 2) * window_ms
 
 
 def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
@@ -134,7 +149,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     # Two samples that are kept for their last events may have begun almost two windows apart.
     may_be_kept = rows.keeps_overlapping & (rows.purge_margin_ms <= LATE_LINE_MS)
     with np.errstate(invalid="ignore", divide="ignore"):
-        slack_ms = rows.window_ms * (1 + may_be_kept) + rows.boundary_amount / rows.bound * 1000.0
+        boundary_ms = rows.boundary_amount / rows.bound * 1000.0
         lost_ms = rows.lost_amount_max / rows.bound * 1000.0
     # What is missing was counted, and may have begun a sample: a throttle is longer by no more.
     lost_ms = lost_ms + rows.window_ms + tolerances.throttle_ms
@@ -142,8 +157,10 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     # A late line makes the request look later than it was, and its throttle longer.
     is_late_line = difference <= rows.line_lag_max_ms
     is_late_line &= difference >= -tolerances.throttle_ms
-    is_within_slack = np.abs(difference) <= slack_ms + tolerances.throttle_ms
-    is_within_slack &= ~rows.is_impossible
+    off_ms = np.abs(difference) - tolerances.throttle_ms - boundary_ms
+    is_within_slack = (off_ms <= rows.window_ms * (1 + may_be_kept)) & ~rows.is_impossible
+    # Nor is it known when the samples began that the sensor held before.
+    is_within_past = (off_ms <= rows.window_ms * (1 + rows.keeps_overlapping)) & ~rows.is_impossible
     explained_by_timing = np.where(rows.is_proven, is_late_line, is_within_slack)
     by_request_quota = (rows.is_request_quota | rows.has_request_bound) & (
         # It never throttles longer than one window (ClientRequestQuotaManager.maxThrottleTimeMs).
@@ -165,10 +182,10 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         rows.is_unrecorded & ~is_odd_attempt,
         ~rows.is_unrecorded & agrees,
         by_request_quota,
-        # What a sensor held before makes a throttle longer, or its window longer by a sample.
-        ~rows.is_proven
-        & (rows.known_for_ms < tolerances.warm_up_ms)
-        & ((difference > 0) | is_within_slack | rows.is_unrecorded),
+        # What a sensor held before makes a throttle longer, whatever those after it prove, or its
+        # window longer by a sample.
+        (rows.known_for_ms < tolerances.warm_up_ms)
+        & ((difference > 0) | (~rows.is_proven & (is_within_past | rows.is_unrecorded))),
         # A request whose line is late may have been recorded before the change.
         rows.change_distance_ms < change_ms + rows.line_lag_max_ms,
         may_be_lost & (rows.lost_requests > 0),
@@ -201,7 +218,7 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
         (~rows.amount_known, "indeterminate", PARTITIONS_UNKNOWN),
         # Before the log began a bucket may have been emptier than full, never fuller.
         (
-            ~rows.logged_admitted & (rows.known_for_ms < tolerances.warm_up_ms),
+            ~rows.logged_admitted & ~rows.is_past_known,
             "indeterminate",
             STATE_UNKNOWN,
         ),

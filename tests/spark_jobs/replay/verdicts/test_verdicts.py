@@ -219,7 +219,7 @@ def mutation_row(**overrides: object) -> MutationRows:
         "early_max_ms": 60,
         "late_max_ms": 60,
         "is_order_open": False,
-        "known_for_ms": 60_000,
+        "is_past_known": True,
         "change_distance_ms": 60_000,
     } | overrides
     return MutationRows(**{name: np.array([value]) for name, value in row.items()})
@@ -257,11 +257,11 @@ def mutation_row(**overrides: object) -> MutationRows:
         ({"bound": np.nan}, ("no_quota", None)),
         # Before the log began the bucket may have been emptier, but never fuller than full.
         (
-            {"logged_admitted": False, "known_for_ms": 10},
+            {"logged_admitted": False, "is_past_known": False},
             ("indeterminate", "state_unknown"),
         ),
         (
-            {"replayed_admitted": False, "tokens_before": -5.0, "known_for_ms": 10},
+            {"replayed_admitted": False, "tokens_before": -5.0, "is_past_known": False},
             ("wrongly_admitted", None),
         ),
         (
