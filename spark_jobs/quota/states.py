@@ -181,6 +181,12 @@ class SensorStates:
         self.debt_slack_ms[sensor] = _or_nan(bucket.debt_slack_ms)
         self.debt_bound[sensor] = _or_nan(bucket.debt_bound)
 
+    def hold(self, sensor: int, start_ms: int) -> None:
+        """Make a sensor hold one empty sample, which began at ``start_ms``."""
+        self.count[sensor], self.index[sensor] = 1, 0
+        self.start_ms[sensor, 0] = self.last_event_ms[sensor, 0] = start_ms
+        self.value[sensor, 0] = 0.0
+
     def forget(self, sensor: int) -> None:
         """Reset one sensor to nothing recorded: a restarted broker, or a sensor idle for an hour.
 

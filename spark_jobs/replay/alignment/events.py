@@ -100,6 +100,29 @@ class Samples:
         return cls(zeros, zeros.copy(), np.zeros(slots), 0, 0)
 
 
+def after_unknown_begin(events: Events, window: Window) -> Events:
+    """Return the events after one of no bytes, with which the sample of the first may have begun.
+
+    Where nothing is known of what was recorded before, the first request belongs to a sample that
+    began up to a window earlier, or begins one.
+    """
+    until_ms = events.earliest_ms.min(keepdims=True) - 1
+    from_ms = until_ms - window.window_ms + 1
+    begin = Events(
+        earliest_ms=from_ms,
+        latest_ms=until_ms,
+        likely_from_ms=from_ms,
+        likely_until_ms=until_ms,
+        amount=np.zeros(1),
+        bound=np.full(1, np.nan),
+        logged_throttle_time_ms=np.zeros(1, np.int64),
+        evidence=np.full(1, NOTHING, np.int8),
+        line_lag_max_ms=np.zeros(1, np.int64),
+    )
+    columns = (np.concatenate([ahead, own]) for ahead, own in zip(begin, events, strict=True))
+    return Events._make(columns)
+
+
 SLOW_HANDLER_US = 3_000
 WAITED_US = 300
 

@@ -14,11 +14,22 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.quota.states import SensorStates
-from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Samples, Window
-from spark_jobs.replay.alignment.window import PROVES_MS, align_window
+from spark_jobs.replay.alignment.events import (
+    EXACT,
+    NOTHING,
+    UP_TO,
+    Events,
+    Samples,
+    Window,
+    after_unknown_begin,
+)
+from spark_jobs.replay.alignment.explanation import UNEXPLAINED
+from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.alignment.window import PROVES_MS, Aligned, align_window
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.other_times import replayed
 from spark_jobs.replay.rates.stream_rows import SensorRows
+from spark_jobs.replay.verdicts.verdicts import remembered_ms
 from spark_jobs.resolve.broker_log import NOT_STAMPED
 
 # A stretch with throttles is aligned when it has ROWS_MIN rows and spans LOOKS_ALIGNED, or has
@@ -40,6 +51,9 @@ APART_MS = 2_000
 by their estimates."""
 
 
+NOT_HELD = -1
+
+
 class Fixed(NamedTuple):
     """The first rows of an epoch in the order of their recording; arrays of one length."""
 
@@ -49,6 +63,7 @@ class Fixed(NamedTuple):
     is_explained: np.ndarray  # bool: by another history than the one that was found
     is_impossible: np.ndarray  # bool: no times that lines admit give its throttle
     group: np.ndarray  # rows of one group are judged together
+    held_ms: np.ndarray  # when a sample began that the sensor held unlogged, before the first row
 
     @classmethod
     def plainly(cls, at_ms: np.ndarray, start: int, stop: int, group: int) -> Fixed:
@@ -56,7 +71,8 @@ class Fixed(NamedTuple):
         n = stop - start
         rows = np.arange(start, stop)
         none = np.zeros(n, bool)
-        return cls(rows, at_ms[start:stop], none, none, none, np.full(n, group))
+        held_ms = np.full(n, NOT_HELD)
+        return cls(rows, at_ms[start:stop], none, none, none, np.full(n, group), held_ms)
 
     def take(self, rows: np.ndarray) -> Fixed:
         """Return the entries of these rows."""
@@ -255,7 +271,7 @@ class ProduceFixing(Fixing):
             replayed(rows, np.arange(start, stop), rows.at_ms[start:stop], states)
             return Fixed.plainly(rows.at_ms, start, stop, 0)
         events = _events(rows, start, stop)
-        found = align_window(events, _samples(states), self.window, is_last=is_last)
+        found, held_ms = self._found(rows, states, events, start, is_last=is_last)
         judged = judge_placed(rows, start, found.placed, events, states, self.window, found.fixed)
         if judged.is_moved:
             placed = judged.moved(events, rows.connection[start:stop], states, self.window)
@@ -274,7 +290,35 @@ class ProduceFixing(Fixing):
             other.is_explained[place] | ~is_same,
             judged.is_impossible[place],
             np.zeros(len(order), np.int64),
+            np.full(len(order), held_ms),
         )
+
+    def _found(
+        self, rows: SensorRows, states: SensorStates, events: Events, start: int, *, is_last: bool
+    ) -> tuple[Aligned, int]:
+        """Return the aligned events, and when the sample began that ``states`` now hold for it.
+
+        That is NOT_HELD, but where the log began amid the sensor's requests: where throttles tell
+        that it held something before.
+        """
+        samples, window = _samples(states), self.window
+        new = align_window(events, samples, window, is_last=is_last)
+        begins_amid = not start and not samples.count and rows.known_for_ms[0] < window.window_ms
+        if not begins_amid or not (new.placed.status == UNEXPLAINED).any():
+            return new, NOT_HELD
+        # What had been recorded before is not known: no throttle tells anything yet.
+        remembered = remembered_ms(window.samples, window.window_ms)
+        is_known = rows.known_for_ms[: len(events.amount)] >= remembered
+        evidence = np.where(is_known, events.evidence, NOTHING).astype(np.int8)
+        events = after_unknown_begin(events._replace(evidence=evidence), window)
+        found = align_window(events, samples, window, is_last=is_last)
+        if found.fixed < 2:
+            return new, NOT_HELD
+        held_ms = int(found.placed.recorded_at_ms[0])
+        states.hold(0, held_ms)
+        placed = Placed._make(column[1:] for column in found.placed)
+        placed = placed._replace(order=placed.order - 1)
+        return Aligned(placed, found.fixed - 1, found.width), held_ms
 
 
 def _before(at_ms: np.ndarray, until_ms: int | None) -> int:

@@ -21,7 +21,7 @@ from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.quota.throttle_time import throttle_max
 from spark_jobs.replay.alignment.events import Window
-from spark_jobs.replay.rates.fixed_times import Fixed, Fixing
+from spark_jobs.replay.rates.fixed_times import NOT_HELD, Fixed, Fixing
 from spark_jobs.replay.rates.request_intervals import RequestIntervals, RequestThrottles
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import Decided, OrderedRows, StreamRows
@@ -228,7 +228,8 @@ class RateStream:
             told[waiting] = self._told(rows, waiting, tried)
         is_told = np.logical_or.reduceat(told, runs.start)
         none = np.zeros(len(due), bool)
-        plain = Fixed(due, rows.at_ms[due], none, none, none, run[due])
+        held_ms = np.full(len(due), NOT_HELD)
+        plain = Fixed(due, rows.at_ms[due], none, none, none, run[due], held_ms)
         if not is_told.any():
             return _Replayed(plain, result, run[due], states)
         kept = ~is_told[run[due]]
@@ -271,6 +272,8 @@ class RateStream:
                 part._replace(order=part.order + first, group=part.group + groups) for part in found
             ]
             groups += len(found)
+            if found and found[0].held_ms[0] != NOT_HELD:
+                begun.hold(k, int(found[0].held_ms[0]))
         fixed = Fixed.joined(parts)
         run = np.searchsorted(runs.start, fixed.order, side="right") - 1
         result = self._replay(rows, fixed.order, run, fixed.recorded_at_ms, begun)

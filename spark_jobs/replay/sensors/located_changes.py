@@ -26,6 +26,7 @@ from spark_jobs.replay.alignment.events import (
     Events,
     Samples,
     Window,
+    after_unknown_begin,
     likely_from_ms,
 )
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
@@ -412,27 +413,4 @@ class _Trial:
         known_ms = self._warm_ms if first == 0 else int(estimate_ms[turn[0]]) + self._lag_ms
         evidence = np.where(estimate_ms[turn] < known_ms, NOTHING, events.evidence)
         events = events._replace(evidence=evidence.astype(np.int8))
-        return _after_unknown_begin(events, self._window.window_ms)
-
-
-def _after_unknown_begin(events: Events, window_ms: int) -> Events:
-    """Return the events after one of no bytes, with which the sample of the first may have begun.
-
-    The first request that is looked at belongs to a sample that began up to a window before it.
-    """
-    first_ms = int(events.earliest_ms[0])
-    from_ms = first_ms - window_ms + 1
-    first, until = np.array([from_ms]), np.array([first_ms])
-    begin = Events(
-        earliest_ms=first,
-        latest_ms=until,
-        likely_from_ms=first,
-        likely_until_ms=until,
-        amount=np.zeros(1),
-        bound=np.full(1, np.nan),
-        logged_throttle_time_ms=np.zeros(1, np.int64),
-        evidence=np.full(1, NOTHING, np.int8),
-        line_lag_max_ms=np.zeros(1, np.int64),
-    )
-    columns = (np.concatenate([ahead, own]) for ahead, own in zip(begin, events, strict=True))
-    return Events._make(columns)
+        return after_unknown_begin(events, self._window)

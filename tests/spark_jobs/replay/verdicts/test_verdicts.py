@@ -161,6 +161,19 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         ({"replayed_ms": 1505, "known_for_ms": 12_999}, ("indeterminate", "state_unknown")),
         ({"replayed_ms": 1506, "known_for_ms": 12_999}, ("under_throttled", None)),
         (
+            {"replayed_ms": 2505, "keeps_overlapping": True, "known_for_ms": 12_999},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
+            {"replayed_ms": 2506, "keeps_overlapping": True, "known_for_ms": 12_999},
+            ("under_throttled", None),
+        ),
+        # The throttles after it prove nothing of what has left by then.
+        (
+            {"logged_ms": 90, "is_proven": True, "known_for_ms": 12_999},
+            ("indeterminate", "state_unknown"),
+        ),
+        (
             {"logged_ms": 0, "replayed_ms": 9000, "change_distance_ms": 999},
             ("indeterminate", "quota_change_in_flight"),
         ),

@@ -1,0 +1,83 @@
+"""A log that begins amid a sensor's requests does not tell what they had recorded before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_jobs.quota.codes import WRONG_VERDICTS
+from spark_jobs.quota.rate import Rate
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.replay.alignment.events import Window
+from spark_jobs.replay.rates.fixed_times import ProduceFixing
+from spark_jobs.replay.rates.rate_stream import RateStream
+from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.stream_states import StreamStates
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
+from spark_jobs.replay.verdicts.verdicts import remembered_ms
+from tests.spark_jobs.replay.rates.stream_logs import PRODUCER, TOLERANCES, Row, decided, produce
+
+BOUND = 100_000.0
+
+
+def throttled(
+    rules: BrokerRules, *, gap_ms: int, load: float, seed: int, until_ms: int
+) -> list[Row]:
+    """Return the produces of one steady client, a gap after each other, as a broker throttles."""
+    rng = np.random.default_rng(seed)
+    rate = Rate(rules.profile, rules.samples, rules.window_ms)
+    rows: list[Row] = []
+    at_ms = 0
+    while at_ms < until_ms:
+        size = float(int(load * BOUND * gap_ms / 1000 * rng.uniform(0.5, 1.5)))
+        rate.record(size, at_ms)
+        window_ms = rate.window_size_ms(at_ms)
+        over = max(rate.measure(at_ms) - BOUND, 0.0) / BOUND * window_ms
+        throttle_ms = int(over + 0.5)
+        rows.append(produce(at_ms, size, bound=BOUND, logged_throttle_time_ms=throttle_ms))
+        at_ms += gap_ms + min(throttle_ms, 2_000)
+    return rows
+
+
+def decided_from(rules: BrokerRules, rows: list[Row], begin_ms: int) -> list[Row]:
+    """Return the decisions of the rows from ``begin_ms`` on, of a log that begins with them."""
+    told = [row for row in rows if row["recorded_at_ms"] >= begin_ms + rows[0]["recorded_at_ms"]]
+    begun_ms = told[0]["recorded_at_ms"]
+    told = [row | {"known_for_ms": row["recorded_at_ms"] - begun_ms} for row in told]
+    window = Window(rules.samples, rules.window_ms, rules.profile.keeps_overlapping_sample)
+    held = StreamStates(rules, PRODUCER)
+    fixing = ProduceFixing.of(window)
+    stream = RateStream(1, SensorCodes(), held, fixing, TOLERANCES, {}, unrecords=False)
+    return decided(stream, told)
+
+
+@pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])
+@pytest.mark.parametrize(("gap_ms", "load"), [(25, 1.02), (40, 1.2), (264, 0.99)])
+@pytest.mark.parametrize("begin_ms", [20_333, 31_777])
+def test_nobody_is_accused_and_all_agree_once_what_was_held_before_has_left(
+    profile: RateProfile, gap_ms: int, load: float, begin_ms: int
+) -> None:
+    rules = BrokerRules(profile, 11, 1000, 11, 1000)
+    rows = throttled(rules, gap_ms=gap_ms, load=load, seed=begin_ms, until_ms=80_000)
+    found = decided_from(rules, rows, begin_ms)
+    assert not [row for row in found if row["verdict"] in WRONG_VERDICTS]
+    known_ms = found[0]["recorded_at_ms"] + remembered_ms(rules.samples, rules.window_ms)
+    known = [row for row in found if row["recorded_at_ms"] >= known_ms]
+    assert any(row["logged_throttle_time_ms"] for row in known)
+    assert np.mean([row["verdict"] == "agree" for row in known]) >= 0.99
+
+
+def test_a_broker_that_remembers_for_a_minute_is_not_accused_by_the_first_minute() -> None:
+    rules = BrokerRules(RateProfile.RATE_3_3, 31, 2000, 11, 1000)
+    rows = throttled(rules, gap_ms=300, load=3.0, seed=7, until_ms=180_000)
+    found = decided_from(rules, rows, 90_000)
+    later = [r for r in found if r["recorded_at_ms"] > found[0]["recorded_at_ms"] + 13_000]
+    assert any(r["logged_throttle_time_ms"] > r["replayed_throttle_time_ms"] + 1_000 for r in later)
+    assert not [row for row in found if row["verdict"] in WRONG_VERDICTS]
+
+
+def test_a_sensor_whose_first_request_the_log_holds_is_known_at_once() -> None:
+    rules = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
+    rows = throttled(rules, gap_ms=40, load=1.5, seed=3, until_ms=30_000)
+    found = decided_from(rules, rows, 0)
+    assert {row["verdict"] for row in found} == {"agree"}
