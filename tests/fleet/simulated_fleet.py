@@ -1,8 +1,9 @@
 """A fleet of simulated brokers, audited: thousands of runs, and nobody sound may be accused.
 
 ``python -m tests.fleet.simulated_fleet [RUNS] [--seed N]`` simulates and audits; the same seed
-draws the same runs. Kafka's own classes decide, in ``FleetSimulator.java``. ``--again`` audits the
-clusters of a folder as the rules are now. Prints the tables of :mod:`tests.fleet.fleet_table`, and
+draws the same runs. Kafka's own classes decide, in ``FleetSimulator.java``. ``--begin-amid`` lets
+the logs begin amid the load: accusations alone count then. ``--again`` audits the clusters of a
+folder as the rules are now. Prints the tables of :mod:`tests.fleet.fleet_table`, and
 ends with 1 where a limit is missed, 3 where too many runs failed. Brokers that miss a limit alone
 are kept in the folder, and clusters whose audit failed.
 """
@@ -25,9 +26,14 @@ from spark_jobs.settings import SparkSettings
 from spark_jobs.spark.spark_session import spark_session
 from tests.fleet.fleet_figures import misses_a_limit
 from tests.fleet.fleet_progress import FleetProgress, count, seed_of
-from tests.fleet.fleet_table import WIDTH, FailedRun
+from tests.fleet.fleet_table import OVER_LIMITS, WIDTH, FailedRun
 from tests.fleet.run_score import RunScore
-from tests.fleet.simulated_plan import KAFKA_VERSIONS, SimulatedCluster, simulated_clusters
+from tests.fleet.simulated_plan import (
+    KAFKA_VERSIONS,
+    SimulatedCluster,
+    logs_begun_amid_us,
+    simulated_clusters,
+)
 from tests.fleet.simulated_run import (
     CLUSTER,
     audit_cluster,
@@ -49,14 +55,16 @@ SPARK = SparkSettings(
 class SimulatedRuns(FleetProgress):
     """The runs of simulated brokers."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, begin_amid: bool = False) -> None:
         super().__init__(console)
         self._began = time.monotonic()
+        self._begin_amid = begin_amid
 
     def simulate(self, cluster: SimulatedCluster, folder: Path) -> None:
         """Make ``folder`` anew the archive of a cluster that has run."""
         shutil.rmtree(folder, ignore_errors=True)
-        simulate(cluster, folder)
+        begins_us = logs_begun_amid_us(cluster) if self._begin_amid else {}
+        simulate(cluster, folder, log_begins_us=begins_us)
 
     def audit(self, spark: SparkSession, folder: Path) -> list[RunScore] | None:
         """Return the scores of a cluster's brokers; None where its audit failed."""
@@ -78,6 +86,13 @@ class SimulatedRuns(FleetProgress):
         )
         return scores
 
+    def is_worth_a_look(self, score: RunScore) -> bool:
+        """Return True if a run misses a limit.
+
+        What a sensor held before its log began leaves decisions open: then accusations alone count.
+        """
+        return score.is_accusing if self._begin_amid else misses_a_limit(score)
+
     @property
     def runs_per_minute(self) -> float:
         """Return how many runs have been simulated and audited in a minute."""
@@ -85,7 +100,9 @@ class SimulatedRuns(FleetProgress):
 
     def print(self, *, findings_only: bool = False) -> int:
         """Print the tables, and how fast it went; return the exit code."""
-        code = super().print(findings_only=findings_only)
+        code = super().print(findings_only=findings_only or self._begin_amid)
+        if self._begin_amid and any(score.is_accusing for score in self.scores):
+            code = max(code, OVER_LIMITS)
         self.say(f"{self.runs_per_minute:.0f} runs a minute")
         return code
 
@@ -104,7 +121,7 @@ def run_simulated_fleet(
         scores = runs.audit(spark, own)
         if scores is None or is_keeping_all:
             continue
-        if any(misses_a_limit(score) for score in scores):
+        if any(map(runs.is_worth_a_look, scores)):
             keep_missing(own, scores)
         else:
             shutil.rmtree(own)
@@ -128,7 +145,7 @@ def main() -> int:
     """Return KEPT, OVER_LIMITS or MANY_FAILED."""
     asked = _asked()
     seed = seed_of(asked.seed)
-    runs = SimulatedRuns(Console(width=WIDTH))
+    runs = SimulatedRuns(Console(width=WIDTH), begin_amid=asked.begin_amid)
     with spark_session("fleet", SPARK) as spark:
         if asked.again is None:
             print(f"seed {seed}; what misses a limit is kept in {asked.folder}", flush=True)
@@ -150,6 +167,11 @@ def _asked() -> argparse.Namespace:
     )
     parser.add_argument("--folder", type=Path, default=Path("artifacts/simulated-fleet"))
     parser.add_argument("--keep-all", action="store_true", help="keep runs that miss no limit too")
+    parser.add_argument(
+        "--begin-amid",
+        action="store_true",
+        help="begin the brokers' logs amid their load: nobody may be accused of what was before",
+    )
     parser.add_argument("--again", type=Path, help="audit the clusters of this folder, run none")
     return parser.parse_args()
 

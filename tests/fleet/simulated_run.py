@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -45,11 +45,13 @@ def simulate(
     folder: Path,
     words_of: Callable[[SimulatedCluster, SimulatedBroker], Iterator[str]] = simulator_words,
     said_version: str | None = None,
+    log_begins_us: Mapping[int, int] | None = None,
 ) -> list[Row]:
     """Make ``folder`` the archive of a cluster that has run; return what the simulator printed.
 
     ``words_of`` tells the simulator what each broker does. The archive says that the brokers are of
-    ``said_version``, where it is not None.
+    ``said_version``, where it is not None. The log of a broker in ``log_begins_us`` (by its id)
+    begins then.
     """
     lines: dict[int, list[Line]] = {broker.broker_id: [] for broker in cluster.brokers}
     clients = {
@@ -79,7 +81,11 @@ def simulate(
         own = broker_folder(folder, broker)
         own.mkdir()
         (own / "server.properties").write_text(_properties(cluster, broker))
-        in_order = sorted(lines[broker.broker_id], key=lambda line: line[0])
+        begins_ns = (log_begins_us or {}).get(broker.broker_id, 0) * 1000
+        in_order = sorted(
+            (line for line in lines[broker.broker_id] if line[0] >= begins_ns),
+            key=lambda line: line[0],
+        )
         (own / REQUEST_LOG).write_bytes(b"".join(line for _, line in in_order))
     return rows
 

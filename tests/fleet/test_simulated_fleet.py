@@ -39,6 +39,17 @@ def test_brokers_are_simulated_audited_and_scored(spark: SparkSession, tmp_path:
 
 
 @pytest.mark.jvm
+@pytest.mark.spark
+def test_logs_that_begin_amid_the_load_accuse_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    runs = SimulatedRuns(Console(width=WIDTH, file=io.StringIO()), begin_amid=True)
+    run_simulated_fleet(runs, spark, [CLUSTER], tmp_path, is_keeping_all=True)
+    assert not any(score.is_accusing for score in runs.scores)
+    undecided = [score.undecided.get("producer_byte_rate", {}) for score in runs.scores]
+    assert sum(reasons.get("state_unknown", 0) for reasons in undecided) > 0
+    assert runs.print() == KEPT
+
+
+@pytest.mark.jvm
 @pytest.mark.parametrize("version", [KAFKA_VERSIONS[0], KAFKA_VERSIONS[-1]])
 def test_a_cluster_is_simulated_the_same_again(version: str, tmp_path: Path) -> None:
     cluster = simulated_cluster(2, 1, version, 2)
@@ -89,7 +100,7 @@ def test_only_brokers_that_miss_a_limit_are_kept_and_the_controller(
 def test_a_cluster_that_accuses_nobody_leaves_nothing(
     accusing: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulated_fleet, "simulate", lambda _, __: clusters_folder(tmp_path))
+    monkeypatch.setattr(simulated_fleet, "simulate", lambda _, __, **___: clusters_folder(tmp_path))
     monkeypatch.setattr(simulated_fleet, "audit_cluster", lambda _, __: scores_of(accusing))
     runs = SimulatedRuns(Console(width=WIDTH, file=io.StringIO()))
     run_simulated_fleet(runs, None, [CLUSTER], tmp_path, is_keeping_all=False)  # type: ignore[arg-type]
@@ -103,7 +114,7 @@ def test_an_audit_that_breaks_fails_all_its_runs(
     def broken(_: object, __: Path) -> list[RunScore]:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(simulated_fleet, "simulate", lambda _, __: clusters_folder(tmp_path))
+    monkeypatch.setattr(simulated_fleet, "simulate", lambda _, __, **___: clusters_folder(tmp_path))
     monkeypatch.setattr(simulated_fleet, "audit_cluster", broken)
     text = io.StringIO()
     runs = SimulatedRuns(Console(width=WIDTH, file=text))
