@@ -84,7 +84,8 @@ class JudgeSettings(Settings, env_prefix="QUOTA_AUDIT_JUDGE_"):
 
     # Throttles that differ by no more than this agree.
     tolerance_ms: int = Field(default=5, ge=0)
-    # After a first quota, a restart or the log's start the sensor's past is unknown this long.
+    # After a first quota or the log's start a sensor's past is unknown for so many seconds, and for
+    # as long as the broker's windows last.
     warm_up_windows: int = Field(default=13, ge=0)
     # How long a quota change may take to reach every broker.
     change_ms: int = Field(default=1000, ge=0)
