@@ -272,7 +272,7 @@ class RateStream:
                 part._replace(order=part.order + first, group=part.group + groups) for part in found
             ]
             groups += len(found)
-            if found and found[0].held_ms[0] != NOT_HELD:
+            if found and (found[0].held_ms != NOT_HELD).any():
                 begun.hold(k, int(found[0].held_ms[0]))
         fixed = Fixed.joined(parts)
         run = np.searchsorted(runs.start, fixed.order, side="right") - 1
