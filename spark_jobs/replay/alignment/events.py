@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from spark_jobs.quota.states import Floats, Int8s, Int64s
+from spark_jobs.quota.states import Bools, Floats, Int8s, Int64s
 from spark_jobs.replay.alignment.borrowed import borrowed
 
 # What a row's logged throttle time tells of this sensor.
@@ -100,12 +100,15 @@ class Samples:
         return cls(zeros, zeros.copy(), np.zeros(slots), 0, 0)
 
 
-def after_unknown_begin(events: Events, window: Window) -> Events:
+def after_unknown_begin(events: Events, is_known: Bools, window: Window) -> Events:
     """Return the events after one of no bytes, with which the sample of the first may have begun.
 
     Where nothing is known of what was recorded before, the first request belongs to a sample that
-    began up to a window earlier, or begins one.
+    began up to a window earlier, or begins one. The throttles of events that are not ``is_known``
+    [n] tell nothing: what was recorded before may still count.
     """
+    evidence = np.where(is_known, events.evidence, NOTHING).astype(np.int8)
+    events = events._replace(evidence=evidence)
     until_ms = events.earliest_ms.min(keepdims=True) - 1
     from_ms = until_ms - window.window_ms + 1
     begin = Events(

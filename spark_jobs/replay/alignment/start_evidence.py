@@ -35,7 +35,7 @@ _MISSES_MAX = 3
 def unlikely_starts(
     events: EventArrays, samples: int, window_ms: int, keeps_overlapping: bool
 ) -> Floats:
-    """Return how unlikely it is that a sample began with each event, [n], from 0 to 1.
+    """Return the unlikeliness of each event as the first of a sample, [n], such as 0.67 of 1.
 
     It is 0 where no other event within half a window explains more of the throttles, and of the
     requests without one, that came while the sample was surely the oldest.
@@ -75,7 +75,10 @@ def unlikely_starts(
 
 @njit(cache=True)
 def _above_fewest_around(events: EventArrays, misses: Int64s, window_ms: int) -> Floats:
-    """Return what each event misses above the fewest of those within half a window, from 0 to 1."""
+    """Return the share of _MISSES_MAX that each event misses more than the best one around, [n].
+
+    Such as 0.67 for 5 throttles that do not fit, where another within half a window has 3.
+    """
     n = len(misses)
     above = np.zeros(n)
     first = stop = 0

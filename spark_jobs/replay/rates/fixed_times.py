@@ -16,7 +16,6 @@ import numpy as np
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import (
     EXACT,
-    NOTHING,
     UP_TO,
     Events,
     Samples,
@@ -306,11 +305,9 @@ class ProduceFixing(Fixing):
         begins_amid = not start and not samples.count and rows.known_for_ms[0] < window.window_ms
         if not begins_amid or not (new.placed.status == UNEXPLAINED).any():
             return new, NOT_HELD
-        # What had been recorded before is not known: no throttle tells anything yet.
         remembered = remembered_ms(window.samples, window.window_ms)
         is_known = rows.known_for_ms[: len(events.amount)] >= remembered
-        evidence = np.where(is_known, events.evidence, NOTHING).astype(np.int8)
-        events = after_unknown_begin(events._replace(evidence=evidence), window)
+        events = after_unknown_begin(events, is_known, window)
         found = align_window(events, samples, window, is_last=is_last)
         if found.fixed < 2:
             return new, NOT_HELD

@@ -21,7 +21,6 @@ from spark_jobs.quota.constants import CHANGE_LATEST_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import (
     EXACT,
-    NOTHING,
     UP_TO,
     Events,
     Samples,
@@ -409,8 +408,5 @@ class _Trial:
         events = Events(**{name: column[turn] for name, column in columns.items()})
         if begins and first == 0:
             return events
-        # What the sensor held before is not known: no throttle tells anything yet.
         known_ms = self._warm_ms if first == 0 else int(estimate_ms[turn[0]]) + self._lag_ms
-        evidence = np.where(estimate_ms[turn] < known_ms, NOTHING, events.evidence)
-        events = events._replace(evidence=evidence.astype(np.int8))
-        return after_unknown_begin(events, self._window)
+        return after_unknown_begin(events, estimate_ms[turn] >= known_ms, self._window)
