@@ -36,7 +36,7 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.states import SensorStates, remembered_ms
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.replay.day_edges import read_lost_requests
 from spark_jobs.replay.sensors.aligned_mutations import changes
@@ -45,7 +45,6 @@ from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.unknown_brokers import unknown_brokers
-from spark_jobs.replay.verdicts.verdicts import remembered_ms
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
 from spark_jobs.resolve.timeline.resolution import QuotaInterval

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ Bools = npt.NDArray[np.bool_]
 
 SampleValues = tuple[int, int, float]
 """One sample: start_ms, last_event_ms, value."""
+
+
+_Count = TypeVar("_Count", int, Int64s)
 
 
 class BucketState(NamedTuple):
@@ -209,6 +212,17 @@ class SensorStates:
             return other
         pairs = ((getattr(self, name), getattr(other, name)) for name in self.__slots__)
         return SensorStates(*(np.concatenate(pair) for pair in pairs))
+
+
+def remembered_ms(samples: _Count, window_ms: _Count) -> _Count:
+    """Return for how long (ms) what a sensor recorded may count, such as 13 s of 11 windows of 1 s.
+
+    A sample may begin almost a window before an event, and is kept for its last one.
+
+    >>> remembered_ms(11, 1000)
+    13000
+    """
+    return (samples + 2) * window_ms
 
 
 def _number(value: float) -> float | None:

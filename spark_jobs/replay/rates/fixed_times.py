@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.states import SensorStates, remembered_ms
 from spark_jobs.replay.alignment.events import (
     EXACT,
     UP_TO,
@@ -28,7 +28,6 @@ from spark_jobs.replay.alignment.window import PROVES_MS, Aligned, align_window
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.other_times import replayed
 from spark_jobs.replay.rates.stream_rows import SensorRows
-from spark_jobs.replay.verdicts.verdicts import remembered_ms
 from spark_jobs.resolve.broker_log import NOT_STAMPED
 
 # A stretch with throttles is aligned when it has ROWS_MIN rows and spans LOOKS_ALIGNED, or has

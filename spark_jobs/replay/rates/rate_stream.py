@@ -18,7 +18,7 @@ from spark_jobs.quota.kernels import RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.states import SensorStates, remembered_ms
 from spark_jobs.quota.throttle_time import throttle_max
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.rates.fixed_times import NOT_HELD, Fixed, Fixing
@@ -38,7 +38,6 @@ from spark_jobs.replay.verdicts.verdicts import (
     Tolerances,
     is_accusing,
     rate_verdicts,
-    remembered_ms,
 )
 
 

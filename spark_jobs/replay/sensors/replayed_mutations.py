@@ -13,7 +13,7 @@ from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import OTHER_BUCKET, replay_token_bucket
 from spark_jobs.quota.mutation_bucket import UNEXPLAINED_DEBT_MS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.quota.states import UNTOUCHED, SensorStates
+from spark_jobs.quota.states import UNTOUCHED, SensorStates, remembered_ms
 from spark_jobs.replay.sensors.aligned_mutations import request_numbers, sensor_runs
 from spark_jobs.replay.sensors.amounts import bools, finite, floats, table_of
 from spark_jobs.replay.sensors.sensor_states import (
@@ -39,7 +39,6 @@ from spark_jobs.replay.verdicts.verdicts import (
     Tolerances,
     Verdicts,
     judge_mutations,
-    remembered_ms,
     with_throttles,
 )
 from spark_jobs.warehouse.tables import RATES

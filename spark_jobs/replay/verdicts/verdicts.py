@@ -10,13 +10,11 @@ difference accuses nobody: it is ``indeterminate`` with reason ``sample_timing``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.constants import LATE_LINE_MS
-from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.verdicts.fetch_attempt import ODD_ATTEMPTS, Attempt
 from spark_jobs.replay.verdicts.mutation_throttle import (
     LATE_LINE,
@@ -24,8 +22,6 @@ from spark_jobs.replay.verdicts.mutation_throttle import (
     REQUEST_QUOTA,
     UNDER_THROTTLED,
 )
-
-_Count = TypeVar("_Count", int, Int64s)
 
 SIZE_NOT_LOGGED = "size_not_logged"
 PARTITIONS_UNKNOWN = "partitions_unknown"
@@ -122,17 +118,6 @@ class Verdicts:
 
     verdict: np.ndarray
     reason: np.ndarray
-
-
-def remembered_ms(samples: _Count, window_ms: _Count) -> _Count:
-    """Return for how long (ms) what a sensor recorded may count, such as 13 s of 11 windows of 1 s.
-
-    A sample may begin almost a window before an event, and is kept for its last one.
-
-    >>> remembered_ms(11, 1000)
-    13000
-    """
-    return (samples + 2) * window_ms
 
 
 def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:

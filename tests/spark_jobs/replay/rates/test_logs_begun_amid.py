@@ -8,13 +8,13 @@ import pytest
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.states import remembered_ms
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.rates.fixed_times import ProduceFixing
 from spark_jobs.replay.rates.rate_stream import RateStream
 from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
-from spark_jobs.replay.verdicts.verdicts import remembered_ms
 from tests.spark_jobs.replay.rates.stream_logs import PRODUCER, TOLERANCES, Row, decided, produce
 
 BOUND = 100_000.0
