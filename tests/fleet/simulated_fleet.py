@@ -31,13 +31,13 @@ from tests.fleet.run_score import RunScore
 from tests.fleet.simulated_plan import (
     KAFKA_VERSIONS,
     SimulatedCluster,
-    logs_begun_amid_us,
     simulated_clusters,
 )
 from tests.fleet.simulated_run import (
     CLUSTER,
     audit_cluster,
     keep_missing,
+    logs_begun_amid_us,
     read_cluster,
     simulate,
 )

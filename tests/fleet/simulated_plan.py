@@ -183,22 +183,6 @@ def awake(answered_us: int, pauses: Sequence[tuple[int, int]]) -> int:
     return answered_us
 
 
-def logs_begun_amid_us(cluster: SimulatedCluster) -> dict[int, int]:
-    """Return when (us) the log of each broker begins, amid its load, by broker id.
-
-    That of a controller is whole, for it has the quotas; with ZooKeeper all are whole, for each
-    broker's own has some.
-    """
-    if cluster.uses_zookeeper:
-        return {}
-    load_us = cluster.end_us - cluster.load_begins_us
-    return {
-        broker.broker_id: cluster.load_begins_us + int(load_us * Random(broker.seed).random() / 2)
-        for broker in cluster.brokers
-        if not broker.is_controller
-    }
-
-
 def simulated_clusters(seed: int, runs: int, brokers: int) -> Iterator[SimulatedCluster]:
     """Yield clusters of all versions in turn that have ``runs`` brokers in all."""
     random = Random(seed)

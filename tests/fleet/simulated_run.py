@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from random import Random
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -88,6 +89,22 @@ def simulate(
         )
         (own / REQUEST_LOG).write_bytes(b"".join(line for _, line in in_order))
     return rows
+
+
+def logs_begun_amid_us(cluster: SimulatedCluster) -> dict[int, int]:
+    """Return when (us) the log of each broker begins, amid its load, by broker id.
+
+    That of a controller is whole, for it has the quotas; with ZooKeeper all are whole, for each
+    broker's own has some.
+    """
+    if cluster.uses_zookeeper:
+        return {}
+    load_us = cluster.end_us - cluster.load_begins_us
+    return {
+        broker.broker_id: cluster.load_begins_us + int(load_us * Random(broker.seed).random() / 2)
+        for broker in cluster.brokers
+        if not broker.is_controller
+    }
 
 
 def broker_folder(folder: Path, broker: SimulatedBroker) -> Path:
