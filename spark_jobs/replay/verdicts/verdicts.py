@@ -140,7 +140,7 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     lost_ms = lost_ms + rows.window_ms + tolerances.throttle_ms
     may_be_lost = np.where(rows.is_proven, (difference > 0) & (difference <= lost_ms), True)
     # A late line makes the request look later than it was, and its throttle longer.
-    is_late_line = difference <= rows.line_lag_max_ms
+    is_late_line = difference <= np.maximum(rows.line_lag_max_ms, tolerances.throttle_ms)
     is_late_line &= difference >= -tolerances.throttle_ms
     off_ms = np.abs(difference) - tolerances.throttle_ms - boundary_ms
     is_within_slack = (off_ms <= rows.window_ms * (1 + may_be_kept)) & ~rows.is_impossible

@@ -102,6 +102,15 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             ("indeterminate", "sample_timing"),
         ),
         ({"logged_ms": 21, "replayed_ms": 10, "is_proven": True}, ("over_throttled", None)),
+        # What is tolerated between two throttles is so between a throttle and none, either way.
+        (
+            {"logged_ms": 5, "replayed_ms": 0, "is_proven": True, "line_lag_max_ms": 0},
+            ("indeterminate", "sample_timing"),
+        ),
+        (
+            {"logged_ms": 6, "replayed_ms": 0, "is_proven": True, "line_lag_max_ms": 0},
+            ("over_throttled", None),
+        ),
         (
             {"logged_ms": 0, "replayed_ms": 90, "is_proven": True, "known_for_ms": 1},
             ("under_throttled", None),
