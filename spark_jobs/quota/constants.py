@@ -22,7 +22,8 @@ captures of sound brokers 60 ms excuses nothing more; throttles that are 55 ms o
 """
 
 LINE_LAG_MAX_MS = 350
-"""No line is taken to be later than this, whatever else of the log leaves open."""
+"""No line is taken to be later than this but after a stop of the process, whatever else of the log
+leaves open."""
 
 CHANGE_MS = 1_000
 """So close to a quota change, a request may have met the quota, and the sensor, of before."""

@@ -353,7 +353,7 @@ def _miss(
         beam.costs[c] += UNEXPLAINED_COST
         steps[c, STATUS] = UNEXPLAINED
         return NO_BASE, 0, from_ms, until_ms
-    beam.costs[c] += 6.0 + distance_ms * 0.02
+    beam.costs[c] += 6.0 + min(distance_ms * 0.02, 1.9)
     steps[c, STATUS] = LATE_LINE
     steps[c, RELATION] = EQUAL
     steps[c, RELATION_MS] = elapsed_ms

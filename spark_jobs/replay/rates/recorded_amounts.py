@@ -187,7 +187,7 @@ class RecordedAmounts:
                 floats(requests["acks"])[rows],
             ),
             # A stamp is later than the record, by as much as the line is later than its phases say.
-            line_lag_max_ms=np.minimum(lags_ms[rows], LINE_LAG_MAX_MS)
+            line_lag_max_ms=lags_ms[rows]
             + np.where(stamp_ms == NOT_STAMPED, 0, np.maximum(stamp_ms - 1 - earliest_ms, 0)),
             stamp_ms=stamp_ms,
             amount=amount,

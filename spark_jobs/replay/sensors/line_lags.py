@@ -11,6 +11,10 @@ since then.
 One thread is stopped for LATE_LINE_MS at most, such as one that waits for a core. What stops for
 longer is the process, such as by garbage collection, and then no thread writes a line. So a line is
 no later than the silence of the whole log that ended up to LATE_LINE_MS before it.
+
+A silence of more than LINE_LAG_MAX_MS is a stop where STOPPED_CONNECTIONS have lines within
+LATE_LINE_MS of its end: they waited for the process to go on. Others are of clients that sent
+nothing, and a line after them is taken to be LINE_LAG_MAX_MS late at most.
 """
 
 from __future__ import annotations
@@ -19,11 +23,14 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
-from spark_jobs.quota.states import Int64s
+from spark_jobs.quota.states import Bools, Int64s
 from spark_jobs.replay.sensors.amounts import encoded
 
 STAMP_STEPS_MS = 2
 """Two stamps that are cut to a millisecond may be that much closer than their moments."""
+
+STOPPED_CONNECTIONS = 3
+"""Of simulated brokers, 3 of 3 stops ended with lines of as many, and none of 8 idle silences."""
 
 _CONNECTIONS_MAX = 65_536
 _NEVER_MS = 0, 0
@@ -35,13 +42,15 @@ class LineLags:
     def __init__(self) -> None:
         # Per connection, when its last line was written, and until when it was muted.
         self._last_ms: dict[str, tuple[int, int]] = {}
-        # When the last lines were written, of any connection, in order.
+        # When the last lines were written, of any connection, in order, and whether that one had
+        # written none for LATE_LINE_MS.
         self._written_ms = np.zeros(0, np.int64)
+        self._is_first = np.zeros(0, bool)
 
     def of(self, requests: pa.Table, order: np.ndarray) -> Int64s:
         """Return, per row of ``requests``, how many ms its line may be late; 0 where not in order.
 
-        It may be later than LINE_LAG_MAX_MS where the whole log was silent for so long, such as by
+        It may be later than LINE_LAG_MAX_MS where the process was stopped for so long, such as by
         3,100 ms. ``order`` names the rows that follow those of the call before.
         """
         lags_ms = np.zeros(len(requests), np.int64)
@@ -67,7 +76,9 @@ class LineLags:
         lag_ms = np.where(
             after_mute_ms >= 0, np.minimum(after_mute_ms, after_line_ms), after_line_ms
         )
-        lag_ms = np.minimum(lag_ms, self._silence_ms(requests, order)[by_connection])
+        is_own_first = np.empty(len(rows), bool)
+        is_own_first[by_connection] = line_ms - before_line_ms > LATE_LINE_MS
+        lag_ms = np.minimum(lag_ms, self._silence_ms(requests, order, is_own_first)[by_connection])
         lags_ms[rows] = np.maximum(lag_ms, 0)
         lasts = np.append(firsts[1:], len(rows)) - 1
         if len(self._last_ms) > _CONNECTIONS_MAX:
@@ -76,20 +87,32 @@ class LineLags:
         self._last_ms.update(zip(own, lasts_ms, strict=True))
         return lags_ms
 
-    def _silence_ms(self, requests: pa.Table, order: np.ndarray) -> Int64s:
+    def _silence_ms(self, requests: pa.Table, order: np.ndarray, is_first: Bools) -> Int64s:
         """Return the silence before each row of ``order``, such as 202 ms: its line is no later.
 
         It counts from the last line that was written more than LATE_LINE_MS before. Lines
-        since the row's estimate are left aside: those of rows to come may be among them.
+        since the row's estimate are left aside: those of rows to come may be among them. One that
+        was no stop counts as LINE_LAG_MAX_MS at most. ``is_first`` tells of each row of ``order``
+        if its connection has no line in the LATE_LINE_MS before.
         """
         line_ms = requests["log_time_ms"].to_numpy()[order]
         estimate_ms = requests["recorded_estimate_us"].to_numpy()[order] // 1000
         until_ms = np.minimum(line_ms - LATE_LINE_MS - 1, estimate_ms)
-        written_ms = np.sort(np.concatenate((self._written_ms, line_ms)))
+        written_ms = np.concatenate((self._written_ms, line_ms))
+        in_time = np.argsort(written_ms, kind="stable")
+        written_ms = written_ms[in_time]
+        is_first = np.concatenate((self._is_first, is_first))[in_time]
         place = np.searchsorted(written_ms, until_ms, side="right") - 1
         silence_ms = line_ms + STAMP_STEPS_MS - written_ms[place]
+        # Rows to come may have lines since the last estimate: how many woke up then is not known.
+        woken_ms = written_ms[place + 1] + LATE_LINE_MS
+        firsts = np.append(0, np.cumsum(is_first))
+        woken = firsts[np.searchsorted(written_ms, woken_ms, side="right")] - firsts[place + 1]
+        is_stop = (woken >= STOPPED_CONNECTIONS) | (woken_ms >= estimate_ms[-1])
+        silence_ms = np.where(is_stop, silence_ms, np.minimum(silence_ms, LINE_LAG_MAX_MS))
         # The rows that follow have later estimates, and look back from there.
         kept_ms = int(estimate_ms[-1]) - LATE_LINE_MS - 1
-        self._written_ms = written_ms[max(int(np.searchsorted(written_ms, kept_ms)) - 1, 0) :]
+        kept = max(int(np.searchsorted(written_ms, kept_ms)) - 1, 0)
+        self._written_ms, self._is_first = written_ms[kept:], is_first[kept:]
         # How long it was silent before its first line is not known.
         return np.where(place >= 0, silence_ms, LINE_LAG_MAX_MS)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import CHANGE_LATEST_MS, LINE_LAG_MAX_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import (
     EXACT,
@@ -132,7 +132,7 @@ def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s
         bound=np.full(len(rows), np.nan),
         logged_throttle_time_ms=pc.cast(rows["throttle_time_ms"], I64).to_numpy(),
         evidence=np.where(has_request_bound, UP_TO, EXACT).astype(np.int8),
-        line_lag_max_ms=np.minimum(lags_ms, LINE_LAG_MAX_MS),
+        line_lag_max_ms=lags_ms,
     )
 
 
