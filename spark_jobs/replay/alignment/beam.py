@@ -115,6 +115,25 @@ def move_base(
 
 
 @njit(forceinline=True)
+def move_samples_before(beam: Beam, i: int, events: EventArrays, slot: int, window_ms: int) -> None:
+    """Narrow when the samples before a sample began: each is a window older than the next one.
+
+    One that was purged meanwhile began anew, and says nothing.
+    """
+    for _ in range(1, beam.heads[i, COUNT]):
+        before = slot - 1 if slot > 0 else beam.heads[i, COUNT] - 1
+        offset = beam.moments[i, before, OFFSET]
+        from_ms = beam.moments[i, before, BASE_FROM] + offset
+        until_ms = beam.moments[i, slot, BASE_UNTIL] + beam.moments[i, slot, OFFSET] - window_ms
+        is_older = from_ms < beam.moments[i, slot, BASE_FROM] + beam.moments[i, slot, OFFSET] - 1
+        is_wider = beam.moments[i, before, BASE_UNTIL] + offset > until_ms
+        if not (is_older and is_wider and from_ms <= until_ms):
+            break
+        move_base(beam, i, events, before, from_ms - offset, until_ms - offset)
+        slot = before
+
+
+@njit(forceinline=True)
 def off_likely_ms(events: EventArrays, j: int, from_ms: int, until_ms: int) -> int:
     """Return the distance (ms) of an interval from the likely record times of event ``j``."""
     early_ms = events.whole[j, LIKELY_FROM] - until_ms

@@ -23,6 +23,7 @@ from spark_jobs.replay.alignment.beam import (
     Beam,
     copy_hypothesis,
     move_base,
+    move_samples_before,
     off_likely_ms,
     unlikely_cost,
 )
@@ -115,6 +116,7 @@ def _move_start(
     if starts_sample:
         if until_ms - window_ms - offset < base_until:
             move_base(beam, c, events, s, base_from, until_ms - window_ms - offset)
+            move_samples_before(beam, c, events, s, window_ms)
     elif from_ms - window_ms + 1 - offset > base_from:
         move_base(beam, c, events, s, from_ms - window_ms + 1 - offset, base_until)
 

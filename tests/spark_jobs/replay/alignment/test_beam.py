@@ -23,6 +23,7 @@ from spark_jobs.replay.alignment.beam import (
     covers,
     fingerprint,
     move_base,
+    move_samples_before,
     start_from,
     unlikely_cost,
 )
@@ -68,6 +69,28 @@ def test_a_base_moves_in_every_sample_that_hangs_on_it_and_in_no_other(
     assert np.array_equal(beam.moments[0, 2], of_second)
     assert beam.moments[0, 1, OFFSET] == 40
     assert beam.moments[1, 0, BASE_FROM] == from_ms, "the other hypothesis"
+
+
+@pytest.mark.parametrize(
+    ("starts_ms", "until_ms"),
+    [
+        pytest.param([(0, 20), (100, 130), (200, 210)], [10, 110, 210], id="one by one"),
+        pytest.param([(0, 10), (100, 130), (200, 210)], [10, 110, 210], id="as far as it tells"),
+        pytest.param([(0, 20), (100, 130), (200, 230)], [20, 130, 230], id="nothing to tell"),
+        # The first one was purged, and began anew.
+        pytest.param([(150, 180), (100, 130), (200, 210)], [180, 110, 210], id="began anew"),
+        pytest.param([(0, 20), (150, 160), (200, 210)], [20, 160, 210], id="no window apart"),
+    ],
+)
+def test_a_sample_began_a_window_before_the_next_one_at_the_latest(
+    beam: Beam, events: EventArrays, starts_ms: list[tuple[int, int]], until_ms: list[int]
+) -> None:
+    beam.moments[0, :, BASE] = (FIRST, SECOND, len(events.whole))
+    beam.moments[0, :, OFFSET] = (0, 0, 0)
+    beam.moments[0, :, BASE_FROM], beam.moments[0, :, BASE_UNTIL] = np.transpose(starts_ms)
+    move_samples_before(beam, 0, events, 2, WINDOW.window_ms)
+    assert beam.moments[0, :, BASE_UNTIL].tolist() == until_ms
+    assert beam.moments[0, :, BASE_FROM].tolist() == [from_ms for from_ms, _ in starts_ms]
 
 
 def test_a_base_inside_its_likely_time_costs_nothing_and_outside_of_it_by_distance(
