@@ -21,18 +21,25 @@ from spark_jobs.replay.alignment.search import search
 # It has to explain as much as this to be believed: half a wrong throttle.
 _GAIN_MIN = 4.0
 _REPAIRS_MAX = 8
-_FAILURES_MAX = 3
 _NEAR_ROWS = 8
+# So many samples, the last ones since those that throttles tell of, may have begun otherwise.
+_STARTS_MAX = 64
 # So much of what follows tells if a repair is one.
 _AFTER_WINDOWS = 2
 
 
 def repaired(
-    events: Events, samples: Samples, window: Window, best: Placed, cost: float, width: int
+    events: Events,
+    samples: Samples,
+    window: Window,
+    best: Placed,
+    cost: float,
+    width: int,
+    failures_max: int,
 ) -> Placed:
     """Return ``best``, or what is better with a few requests at other times than the log says."""
     repairs = failures = after = 0
-    while repairs < _REPAIRS_MAX and failures < _FAILURES_MAX:
+    while repairs < _REPAIRS_MAX and failures < failures_max:
         unexplained = np.flatnonzero(best.status[after:] == UNEXPLAINED)
         if not len(unexplained):
             break
@@ -105,8 +112,10 @@ def _late(placed: Placed, events: Events, window: Window, k: int) -> Iterator[in
     """Yield the rows whose lines may be late: those around, those that place samples, edges."""
     at_ms = placed.recorded_at_ms
     told = np.flatnonzero(events.logged_throttle_time_ms[placed.order[:k]] > 0)
-    first = np.searchsorted(at_ms, at_ms[k] - window.expire_age_ms - 3 * window.window_ms)
-    starts = first + np.flatnonzero(placed.starts_sample[first : k + 1])
+    # A throttle tells of no sample that began after its oldest one: those hang on each other.
+    told_ms = at_ms[told[-1]] if len(told) else at_ms[0]
+    first = np.searchsorted(at_ms, told_ms - window.expire_age_ms - 3 * window.window_ms)
+    starts = first + np.flatnonzero(placed.starts_sample[first : k + 1])[-_STARTS_MAX:]
     edges = np.union1d(starts, np.maximum(starts - 1, 0))
     following = range(k, min(k + _NEAR_ROWS, len(at_ms)))
     yield from dict.fromkeys(

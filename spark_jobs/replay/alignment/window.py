@@ -29,6 +29,7 @@ WIDTHS = (64, 256, 1024)
 STEPS_MAX = 2_200_000
 # Where more of the throttles than this are unexplained, the broker held to something else.
 _HOPELESS_SHARE = 0.6
+_FAILURES_MAX = 3
 # Samples begin and end this much after they were due, when requests are rare.
 _LAG_WINDOWS = 2
 
@@ -49,8 +50,11 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
     rows ``placed.order[:fixed]`` are the first ``fixed`` events, in another order maybe.
     """
     best, cost, used = _widely(events, samples, window)
-    if 0.0 < _share_unexplained(best, events) < _HOPELESS_SHARE:
-        best = repaired(events, samples, window, best, cost, min(used, WIDTHS[1]))
+    share = _share_unexplained(best, events)
+    if share > 0.0:
+        # One request that is late may have moved all samples until the throttles begin.
+        failures_max = _FAILURES_MAX if share < _HOPELESS_SHARE else 1
+        best = repaired(events, samples, window, best, cost, min(used, WIDTHS[1]), failures_max)
     fixed = len(best.order) if is_last else _fixed(best, events, window)
     return Aligned(best, fixed, used)
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.replay.alignment.events import Window
+from spark_jobs.replay.alignment.events import Samples, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED
-from tests.builders.synthetic_broker import Traffic, audited, log_of, logged
+from spark_jobs.replay.alignment.window import align_window
+from tests.builders.synthetic_broker import (
+    LINE_LAG_MAX_MS,
+    Traffic,
+    audited,
+    log_of,
+    logged,
+    replayed,
+)
 
 WINDOW = Window(samples=5, window_ms=200, keeps_overlapping=True)
 TWO_PURGES = Traffic(
@@ -55,6 +63,29 @@ def test_an_unthrottled_request_is_placed_where_it_is_unthrottled() -> None:
 )
 def test_a_sound_log_leaves_nothing_unexplained_however_wide_the_search(traffic: Traffic) -> None:
     assert (audited(logged(traffic), 256).status == EXPLAINED).all()
+
+
+@pytest.mark.parametrize("late_s", [3, 12, 25])
+def test_one_late_line_long_before_the_first_throttle_moves_every_sample_until_then(
+    late_s: int,
+) -> None:
+    """A steady client's request begins a sample, and its line is late; so is each sample after it.
+
+    Nothing tells until the client is throttled after 40 s, and then each of its throttles does.
+    """
+    window = Window(samples=11, window_ms=1_000, keeps_overlapping=False)
+    times_ms = list(range(0, 60_000, 100))
+    amounts = [90.0 if at_ms < 40_000 else 130.0 + at_ms // 100 % 7 for at_ms in times_ms]
+    log = log_of(times_ms, amounts, 1_000.0, window)
+    row = late_s * 10
+    for column in log.events[:2]:
+        column[row] += LINE_LAG_MAX_MS - 5
+    aligned = align_window(log.events, Samples.empty(window.slots), window, is_last=True)
+    assert (aligned.placed.status == EXPLAINED).all()
+    replay = replayed(log, aligned.placed.order, aligned.placed.recorded_at_ms)
+    thrown_ms = log.events.logged_throttle_time_ms[aligned.placed.order]
+    assert (thrown_ms > 0).sum() > 100
+    assert np.abs(replay.throttle_time_ms - thrown_ms).max() <= 1
 
 
 def test_a_throttle_of_half_a_millisecond_is_rounded_as_kafka_rounds_it() -> None:
