@@ -2,10 +2,11 @@
 
 ``python -m tests.fleet.simulated_faults [RUNS] [--seed N]`` simulates, audits and prints a table by
 kind of fault and size, one by how many decisions a fault made wrong, one by the size of a wrong
-throttle and the log's pauses, the brokers whose fault was not told, and recall and precision. A
-decision is planted where the log's throttle is not what a sound broker of the version gives at that
-record. It is found where the audit calls it wrong, and told where it does, or a warning or critical
-finding on its sensor covers it.
+throttle and the log's pauses, one of what was said of those that were not told, the brokers whose
+fault was not told, and recall and precision. A decision is planted where the log's throttle is not
+what a sound broker of the version gives at that record. It is found where the audit calls it wrong,
+and told where it does, or a warning or critical finding on its sensor covers it. One that is not
+told and agrees is what a sound broker gives at another time that the log admits.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ from tests.fleet.planted_faults import (
 )
 from tests.fleet.run_score import ACCUSING_SEVERITIES, is_accused
 from tests.fleet.simulated_fleet import SPARK, brokers_of_an_archive
-from tests.fleet.simulated_plan import PRODUCE, SimulatedCluster, simulated_clusters
+from tests.fleet.simulated_plan import PRODUCE, SECOND, SimulatedCluster, simulated_clusters
 from tests.fleet.simulated_run import simulate
 from tests.oracle.live_audit import audit_archive
 
 TOLERANCE_MS = 2
+_LOAD_BEGINS_US = (75 * SECOND,)
+"""A log of a day tells what a sensor holds but for its first minute: the longest windows that are
+drawn remember 66 s."""
 _PROFILE_EVERY = 6
 _SIZES: dict[str, tuple[float, ...]] = {
     WRONG_BOUND: (1.02, 1.05, 1.1, 1.3, 2.0),
@@ -65,6 +69,7 @@ class Judged(NamedTuple):
     wrong_by_ms: int  # what was logged less what was due
     is_found: bool
     is_told: bool
+    said: str  # its verdict, and the reason of one that is open
     pause_ms: int  # the longest of its broker
 
 
@@ -117,6 +122,7 @@ def judged_decisions(
             wrong_by_ms=wrong_by_ms,
             is_found=is_found,
             is_told=is_found or is_covered,
+            said=row["reason"] or row["verdict"],
             pause_ms=pauses[broker_id],
         )
 
@@ -140,6 +146,7 @@ def print_faults(console: Console, judged: Sequence[Judged]) -> None:
     console.print(_kinds(judged))
     console.print(_traces(planted, told_runs))
     console.print(_wrong_by(judged))
+    console.print(_said_of_untold(planted))
     missed = Counter((one.run, one.fault) for one in planted if one.run not in told_runs)
     for (run, fault), decisions in sorted(missed.items(), key=lambda item: item[0][0]):
         console.print(f"not told: {run}, {fault}, {decisions} decisions", highlight=False)
@@ -228,6 +235,16 @@ def _wrong_by(judged: Iterable[Judged]) -> Table:
     return table
 
 
+def _said_of_untold(planted: Iterable[Judged]) -> Table:
+    table = Table(
+        "said", "decisions", title="What was said of planted decisions that were not told"
+    )
+    said = Counter(one.said for one in planted if not one.is_told)
+    for what, decisions in said.most_common():
+        table.add_row(what, f"{decisions:,}")
+    return table
+
+
 def main() -> int:
     """Return 0 where all that was called wrong was planted, else 1."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -238,7 +255,8 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     judged: list[Judged] = []
     with spark_session("faults", SPARK) as spark:
-        clusters = simulated_clusters(seed, asked.runs, brokers_of_an_archive(asked.runs))
+        brokers = brokers_of_an_archive(asked.runs)
+        clusters = simulated_clusters(seed, asked.runs, brokers, _LOAD_BEGINS_US)
         for number, cluster in enumerate(clusters, 1):
             judged += judged_decisions(spark, cluster, number)
     print_faults(Console(width=WIDTH), judged)

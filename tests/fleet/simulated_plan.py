@@ -183,8 +183,13 @@ def awake(answered_us: int, pauses: Sequence[tuple[int, int]]) -> int:
     return answered_us
 
 
-def simulated_clusters(seed: int, runs: int, brokers: int) -> Iterator[SimulatedCluster]:
-    """Yield clusters of all versions in turn that have ``runs`` brokers in all."""
+def simulated_clusters(
+    seed: int, runs: int, brokers: int, load_begins_us: Sequence[int] = LOAD_BEGINS_US
+) -> Iterator[SimulatedCluster]:
+    """Yield clusters of all versions in turn that have ``runs`` brokers in all.
+
+    The load of each begins at one of ``load_begins_us``.
+    """
     random = Random(seed)
     versions: list[str] = []
     number = 0
@@ -193,10 +198,16 @@ def simulated_clusters(seed: int, runs: int, brokers: int) -> Iterator[Simulated
         versions = versions or random.sample(KAFKA_VERSIONS, k=len(KAFKA_VERSIONS))
         count = min(brokers, runs)
         runs -= count
-        yield simulated_cluster(seed, number, versions.pop(), count)
+        yield simulated_cluster(seed, number, versions.pop(), count, load_begins_us)
 
 
-def simulated_cluster(seed: int, number: int, kafka_version: str, runs: int) -> SimulatedCluster:
+def simulated_cluster(
+    seed: int,
+    number: int,
+    kafka_version: str,
+    runs: int,
+    load_begins_us: Sequence[int] = LOAD_BEGINS_US,
+) -> SimulatedCluster:
     """Return a cluster of so many runs: its brokers, the last of which is the controller."""
     random = Random(f"{seed}-{number}")
     uses_zookeeper = kafka_version in ALWAYS_WITH_ZOOKEEPER or (
@@ -204,7 +215,7 @@ def simulated_cluster(seed: int, number: int, kafka_version: str, runs: int) -> 
     )
     levels = random.choice((("user",), ("client",), ("both",), ("user", "client", "both")))
     # Drawn apart, so that nothing else depends on it.
-    begin_us = Random(f"load-{seed}-{number}").choice(LOAD_BEGINS_US)
+    begin_us = Random(f"load-{seed}-{number}").choice(load_begins_us)
     cluster = _Cluster(uses_zookeeper, begin_us, levels)
     last = _Draft(Random(f"{seed}-{number}-{runs}"), runs, cluster, _CONTROLLER_LOAD_SECONDS)
     last.answering = last.pauses

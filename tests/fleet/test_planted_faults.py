@@ -89,11 +89,11 @@ def test_a_fault_leaves_a_trace_on_its_own_broker_alone(kind: str, tmp_path: Pat
 def test_the_tables_tell_what_was_planted_found_and_missed() -> None:
     bound, skipped = Fault(WRONG_BOUND, 0.5), Fault(SKIPPED)
     judged = [
-        Judged(bound, "a", 500, is_found=True, is_told=True, pause_ms=0),
-        Judged(bound, "a", 40, is_found=False, is_told=True, pause_ms=0),
-        Judged(bound, "a", 2, is_found=True, is_told=True, pause_ms=0),
-        Judged(skipped, "b", -90, is_found=False, is_told=False, pause_ms=300),
-        Judged(skipped, "b", 0, is_found=False, is_told=False, pause_ms=300),
+        Judged(bound, "a", 500, is_found=True, is_told=True, said="over_throttled", pause_ms=0),
+        Judged(bound, "a", 40, is_found=False, is_told=True, said="sample_timing", pause_ms=0),
+        Judged(bound, "a", 2, is_found=True, is_told=True, said="over_throttled", pause_ms=0),
+        Judged(skipped, "b", -90, is_found=False, is_told=False, said="agree", pause_ms=300),
+        Judged(skipped, "b", 0, is_found=False, is_told=False, said="agree", pause_ms=300),
     ]
     assert [is_planted(one) for one in judged] == [True, True, False, True, False]
     told = io.StringIO()
@@ -103,5 +103,6 @@ def test_the_tables_tell_what_was_planted_found_and_missed() -> None:
     assert "1 of 2 sound ones called wrong" in text
     assert "not told: b, Fault(kind='skipped throttles'" in text
     assert "wrong bound       │ 5: from 2" in text
+    assert [line for line in text.splitlines() if line.startswith("│ agree │ 1 ")]
     (row,) = [line for line in text.splitlines() if line.startswith("│ 1: from 2 ")]
     assert row.split("│")[2:5] == [" 1      ", " 1    ", " 1.0000 "]
