@@ -41,6 +41,7 @@ class MutationRequest:
     logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
     bucket_gap: int = SAME_BUCKET
     may_be_before_change: bool = False  # the quota was changed so shortly before
+    may_be_after_change: bool = False  # it was changed so shortly after
     request: int = 0  # what its other parts have, too
     parts: int = 1  # of so many the request is
     is_first: bool = True  # of its parts, as listed

@@ -1,7 +1,7 @@
-"""With which quota a controller met the mutations that came just after a change of it.
+"""With which quota a controller met the mutations that came just before or after a change of it.
 
-The log says when a change was made. The controller has it a little later, unknown how much: what it
-admitted, refused and delayed tells which quota it still had.
+The log says when a change was answered. The controller has it a little sooner or later, unknown how
+much: what it admitted, refused and delayed tells which quota it had.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from spark_jobs.quota.mutation_runs import Stretch
 from spark_jobs.quota.mutation_times import best_runs
 
 IN_FLIGHT_MAX = 5
-"""So many requests after a change are tried with the quota of before."""
+"""So many requests after a change are tried with the quota of before, and so many before it with
+that of after."""
 TELLING_MAX = 40
 """So many requests from the first one on that was held up since a change tell how it was met."""
 
@@ -24,7 +25,8 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
     """Return the requests with the bounds that the controller had.
 
     A change takes a while to reach it (``MutationRequest.may_be_before_change``): as many of the
-    first requests as explain most of what follows were met with the bound of before.
+    first requests as explain most of what follows were met with the bound of before. Or it was in
+    force before it was answered (``may_be_after_change``), and met the last ones before.
 
     >>> bucket = Bucket(burst_s=1.0, most=-1.0, least=-1.0, last_update_ms=0)
     >>> before = MutationRequest(10, 10, 10, 1.0, True, ((1.0, False),), 15, 15, 975)
@@ -43,12 +45,15 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             request.may_be_before_change and request.bound == bound
             for request in found[first : first + IN_FLIGHT_MAX]
         )
-        if in_flight:
-            start, before, met = _last_stretch(found[:first], start, before)
+        early = _early(found[max(first - IN_FLIGHT_MAX, 0) : first])
+        if in_flight or early:
+            from_first = first - early
+            start, before, met = _last_stretch(found[:from_first], start, before)
             tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
-            stop = _told_until(found, first)
+            tried += [_with_bound(found, first - n, n, bound) for n in range(1, early + 1)]
+            stop = _told_until(found, from_first)
             costs = _costs_until_explained(
-                Stretch(each[first:stop]).run(met, {}).cost for each in tried
+                Stretch(each[from_first:stop]).run(met, {}).cost for each in tried
             )
             if 0 not in costs:
                 # What came before the change may be told by what came after it.
@@ -59,6 +64,16 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
                 )
             found = tried[costs.index(min(costs))]
     return found
+
+
+def _early(requests: Sequence[MutationRequest]) -> int:
+    """Return how many of the last of these may have met a change that was answered after them."""
+    early = 0
+    for request in reversed(requests):
+        if not request.may_be_after_change or request.bound != requests[-1].bound:
+            break
+        early += 1
+    return early
 
 
 def _told_until(requests: Sequence[MutationRequest], first: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.quota.constants import EXPIRED_AFTER_MS
+from spark_jobs.quota.constants import EXPIRED_AFTER_MS, LATE_LINE_MS
 from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
 from spark_jobs.quota.mutation_changes import as_in_force
 from spark_jobs.quota.mutation_times import stretches
@@ -142,6 +142,7 @@ def _requests(rows: pa.RecordBatch, unit: np.ndarray, change_ms: int) -> list[Mu
             **{name: row[name] for name in _COLUMNS},
             mutations=tuple(told[start:stop]),
             may_be_before_change=row["change_distance_ms"] < change_ms,
+            may_be_after_change=row["change_distance_ms"] <= LATE_LINE_MS,
             logged_ms=None if row["has_request_bound"] else row["logged_throttle_time_ms"],
             request=int(request[start]),
             parts=int(parts[request[start]]),
