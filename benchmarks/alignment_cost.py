@@ -48,7 +48,7 @@ def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRo
     nothing = np.zeros(n, np.int64)
     never = np.zeros(n, bool)
     return StreamRows(
-        lines=_lines(log.connection[order]),
+        lines=_lines(log.events.connection[order]),
         line=np.arange(n),
         log_time_ms=events.latest_ms[order],
         sensor=np.full(n, codes.code(SENSOR), np.int32),

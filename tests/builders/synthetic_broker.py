@@ -90,7 +90,6 @@ class Log(NamedTuple):
     window: Window
     recorded_at_ms: Int64s
     turn: Int64s  # how many were recorded before
-    connection: Int64s
 
 
 class Audited(NamedTuple):
@@ -194,9 +193,9 @@ def logged(traffic: Traffic) -> Log:
         logged_throttle_time_ms=np.array([r.throttle_time_ms for r in requests], np.int64)[order],
         evidence=np.full(len(rows), EXACT, np.int8),
         line_lag_max_ms=np.full(len(rows), LINE_LAG_MAX_MS),
+        connection=np.array([r.connection for r in requests], np.int64)[order],
     )
-    connection = np.array([r.connection for r in requests], np.int64)
-    return Log(events, traffic.window, truth[order], order, connection[order])
+    return Log(events, traffic.window, truth[order], order)
 
 
 def _phases(request: Request) -> tuple[int, int, int, int, int]:
@@ -240,8 +239,9 @@ def log_of(
         logged_throttle_time_ms=np.array(throttles, np.int64),
         evidence=np.full(n, EXACT, np.int8),
         line_lag_max_ms=np.full(n, LINE_LAG_MAX_MS),
+        connection=np.arange(n),
     )
-    return Log(events, window, truth, np.arange(n), np.arange(n))
+    return Log(events, window, truth, np.arange(n))
 
 
 def profile_of(window: Window) -> RateProfile:

@@ -18,14 +18,17 @@ NOTHING = 2  # it was thrown by something else, or no quota was in force
 
 
 # Columns of EventArrays.
-EARLIEST, LATEST, LIKELY_FROM, LIKELY_UNTIL, LOGGED, EVIDENCE, LINE_LAG_MAX = range(7)
+EARLIEST, LATEST, LIKELY_FROM, LIKELY_UNTIL, LOGGED, EVIDENCE, LINE_LAG_MAX, CONNECTION = range(8)
 AMOUNT, BOUND = range(2)
+
+
+_NOBODY = -1
 
 
 class EventArrays(NamedTuple):
     """:class:`Events` as the compiled search takes them."""
 
-    whole: Int64s  # [n, 7]
+    whole: Int64s  # [n, 8]
     broken: Floats  # [n, 2]
 
 
@@ -47,6 +50,7 @@ class Events(NamedTuple):
     logged_throttle_time_ms: Int64s
     evidence: Int8s
     line_lag_max_ms: Int64s  # so much earlier than earliest_ms where the line was written late
+    connection: Int64s  # a number each: what one sent was recorded in the order of its lines
 
     def arrays(self) -> EventArrays:
         """Return the columns packed into two arrays."""
@@ -58,6 +62,7 @@ class Events(NamedTuple):
             self.logged_throttle_time_ms,
             self.evidence.astype(np.int64),
             self.line_lag_max_ms,
+            self.connection,
         )
         return EventArrays(
             np.stack(whole, axis=1).astype(np.int64),
@@ -121,6 +126,7 @@ def after_unknown_begin(events: Events, is_known: Bools, window: Window) -> Even
         logged_throttle_time_ms=np.zeros(1, np.int64),
         evidence=np.full(1, NOTHING, np.int8),
         line_lag_max_ms=np.zeros(1, np.int64),
+        connection=np.full(1, _NOBODY),
     )
     columns = (np.concatenate([ahead, own]) for ahead, own in zip(begin, events, strict=True))
     return Events._make(columns)

@@ -77,7 +77,6 @@ def impossible(placed: Placed, events: Events, least_ms: Floats, most_ms: Floats
 def possible_throttles_ms(
     placed: Placed,
     events: Events,
-    connection: Int64s,
     window: Window,
     known: Beginnings,
     is_asked: Bools,
@@ -92,8 +91,7 @@ def possible_throttles_ms(
     before that it counts whenever samples began. Of that, ``is_sure`` names those that surely went
     to this sensor: close to a change of quotas a request may have gone to another one.
 
-    ``connection`` has a number for each of ``events``: what one connection sent was recorded in
-    that order. ``known`` are those of :func:`known_beginnings`. Where the sensor ``held_nothing``
+    ``known`` are those of :func:`known_beginnings`. Where the sensor ``held_nothing``
     before the first request, its first sample began with that.
     """
     is_asked = is_asked & ~np.isnan(events.bound[placed.order])
@@ -103,7 +101,7 @@ def possible_throttles_ms(
     from_ms, until_ms = _intervals_ms(placed, events)
     amount = events.amount[order]
     requests = _Requests(
-        from_ms, until_ms, amount, events.bound[order], connection[order], _summed(amount)
+        from_ms, until_ms, amount, events.bound[order], events.connection[order], _summed(amount)
     )
     earlier = _Sorted.of(from_ms, until_ms, amount)
     later = _Sorted.of(until_ms, from_ms, amount)

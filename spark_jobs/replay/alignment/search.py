@@ -31,6 +31,7 @@ from spark_jobs.replay.alignment.beam import (
 )
 from spark_jobs.replay.alignment.borrowed import borrowed
 from spark_jobs.replay.alignment.events import (
+    CONNECTION,
     EARLIEST,
     LATEST,
     LIKELY_FROM,
@@ -208,13 +209,21 @@ def _expand(
 
 @njit(forceinline=True)
 def _turn_cost(beam: Beam, h: int, events: EventArrays, first: int, j: int) -> float:
-    """Return the cost of recording event ``j`` before ``first``; below 0 if it cannot be next."""
+    """Return the cost of recording event ``j`` before ``first``; below 0 if it cannot be next.
+
+    A broker reads the next request of a connection when it has answered the one before
+    (``SocketServer.Processor``).
+    """
     if j == first:
         return 0.0
     is_recorded = (beam.heads[h, AHEAD] >> (j - first)) & 1
     is_later = events.whole[j, EARLIEST] > events.whole[first, LATEST]
     if is_recorded or is_later or events.whole[j, LATEST] < beam.heads[h, FLOOR] - 1:
         return -1.0
+    for before in range(first, j):
+        is_own = events.whole[before, CONNECTION] == events.whole[j, CONNECTION]
+        if is_own and not (beam.heads[h, AHEAD] >> (before - first)) & 1:
+            return -1.0
     later_ms = events.whole[j, LIKELY_FROM] - events.whole[first, LIKELY_FROM]
     return _OUT_OF_TURN_COST + float(min(max(0.1 * later_ms, 0.0), 3.0))
 

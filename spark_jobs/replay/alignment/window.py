@@ -113,20 +113,19 @@ AMONG_MIN = 3
 def proven(
     placed: Placed,
     events: Events,
-    connection: Int64s,
     replayed: RateReplay,
     window: Window,
     reach_ms: int,
 ) -> Bools:
     """Return True for each request whose nearest throttles on both sides are mostly replayed.
 
-    ``connection`` has a number for each of ``events``; ``replayed`` and the result are in recording
-    order. Up to NEIGHBOURS throttles on each side count, those within ``reach_ms``; the request
-    itself does not. Where a neighbour is off by as much as the request itself, a sample began at
-    another time, and where it is off the other way by what stands between, or is what the throttle
-    lacks, the two may have been recorded in the other order, unless one connection sent them: then
-    nothing is proven. Nor is it close to a change of the quota, nor where the search explains a
-    throttle that the replay, of one time out of those that it left, does not.
+    ``replayed`` and the result are in recording order. Up to NEIGHBOURS throttles on each side
+    count, those within ``reach_ms``; the request itself does not. Where a neighbour is off by as
+    much as the request itself, a sample began at another time, and where it is off the other way by
+    what stands between, or is what the throttle lacks, the two may have been recorded in the other
+    order, unless one connection sent them: then nothing is proven. Nor is it close to a change of
+    the quota, nor where the search explains a throttle that the replay, of one time out of those
+    that it left, does not.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
@@ -139,7 +138,7 @@ def proven(
     # Requests as often as this begin a sample in each window.
     may_lack = _may_lack_windows(at_ms, window, window.window_ms // 2)
     lacks = _may_lack_windows(at_ms, window, window.expire_age_ms)
-    own_connection = connection[placed.order]
+    own_connection = events.connection[placed.order]
     at = np.flatnonzero(tells)
     good = np.abs(off_ms[at]) <= PROVES_MS
     times = placed.recorded_at_ms[at]

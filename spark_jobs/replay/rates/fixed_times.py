@@ -272,7 +272,7 @@ class ProduceFixing(Fixing):
         found, held_ms = self._found(rows, states, events, start, is_last=is_last)
         judged = judge_placed(rows, start, found.placed, events, states, self.window, found.fixed)
         if judged.is_moved:
-            placed = judged.moved(events, rows.connection[start:stop], states, self.window)
+            placed = judged.moved(events, states, self.window)
             again = judge_placed(rows, start, placed, events, states, self.window, found.fixed)
             judged = again.after(judged)
         done, other = slice(0, found.fixed), judged.other
@@ -336,6 +336,7 @@ def _events(rows: SensorRows, start: int, stop: int) -> Events:
         logged_throttle_time_ms=rows.logged_ms[part],
         evidence=np.where(rows.has_request_bound[part], UP_TO, EXACT).astype(np.int8),
         line_lag_max_ms=rows.line_lag_max_ms[part],
+        connection=rows.connection[part],
     )
 
 

@@ -58,15 +58,13 @@ class Judgement:
         other = self.other._replace(is_explained=is_explained)
         return replace(self, is_proven=self.is_proven & is_alike, other=other)
 
-    def moved(
-        self, events: Events, connection: Int64s, states: SensorStates, window: Window
-    ) -> Placed:
+    def moved(self, events: Events, states: SensorStates, window: Window) -> Placed:
         """Return the requests as the other history has them; ``states`` are those before."""
         order, status = (
             column[self.other.row] for column in (self.placed.order, self.placed.status)
         )
         placed = Placed(order, self.other.at_ms, status, np.zeros(len(order), bool))
-        stretch = Stretch.of(placed, events, connection, window)
+        stretch = Stretch.of(placed, events, window)
         began_ms, _ = stretch.samples_began_ms(states, window.window_ms)
         starts_sample = np.diff(began_ms, prepend=-1) > 0
         return placed._replace(starts_sample=starts_sample & (began_ms == placed.recorded_at_ms))
@@ -89,13 +87,12 @@ def judge_placed(
     """
     trial = states.take(np.array([0]))
     replay = replayed(rows, start + placed.order, placed.recorded_at_ms, trial)
-    connection = rows.connection[start : start + len(placed.order)]
     longer_ms = rows.logged_ms[start + placed.order] - replay.throttle_time_ms
     off_ms = np.abs(longer_ms)
     if (off_ms > PROVES_MS).any():
-        events = _with_lags_of_before(events, placed, connection, longer_ms)
+        events = _with_lags_of_before(events, placed, longer_ms)
     reach_ms = 2 * window.expire_age_ms
-    is_proven = proven(placed, events, connection, replay, window, reach_ms)
+    is_proven = proven(placed, events, replay, window, reach_ms)
     for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
         from_ms = from_if_late_ms(rows, start, row, placed, events)
         until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
@@ -116,12 +113,12 @@ def judge_placed(
         is_new &= int(rows.known_for_ms[0]) >= window.expire_age_ms + window.window_ms
         is_sure = rows.change_distance_ms[start + placed.order] >= CHANGE_LATEST_MS
         possible = possible_throttles_ms(
-            placed, events, connection, window, known, is_accused, is_sure, held_nothing=is_new
+            placed, events, window, known, is_accused, is_sure, held_nothing=is_new
         )
         is_impossible = impossible(placed, events, *possible)
     # No other times inside of what their lines admit explain those.
     is_accused &= ~is_impossible & (is_proven | (off_ms > window.window_ms))
-    stretch = Stretch.of(placed, events, connection, window)
+    stretch = Stretch.of(placed, events, window)
     other = explained_otherwise(
         np.flatnonzero(is_accused), stretch, states, window, np.flatnonzero(is_off)
     )
@@ -133,9 +130,7 @@ def judge_placed(
     return Judgement(placed, replay.throttle_time_ms, is_proven, is_impossible, other)
 
 
-def _with_lags_of_before(
-    events: Events, placed: Placed, connection: Int64s, longer_ms: Int64s
-) -> Events:
+def _with_lags_of_before(events: Events, placed: Placed, longer_ms: Int64s) -> Events:
     """Return ``events`` whose lines may be later by as much as those of the throttles before were.
 
     A connection is read again when its throttle is over (``LineLags``), and that was over sooner
@@ -147,6 +142,7 @@ def _with_lags_of_before(
     longer_ms = np.where(longer_ms <= LATE_LINE_MS, longer_ms, 0)
     late_ms[placed.order] = np.maximum(np.maximum(early_ms, longer_ms), 0)
     late_ms[events.logged_throttle_time_ms == 0] = 0
+    connection = events.connection
     turn = np.argsort(connection, kind="stable")
     is_next = np.append(False, connection[turn[1:]] == connection[turn[:-1]])
     lag_max_ms = events.line_lag_max_ms.copy()

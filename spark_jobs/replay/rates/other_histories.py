@@ -60,8 +60,8 @@ class Stretch:
     may_be_less_ms: Floats  # so much shorter its throttle may be: ``amount`` is the most it was
 
     @classmethod
-    def of(cls, placed: Placed, events: Events, connection: Int64s, window: Window) -> Stretch:
-        """Return produces as they were placed; ``connection`` has a number for each of ``events``.
+    def of(cls, placed: Placed, events: Events, window: Window) -> Stretch:
+        """Return produces as they were placed.
 
         A throttle of more than a window is no request quota's (``ClientRequestQuotaManager``).
         """
@@ -76,7 +76,7 @@ class Stretch:
             bound=events.bound[order],
             logged_ms=logged_ms,
             is_exact=(events.evidence[order] == EXACT) | (logged_ms > window.window_ms),
-            connection=connection[order],
+            connection=events.connection[order],
             is_unrecorded=np.zeros(len(order), bool),
             may_be_less_ms=np.zeros(len(order)),
         )

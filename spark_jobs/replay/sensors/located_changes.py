@@ -30,7 +30,7 @@ from spark_jobs.replay.alignment.events import (
 )
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
 from spark_jobs.replay.alignment.search import search
-from spark_jobs.replay.sensors.amounts import floats
+from spark_jobs.replay.sensors.amounts import encoded, floats
 from spark_jobs.replay.sensors.line_lags import LineLags
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
@@ -79,7 +79,9 @@ def _clients(
         [("recorded_estimate_us", "ascending"), ("source_file", "ascending"),
          ("source_line", "ascending")]
     ).combine_chunks().to_batches()[0]  # fmt: skip
-    lags_ms = LineLags().of(pa.Table.from_batches([batch]), np.arange(len(batch)))
+    whole = pa.Table.from_batches([batch])
+    lags_ms = LineLags().of(whole, np.arange(len(batch)))
+    connection = encoded(whole["connection"]).indices.to_numpy()
     index = ClientIndex.of(batch)
     has_request_bound = ResolutionTable(timeline, {}).has_request_bound(
         index, batch["recorded_estimate_us"].to_numpy() // 1000
@@ -96,7 +98,7 @@ def _clients(
         after += [_in_force(resolutions, at_ms) for at_ms in answered_ms]
         clients.append(
             ClientRequests(
-                events=_events(own, has_request_bound[rows], lags_ms[rows]),
+                events=_events(own, has_request_bound[rows], lags_ms[rows], connection[rows]),
                 estimate_ms=own["recorded_estimate_us"].to_numpy() // 1000,
                 sensors=[_sensor(resolution, sensors) for resolution in after],
                 bounds=[np.nan if r.bound is None else r.bound for r in after],
@@ -115,7 +117,9 @@ def _sensor(resolution: Resolution, sensors: dict[tuple[str, str], int]) -> int:
     return sensors.setdefault((resolution.quota_user, resolution.quota_client_id), len(sensors))
 
 
-def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s) -> Events:
+def _events(
+    rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s, connection: np.ndarray
+) -> Events:
     latest_ms = rows["recorded_latest_ms"].to_numpy()
     return Events(
         earliest_ms=rows["recorded_earliest_ms"].to_numpy(),
@@ -133,6 +137,7 @@ def _events(rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s
         logged_throttle_time_ms=pc.cast(rows["throttle_time_ms"], I64).to_numpy(),
         evidence=np.where(has_request_bound, UP_TO, EXACT).astype(np.int8),
         line_lag_max_ms=lags_ms,
+        connection=connection.astype(np.int64),
     )
 
 

@@ -129,7 +129,7 @@ def test_the_order_is_one_that_the_lines_admit(traffic: Traffic) -> None:
     assert sorted(order.tolist()) == list(range(REQUESTS))
     # The next request of a connection comes after the answer to the one before.
     for connection in range(traffic.clients):
-        rows = np.flatnonzero(log.connection == connection)
+        rows = np.flatnonzero(log.events.connection == connection)
         rows = rows[np.argsort(log.turn[rows])]
         assert (np.diff(result.turn[rows]) > 0).all(), f"connection {connection}"
     # A clock is read before the lock is had, so a step back of one millisecond is possible.

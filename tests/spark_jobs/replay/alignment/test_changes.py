@@ -49,8 +49,8 @@ def clients_of(
     """Return the requests of a log as those of a client per connection."""
     chosen = np.arange(len(log.turn)) if rows is None else rows
     clients = []
-    for connection in np.unique(log.connection):
-        own = chosen[log.connection[chosen] == connection]
+    for connection in np.unique(log.events.connection):
+        own = chosen[log.events.connection[chosen] == connection]
         own = own[np.argsort(log.events.latest_ms[own], kind="stable")]
         events = Events(*(column[own] for column in log.events))
         clients.append(ClientRequests(events, events.latest_ms, sensors, bounds))
@@ -193,6 +193,7 @@ def first_quota(window: Window, lies: int) -> tuple[ClientRequests, Int64s]:
         logged_throttle_time_ms=throttles,
         evidence=np.zeros(REQUESTS, np.int8),
         line_lag_max_ms=np.zeros(REQUESTS, np.int64),
+        connection=np.arange(REQUESTS),
     )
     return ClientRequests(events, at_ms, [NO_SENSOR, 0], [np.nan, BOUND]), at_ms
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.replay.alignment.events import Samples, Window
+from spark_jobs.replay.alignment.events import Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED
 from spark_jobs.replay.alignment.window import align_window
 from tests.builders.synthetic_broker import (
@@ -86,6 +86,18 @@ def test_one_late_line_long_before_the_first_throttle_moves_every_sample_until_t
     thrown_ms = log.events.logged_throttle_time_ms[aligned.placed.order]
     assert (thrown_ms > 0).sum() > 100
     assert np.abs(replay.throttle_time_ms - thrown_ms).max() <= 1
+
+
+@pytest.mark.parametrize(("connection", "is_explained"), [([0, 1, 2], True), ([0, 1, 1], False)])
+def test_requests_of_one_connection_are_recorded_in_the_order_of_their_lines(
+    connection: list[int], *, is_explained: bool
+) -> None:
+    log = log_of([0, 100, 101], [1_500.0, 300.0, 83.0], 1_000.0, WINDOW, early_ms=2, late_ms=2)
+    events = Events(*(column[[0, 2, 1]] for column in log.events))
+    events = events._replace(connection=np.array(connection))
+    assert events.logged_throttle_time_ms.tolist() == [700, 982, 900]
+    status = audited(log._replace(events=events), 64).status
+    assert (status == EXPLAINED).all() == is_explained
 
 
 def test_a_throttle_of_half_a_millisecond_is_rounded_as_kafka_rounds_it() -> None:

@@ -58,10 +58,11 @@ def placed_requests(
         logged_throttle_time_ms=np.array(thrown)[order],
         evidence=np.full(n, EXACT, np.int8),
         line_lag_max_ms=np.zeros(n, np.int64),
+        connection=np.arange(n),
     )
     placed = Placed(np.arange(n), latest_ms[order], np.zeros(n, np.int8), np.zeros(n, bool))
     window = Window(SAMPLES, WINDOW_MS, profile.keeps_overlapping_sample)
-    return placed, events, np.arange(n), window, sorted({at for at in begun if at >= at_ms[0]})
+    return placed, events, window, sorted({at for at in begun if at >= at_ms[0]})
 
 
 @given(
@@ -84,14 +85,14 @@ def test_no_throttle_of_a_sound_broker_is_impossible(
     moments = np.cumsum([gap_ms for gap_ms, *_ in drawn]) + 1_000_000
     requests = [(int(at), *line[1:]) for at, line in zip(moments, drawn, strict=True)]
     before_log = random.choice((0, random.randrange(len(requests))))
-    placed, events, connection, window, begun_ms = placed_requests(profile, requests, before_log)
+    placed, events, window, begun_ms = placed_requests(profile, requests, before_log)
     is_asked = np.ones(len(events.amount), bool)
     known_ms = np.array(sorted(random.sample(begun_ms, random.randint(0, len(begun_ms)))), np.int64)
     told = Beginnings(known_ms - random.randint(0, 9), known_ms + 3)
     for known, held_nothing in product((NONE, told), {False, before_log == 0}):
         is_sure = np.array([random.random() < 0.8 for _ in is_asked])
         found = possible_throttles_ms(
-            placed, events, connection, window, known, is_asked, is_sure, held_nothing=held_nothing
+            placed, events, window, known, is_asked, is_sure, held_nothing=held_nothing
         )
         assert not impossible(placed, events, *found).any()
 
@@ -113,12 +114,12 @@ def possible(
     knows_from: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return least and most of ``steady`` requests; samples from this number on are known."""
-    placed, events, connection, window, begun_ms = placed_requests(profile, steady(every_ms))
+    placed, events, window, begun_ms = placed_requests(profile, steady(every_ms))
     is_asked = np.ones(len(events.amount), bool)
     known_ms = np.array([] if knows_from is None else begun_ms[knows_from:], np.int64)
     known = Beginnings(known_ms - 2, known_ms + 2)
     return possible_throttles_ms(
-        placed, events, connection, window, known, is_asked, is_asked,
+        placed, events, window, known, is_asked, is_asked,
         held_nothing=held_nothing,
     )  # fmt: skip
 
@@ -167,10 +168,10 @@ def test_what_was_just_recorded_counts_whatever_the_sensor_held(
 ) -> None:
     # In 4 s of 5 s, ten times as much as the quota allows: more than 30 s of it.
     requests = [(1_000_000 + at_ms, 2, 2, BOUND) for at_ms in range(0, 3_900, 100)]
-    placed, events, connection, window, _ = placed_requests(profile, requests)
+    placed, events, window, _ = placed_requests(profile, requests)
     is_asked = np.ones(len(requests), bool)
     least, most = possible_throttles_ms(
-        placed, events, connection, window, NONE, is_asked, is_asked & is_sure, held_nothing=False
+        placed, events, window, NONE, is_asked, is_asked & is_sure, held_nothing=False
     )
     assert np.isinf(most).all()
     assert (least[-1] > 30_000) == is_told
@@ -179,10 +180,10 @@ def test_what_was_just_recorded_counts_whatever_the_sensor_held(
 
 @pytest.mark.parametrize("profile", RateProfile)
 def test_a_throttle_beyond_what_is_possible_is_impossible(profile: RateProfile) -> None:
-    placed, events, connection, window, _ = placed_requests(profile, steady(300))
+    placed, events, window, _ = placed_requests(profile, steady(300))
     is_asked = np.ones(len(events.amount), bool)
     least, most = possible_throttles_ms(
-        placed, events, connection, window, NONE, is_asked, is_asked, held_nothing=True
+        placed, events, window, NONE, is_asked, is_asked, held_nothing=True
     )
     row = int(np.flatnonzero(np.isfinite(most) & (least > 100))[-1])
     for logged_ms, evidence, is_found in (

@@ -63,6 +63,7 @@ def proven_with(
         logged_throttle_time_ms=logged,
         evidence=np.full(REQUESTS, EXACT, np.int8),
         line_lag_max_ms=np.zeros(REQUESTS, np.int64),
+        connection=np.arange(REQUESTS) % connections,
     )
     status = np.where(logged == replayed, EXPLAINED, UNEXPLAINED)
     at_ms[:MIDDLE] += ahead_ms
@@ -70,8 +71,7 @@ def proven_with(
     none = np.zeros(REQUESTS)
     sizes_ms = np.full(REQUESTS, window_size_ms)
     replay = RateReplay(none, none, sizes_ms, replayed, none, none.astype(np.int64))
-    connection = np.arange(REQUESTS) % connections
-    return proven(placed, events, connection, replay, WINDOW, REACH_MS)
+    return proven(placed, events, replay, WINDOW, REACH_MS)
 
 
 def test_throttles_that_are_replayed_prove_the_state_of_the_one_between_that_is_not() -> None:

@@ -26,7 +26,7 @@ ELEVEN_SECONDS = Window(samples=11, window_ms=1000, keeps_overlapping=True)
 def in_lines_order(log: Log, rows: Sequence[int]) -> Log:
     """Return the log with its lines in another order."""
     order = list(rows)
-    columns = (log.recorded_at_ms[order], log.turn[order], log.connection[order])
+    columns = (log.recorded_at_ms[order], log.turn[order])
     return Log(Events(*(column[order] for column in log.events)), log.window, *columns)
 
 

@@ -67,12 +67,13 @@ def other_history(
         likely_from_ms=NOON_MS + earliest_ms, likely_until_ms=NOON_MS + line_ms,
         amount=amounts, bound=np.full(n, BOUND), logged_throttle_time_ms=logged_ms,
         evidence=np.full(n, EXACT, np.int8), line_lag_max_ms=np.full(n, lag_ms),
+        connection=np.arange(n) % (connections or n),
     )  # fmt: skip
     placed = Placed(order, NOON_MS + line_ms[order], np.full(n, UNEXPLAINED), np.zeros(n, np.bool_))
     window = Window(SAMPLES, WINDOW_MS, profile.keeps_overlapping_sample)
     states = SensorStates.allocate([profile], [SAMPLES], [WINDOW_MS])
     accused, doubted = (off, None) if accuses else (off[:0], off)
-    stretch = Stretch.of(placed, events, np.arange(n) % (connections or n), window)
+    stretch = Stretch.of(placed, events, window)
     return order, off, explained_otherwise(accused, stretch, states, window, doubted)
 
 
@@ -232,8 +233,9 @@ def test_a_throttle_of_more_than_a_window_is_no_request_quota_s() -> None:
     events = Events(
         times_ms, times_ms, times_ms, times_ms, amount, amount, logged_ms,
         evidence=np.full(4, UP_TO, np.int8), line_lag_max_ms=np.zeros(4, np.int64),
+        connection=np.arange(4),
     )  # fmt: skip
     placed = Placed(np.arange(4), times_ms, np.full(4, UNEXPLAINED), np.zeros(4, np.bool_))
     window = Window(SAMPLES, WINDOW_MS, keeps_overlapping=True)
-    stretch = Stretch.of(placed, events, np.arange(4), window)
+    stretch = Stretch.of(placed, events, window)
     assert stretch.is_exact.tolist() == [False, False, True, True]
