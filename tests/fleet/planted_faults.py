@@ -19,11 +19,13 @@ from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
 from tests.fleet.simulated_lines import Row
 from tests.fleet.simulated_plan import (
     EVERYBODY,
+    FIRST_QUOTAS_US,
     NOBODY,
     PRODUCE,
     REQUEST,
     SECOND,
     Entity,
+    QuotaChange,
     SimulatedBroker,
     SimulatedCluster,
     simulator_words,
@@ -41,6 +43,7 @@ OTHER_VERSIONS = {
 """Of each simulated version, one that keeps its rate by another profile."""
 _ALTERED_SHARE = 0.03
 _NEVER_MS = -(1 << 31)
+_NOBODY_OF_ALL = Entity("=nobody", "=nothing")
 
 Decision = tuple[int, str, int]
 """Broker, connection and correlation id of a produce."""
@@ -63,6 +66,25 @@ def planted_faults(cluster: SimulatedCluster) -> dict[int, Fault]:
         for broker in cluster.brokers
         if not broker.is_controller and _is_plain(broker)
     }
+
+
+def with_lasting_admins(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return the cluster with brokers of faults whose admins ask before the load, and after it.
+
+    Without a connection that lasts a broker looks started anew where its load begins, and then
+    nothing is known of what it held.
+    """
+    first, last = (
+        QuotaChange(at_us, at_us, PRODUCE, _NOBODY_OF_ALL, 1e9)
+        for at_us in (FIRST_QUOTAS_US, cluster.end_us)
+    )
+    brokers = (
+        msgspec.structs.replace(broker, changes=(first, *broker.changes, last))
+        if _is_plain(broker)
+        else broker
+        for broker in cluster.brokers
+    )
+    return msgspec.structs.replace(cluster, brokers=tuple(brokers))
 
 
 def _is_plain(broker: SimulatedBroker) -> bool:

@@ -40,6 +40,7 @@ from tests.fleet.planted_faults import (
     due_throttles_ms,
     faulty_words,
     planted_faults,
+    with_lasting_admins,
 )
 from tests.fleet.run_score import ACCUSING_SEVERITIES, is_accused
 from tests.fleet.simulated_fleet import SPARK, brokers_of_an_archive
@@ -79,6 +80,7 @@ def judged_decisions(
     """Yield the decisions on all produces of a cluster with faults, audited now."""
     is_other = number % _PROFILE_EVERY == 0
     said_version = OTHER_VERSIONS[cluster.kafka_version] if is_other else cluster.kafka_version
+    cluster = with_lasting_admins(cluster)
     faults = planted_faults(cluster)
     if is_other:
         faults = dict.fromkeys(faults, Fault(OTHER_PROFILE))

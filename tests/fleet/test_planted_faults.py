@@ -23,6 +23,7 @@ from tests.fleet.planted_faults import (
     due_throttles_ms,
     faulty_words,
     planted_faults,
+    with_lasting_admins,
 )
 from tests.fleet.simulated_faults import Judged, is_planted, print_faults
 from tests.fleet.simulated_plan import PRODUCE, SimulatedCluster, simulated_cluster
@@ -84,6 +85,20 @@ def test_a_fault_leaves_a_trace_on_its_own_broker_alone(kind: str, tmp_path: Pat
     found = wrong_brokers(wrong_by_ms(cluster, faults, tmp_path / "faulty"))
     assert found
     assert found <= faults.keys()
+
+
+def test_a_broker_of_a_fault_has_a_connection_that_lasts_from_before_its_load_until_after() -> None:
+    cluster = simulated_cluster(78, 1, "4.1.0", BROKERS)
+    faults = planted_faults(cluster)
+    lasting = with_lasting_admins(cluster)
+    assert planted_faults(lasting) == faults
+    for before, broker in zip(cluster.brokers, lasting.brokers, strict=True):
+        if broker.broker_id not in faults:
+            assert broker == before
+            continue
+        asked_us = [change.answered_us for change in broker.changes]
+        assert min(asked_us) < cluster.load_begins_us
+        assert max(asked_us) == cluster.end_us
 
 
 def test_the_tables_tell_what_was_planted_found_and_missed() -> None:
