@@ -22,7 +22,7 @@ EARLIEST, LATEST, LIKELY_FROM, LIKELY_UNTIL, LOGGED, EVIDENCE, LINE_LAG_MAX, CON
 AMOUNT, BOUND = range(2)
 
 
-_NOBODY = -1
+_NOBODY = np.iinfo(np.int64).min
 
 
 class EventArrays(NamedTuple):

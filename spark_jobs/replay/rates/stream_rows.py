@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.quota.repeated import joined, taken
-from spark_jobs.replay.sensors.amounts import encoded
+from spark_jobs.replay.sensors.amounts import connections_in_turn, encoded
 
 LINE_COLUMNS = (
     "connection", "correlation_id", "api_name", "api_version", "user", "client_id",
@@ -135,7 +135,11 @@ class OrderedRows:
         """Return ``rows`` in this order."""
         names = [f.name for f in fields(cls)[2:-1]]
         columns = [taken(getattr(rows, name), order) for name in names]
-        return cls(rows, order, *[*columns, rows.connections()[order]])
+        connection = connections_in_turn(
+            rows.connections()[order],
+            rows.lines["source_line"].to_numpy()[rows.line[order]],
+        )
+        return cls(rows, order, *[*columns, connection])
 
     def __len__(self) -> int:
         return len(self.order)

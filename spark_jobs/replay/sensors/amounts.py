@@ -94,6 +94,24 @@ def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
 
 
+def connections_in_turn(connection: np.ndarray, source_line: np.ndarray) -> np.ndarray:
+    """Return the connections of rows, with a number of its own, below 0, for each out of turn.
+
+    Its line stands before that of the row before it: the estimates of what one connection sent
+    within a millisecond may be the other way round, and then they tell no order.
+
+    >>> connections_in_turn(np.array([4, 4, 7, 4]), np.array([1, 3, 1, 2]))
+    array([ 4,  4,  7, -4])
+    """
+    own = np.argsort(connection, kind="stable")
+    connection, source_line = connection[own].astype(np.int64), source_line[own]
+    is_before = np.diff(source_line, prepend=source_line[:1]) < 0
+    is_before &= np.append(False, connection[1:] == connection[:-1])[: len(own)]
+    in_turn = np.empty(len(own), np.int64)
+    in_turn[own] = np.where(is_before, -1 - own, connection)
+    return in_turn
+
+
 def is_any_of(column: pa.ChunkedArray, names: Collection[str]) -> np.ndarray:
     """Return True for each value of a column of text that is one of ``names``."""
     coded = encoded(column)

@@ -30,7 +30,7 @@ from spark_jobs.replay.alignment.events import (
 )
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
 from spark_jobs.replay.alignment.search import search
-from spark_jobs.replay.sensors.amounts import encoded, floats
+from spark_jobs.replay.sensors.amounts import connections_in_turn, encoded, floats
 from spark_jobs.replay.sensors.line_lags import LineLags
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
@@ -81,7 +81,9 @@ def _clients(
     ).combine_chunks().to_batches()[0]  # fmt: skip
     whole = pa.Table.from_batches([batch])
     lags_ms = LineLags().of(whole, np.arange(len(batch)))
-    connection = encoded(whole["connection"]).indices.to_numpy()
+    connection = connections_in_turn(
+        encoded(whole["connection"]).indices.to_numpy(), batch["source_line"].to_numpy()
+    )
     index = ClientIndex.of(batch)
     has_request_bound = ResolutionTable(timeline, {}).has_request_bound(
         index, batch["recorded_estimate_us"].to_numpy() // 1000
@@ -118,7 +120,7 @@ def _sensor(resolution: Resolution, sensors: dict[tuple[str, str], int]) -> int:
 
 
 def _events(
-    rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s, connection: np.ndarray
+    rows: pa.RecordBatch, has_request_bound: np.ndarray, lags_ms: Int64s, connection: Int64s
 ) -> Events:
     latest_ms = rows["recorded_latest_ms"].to_numpy()
     return Events(
@@ -137,7 +139,7 @@ def _events(
         logged_throttle_time_ms=pc.cast(rows["throttle_time_ms"], I64).to_numpy(),
         evidence=np.where(has_request_bound, UP_TO, EXACT).astype(np.int8),
         line_lag_max_ms=lags_ms,
-        connection=connection.astype(np.int64),
+        connection=connection,
     )
 
 
