@@ -10,13 +10,15 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
+from spark_jobs.quota.mutation_bucket import NEARLY, Bucket, MutationRequest
 from spark_jobs.quota.mutation_runs import Stretch
 from spark_jobs.quota.mutation_times import best_runs
 
 IN_FLIGHT_MAX = 5
 """So many requests after a change are tried with the quota of before, and so many before it with
 that of after."""
+EARLY_GAIN_MIN = 2
+"""A change is met before its answer only if so many fewer requests are wrong then."""
 TELLING_MAX = 40
 """So many requests from the first one on that was held up since a change tell how it was met."""
 
@@ -50,7 +52,7 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             from_first = first - early
             start, before, met = _last_stretch(found[:from_first], start, before)
             tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
-            tried += [_with_bound(found, first - n, n, bound) for n in range(1, early + 1)]
+            tried_early = [_with_bound(found, first - n, n, bound) for n in range(1, early + 1)]
             stop = _told_until(found, from_first)
             costs = _costs_until_explained(
                 Stretch(each[from_first:stop]).run(met, {}).cost for each in tried
@@ -63,6 +65,12 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
                     _cost(each[start:stop], before.copy()) for each in tried
                 )
             found = tried[costs.index(min(costs))]
+            if tried_early and 0 not in costs:
+                part = slice(start, stop)
+                fewest = _wrong(found[part], before.copy())
+                wrong = [_wrong(each[part], before.copy()) for each in tried_early]
+                if min(wrong) + EARLY_GAIN_MIN <= fewest:
+                    found = tried_early[wrong.index(min(wrong))]
     return found
 
 
@@ -116,6 +124,12 @@ def _with_bound(
     """Return the requests with ``count`` of them, from ``first`` on, met with ``bound``."""
     before = [replace(request, bound=bound) for request in requests[first : first + count]]
     return [*requests[:first], *before, *requests[first + count :]]
+
+
+def _wrong(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
+    """Return how many requests are not explained, but for what hangs on a rounding."""
+    runs = [run for _, run in best_runs(requests, bucket, is_sure=False)]
+    return sum(wrong > NEARLY for run in runs for wrong in run.wrong)
 
 
 def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> int:

@@ -316,12 +316,14 @@ def test_a_request_before_a_change_was_answered_may_have_met_it_all_the_same() -
     early = replace(request(0, (3.0, True)), bound=26.0, may_be_after_change=True)
     spent, owed = request(1_000, (9.0, True)), request(1_500, (1.0, True))
     # 11 - 3 + 1 - 9 + 0.5 - 1 + 0.1; of a bucket that was full after the change 2 more are left.
-    told = request(1_600, (1.0, False), logged_ms=400)
-    assert in_force(early, spent, owed, told) == [1.0, 1.0, 1.0, 1.0]
+    told, again = (request(at, (1.0, False), logged_ms=2_000 - at) for at in (1_600, 1_700))
+    assert in_force(early, spent, owed, told, again) == [1.0] * 5
     let_in = request(1_600, (1.0, True))
     assert in_force(early, spent, owed, let_in) == [26.0, 1.0, 1.0, 1.0]
     before = replace(early, may_be_after_change=False)
-    assert in_force(before, spent, owed, told) == [26.0, 1.0, 1.0, 1.0]
+    assert in_force(before, spent, owed, told, again) == [26.0, *[1.0] * 4]
+    # One request alone is no reason to take a change to be met before its answer.
+    assert in_force(early, spent, owed, told) == [26.0, 1.0, 1.0, 1.0]
 
 
 def test_only_requests_shortly_after_a_change_are_met_by_the_bound_of_before() -> None:
