@@ -135,11 +135,7 @@ class OrderedRows:
         """Return ``rows`` in this order."""
         names = [f.name for f in fields(cls)[2:-1]]
         columns = [taken(getattr(rows, name), order) for name in names]
-        connection = connections_in_turn(
-            rows.connections()[order],
-            rows.lines["source_line"].to_numpy()[rows.line[order]],
-        )
-        return cls(rows, order, *[*columns, connection])
+        return cls(rows, order, *[*columns, rows.connections()[order]])
 
     def __len__(self) -> int:
         return len(self.order)
@@ -152,7 +148,9 @@ class OrderedRows:
         """Return the rows of one epoch of a sensor, which lie from ``start`` to ``stop``."""
         places = self.order[start:stop]
         columns = [getattr(self.rows, name)[places] for name in _SENSOR_ROWS]
-        return SensorRows(*[*columns, self.connection[start:stop]])
+        source_line = taken(self.rows.lines["source_line"].to_numpy(), self.rows.line[places])
+        connection = connections_in_turn(self.connection[start:stop], source_line)
+        return SensorRows(*[*columns, connection])
 
 
 @dataclass(frozen=True, slots=True)
