@@ -15,7 +15,9 @@ LOG = log_of(range(0, 20_000, 50), [1_000.0] * 400, 15_000.0, WINDOW)
 def test_a_stream_has_every_request_of_the_log_with_its_connection() -> None:
     rows = stream_rows(LOG, SensorCodes(), is_throttled=True)
     assert len(rows) == 400
-    assert rows.lines["connection"].to_pylist() == [str(each) for each in LOG.connection.tolist()]
+    assert rows.lines["connection"].to_pylist() == [
+        str(each) for each in LOG.events.connection.tolist()
+    ]
     assert (rows.logged_ms > 0).any()
 
 
