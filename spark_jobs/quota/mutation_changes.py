@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spark_jobs.quota.mutation_bucket import NEARLY, Bucket, MutationRequest
-from spark_jobs.quota.mutation_runs import Stretch
+from spark_jobs.quota.mutation_runs import Run, Stretch
 from spark_jobs.quota.mutation_times import best_runs
 
 IN_FLIGHT_MAX = 5
@@ -75,7 +75,7 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
 
 
 def _early(requests: Sequence[MutationRequest]) -> int:
-    """Return how many of the last of these may have met a change that was answered after them."""
+    """Return the number of last requests, such as 2, that may have met the change after them."""
     early = 0
     for request in reversed(requests):
         if not request.may_be_after_change or request.bound != requests[-1].bound:
@@ -127,10 +127,13 @@ def _with_bound(
 
 
 def _wrong(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
-    """Return how many requests are not explained, but for what hangs on a rounding."""
-    runs = [run for _, run in best_runs(requests, bucket, is_sure=False)]
-    return sum(wrong > NEARLY for run in runs for wrong in run.wrong)
+    """Return the number of wrong requests, such as 3: of a rounding none is."""
+    return sum(part > NEARLY for run in _runs(requests, bucket) for part in run.wrong)
 
 
 def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
-    return sum(run.cost for _, run in best_runs(requests, bucket, is_sure=False))
+    return sum(run.cost for run in _runs(requests, bucket))
+
+
+def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[Run]:
+    return (run for _, run in best_runs(requests, bucket, is_sure=False))

@@ -353,6 +353,7 @@ def _miss(
         beam.costs[c] += UNEXPLAINED_COST
         steps[c, STATUS] = UNEXPLAINED
         return NO_BASE, 0, from_ms, until_ms
+    # However late, a line that explains costs less than nothing that does (UNEXPLAINED_COST).
     beam.costs[c] += 6.0 + min(distance_ms * 0.02, 1.9)
     steps[c, STATUS] = LATE_LINE
     steps[c, RELATION] = EQUAL
