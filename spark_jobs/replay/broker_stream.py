@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.rates.recorded_amounts import (
     ANSWER_COLUMNS,
     FETCHES,
@@ -23,6 +24,7 @@ from spark_jobs.replay.rates.recorded_amounts import (
     REQUEST_COLUMNS,
     unified,
 )
+from spark_jobs.replay.sensors.line_lags import Stops, silences_ms, stretches_ms
 from spark_jobs.warehouse.parquet import check_file, parquet_file
 
 CHUNK_ROWS = 65_536
@@ -125,6 +127,25 @@ def request_chunks(
             fresh = 0
             # Out of the list: what is yielded is not kept here while it is looked at.
             yield (*ready.pop(), until_ms)
+
+
+def stops(groups: Sequence[RowGroup], broker_id: int) -> Stops:
+    """Return when the process of a broker was stopped, as the lines of ``groups`` say."""
+    files: dict[str, pq.ParquetFile] = {}
+    in_order = sorted(groups, key=lambda g: (g.path, g.index))
+
+    def lines(group: RowGroup, *columns: str) -> pa.Table:
+        return read_group(group, broker_id, ["log_time_ms", _ESTIMATE, *columns], files)
+
+    written = [stretches_ms(lines(group)["log_time_ms"].to_numpy()) for group in in_order]
+    silent_ms = silences_ms(written)
+    ends_ms = silent_ms[:, 1]
+    woken = (
+        lines(group, "connection")
+        for group, own in zip(in_order, written, strict=True)
+        if len(own) and ((own[0, 0] - LATE_LINE_MS <= ends_ms) & (ends_ms <= own[-1, 1])).any()
+    )
+    return Stops.of(silent_ms, woken)
 
 
 def _split(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from spark_jobs.replay.broker_stream import RowGroup
+from spark_jobs.replay.broker_stream import RowGroup, stops
 from spark_jobs.replay.sensors.located_changes import (
     LATER_MS,
     REQUEST_COLUMNS,
@@ -125,7 +125,14 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
     if not found.num_rows:
         return LOCATED_CHANGES.empty_table()
     lines_ms = np.sort(np.concatenate(written_ms))
-    return located_changes(found, around.timeline, around.rules, around.answered_ms, lines_ms)
+    return located_changes(
+        found,
+        around.timeline,
+        around.rules,
+        around.answered_ms,
+        lines_ms,
+        stops(groups, broker_id),
+    )
 
 
 def _may_hold(group: pq.RowGroupMetaData, stretches: Stretches) -> bool:

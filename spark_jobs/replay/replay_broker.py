@@ -15,7 +15,7 @@ import numpy as np
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.alignment.events import Window
-from spark_jobs.replay.broker_stream import RowGroup, request_chunks
+from spark_jobs.replay.broker_stream import RowGroup, request_chunks, stops
 from spark_jobs.replay.rates import stream_tables
 from spark_jobs.replay.rates.fixed_times import (
     SAMPLES_MAX,
@@ -114,6 +114,7 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
     files = TableFiles(task.folder)
     report = ReplayReport()
     streams = {quota_type: _stream(broker, quota_type, task) for quota_type in _types(task)}
+    groups = [*broker.groups, *broker.around]
     expand = RecordedAmounts(
         broker_id,
         task.resolutions,
@@ -122,12 +123,11 @@ def replay_broker(broker: BrokerShare, task: ReplayTask) -> ReplayReport:
         task.broker_log,
         task.lost,
         task.read_us.get(broker_id, 0.0),
+        stops(groups, broker_id),
     )
     more = TIME_COLUMNS if task.has_request_quotas else ()
     try:
-        for requests, order, until_ms in request_chunks(
-            [*broker.groups, *broker.around], broker_id, more=more
-        ):
+        for requests, order, until_ms in request_chunks(groups, broker_id, more=more):
             expanded = expand.rows(requests, order)
             # Nothing is kept while more is read, or longer than it is looked at.
             del requests, order

@@ -23,7 +23,7 @@ from spark_jobs.replay.rates.sensor_codes import SensorCodes
 from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
 from spark_jobs.replay.rates.unsized_amounts import UnsizedAmounts
 from spark_jobs.replay.sensors.amounts import bools, encoded, floats, is_any_of
-from spark_jobs.replay.sensors.line_lags import LineLags
+from spark_jobs.replay.sensors.line_lags import NO_STOPS, LineLags, Stops
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.resolve.broker_log import NOT_STAMPED, BrokerLog
@@ -65,17 +65,19 @@ class RecordedAmounts:
         broker_log: BrokerLog,
         lost: LostRequests,
         read_us: float = 0.0,
+        stops: Stops = NO_STOPS,
     ) -> None:
         """``codes`` has the quota types whose amounts are asked for.
 
-        ``read_us`` is the longest read of a small request (``request_time.READ_PERCENTILE``).
+        ``read_us`` is the longest read of a small request (``request_time.READ_PERCENTILE``),
+        ``stops`` when the broker's process was stopped.
         """
         self._read_us = read_us
         self._broker_id, self._resolutions, self._codes = broker_id, resolutions, codes
         self._controller_listeners = controller_listeners
         self._broker_log, self._lost = broker_log, lost
         self._unsized = UnsizedAmounts()
-        self._lags = LineLags()
+        self._lags = LineLags(stops)
         self._met_by_controller = _ControllersClients()
 
     def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, StreamRows]:

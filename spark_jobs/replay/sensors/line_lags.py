@@ -19,8 +19,12 @@ nothing, and a line after them is taken to be LINE_LAG_MAX_MS late at most.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.states import Bools, Int64s
@@ -32,20 +36,89 @@ STAMP_STEPS_MS = 2
 STOPPED_CONNECTIONS = 3
 """Of simulated brokers, 3 of 3 stops ended with lines of as many, and none of 8 idle silences."""
 
+_TEXT = pa.string()
 _CONNECTIONS_MAX = 65_536
 _NEVER_MS = 0, 0
+
+
+def stretches_ms(log_time_ms: Int64s) -> Int64s:
+    """Return where lines follow one another within LINE_LAG_MAX_MS: n×2, first and last line (ms).
+
+    Lines at 0, 300 and 900 ms make two stretches: from 0 to 300 and from 900 to 900.
+    """
+    at_ms = log_time_ms
+    if (at_ms[1:] < at_ms[:-1]).any():
+        at_ms = np.sort(at_ms)
+    ends = np.flatnonzero(np.diff(at_ms) > LINE_LAG_MAX_MS)
+    if not len(at_ms):
+        return np.zeros((0, 2), np.int64)
+    return np.column_stack((at_ms[np.append(0, ends + 1)], at_ms[np.append(ends, -1)]))
+
+
+def silences_ms(stretches: Sequence[Int64s]) -> Int64s:
+    """Return the silences of more than LINE_LAG_MAX_MS: n×2, last line before and first line after.
+
+    ``stretches`` are those of all parts of a log, whose times may overlap.
+    """
+    whole = np.concatenate([np.zeros((0, 2), np.int64), *stretches])
+    first_ms, last_ms = whole[np.argsort(whole[:, 0], kind="stable")].T
+    last_ms = np.maximum.accumulate(last_ms)
+    silent = np.flatnonzero(first_ms[1:] - last_ms[:-1] > LINE_LAG_MAX_MS)
+    return np.column_stack((last_ms[silent], first_ms[silent + 1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """When the process was stopped, in order.
+
+    Each row of ``silent_ms`` (n×2) is the last line before a stop and the first line after it, such
+    as 1,000 and 4,100 ms.
+    """
+
+    silent_ms: Int64s
+
+    @classmethod
+    def of(cls, silent_ms: Int64s, lines: Iterable[pa.Table]) -> Stops:
+        """Return those of the silences that STOPPED_CONNECTIONS end.
+
+        ``lines`` have ``connection`` and ``log_time_ms`` of all lines up to LATE_LINE_MS after the
+        end of a silence.
+        """
+        if not len(silent_ms):
+            return cls(silent_ms)
+        woken = [pa.table({"silence": pa.array([], pa.int64()), "connection": pa.array([], _TEXT)})]
+        for part in lines:
+            at_ms = part["log_time_ms"].to_numpy()
+            silence = np.searchsorted(silent_ms[:, 1], at_ms, side="right") - 1
+            is_woken = (silence >= 0) & (at_ms - silent_ms[silence, 1] <= LATE_LINE_MS)
+            own = part["connection"].filter(pa.array(is_woken)).cast(_TEXT)
+            woken.append(pa.table({"silence": silence[is_woken], "connection": own}))
+        by_silence = pa.concat_tables(woken).group_by("silence")
+        counted = by_silence.aggregate([("connection", "count_distinct")])
+        is_stop = pc.greater_equal(counted["connection_count_distinct"], STOPPED_CONNECTIONS)
+        return cls(silent_ms[np.sort(counted["silence"].filter(is_stop).to_numpy())])
+
+    def before_ms(self, at_ms: Int64s) -> tuple[Int64s, Bools]:
+        """Return the last line before the stop at each of ``at_ms``, and True where one was."""
+        if not len(self.silent_ms):
+            return np.zeros(len(at_ms), np.int64), np.zeros(len(at_ms), bool)
+        stop = np.maximum(np.searchsorted(self.silent_ms[:, 0], at_ms, side="right") - 1, 0)
+        from_ms, until_ms = self.silent_ms[stop].T
+        return from_ms, (from_ms <= at_ms) & (at_ms < until_ms)
+
+
+NO_STOPS = Stops(np.zeros((0, 2), np.int64))
 
 
 class LineLags:
     """Follows one broker's connections through its requests, in the order of their estimates."""
 
-    def __init__(self) -> None:
+    def __init__(self, stops: Stops = NO_STOPS) -> None:
+        self._stops = stops
         # Per connection, when its last line was written, and until when it was muted.
         self._last_ms: dict[str, tuple[int, int]] = {}
-        # When the last lines were written, of any connection, in order, and whether that one had
-        # written none for LATE_LINE_MS.
+        # When the last lines were written, of any connection, in order.
         self._written_ms = np.zeros(0, np.int64)
-        self._is_first = np.zeros(0, bool)
 
     def of(self, requests: pa.Table, order: np.ndarray) -> Int64s:
         """Return, per row of ``requests``, how many ms its line may be late; 0 where not in order.
@@ -76,9 +149,7 @@ class LineLags:
         lag_ms = np.where(
             after_mute_ms >= 0, np.minimum(after_mute_ms, after_line_ms), after_line_ms
         )
-        is_own_first = np.empty(len(rows), bool)
-        is_own_first[by_connection] = line_ms - before_line_ms > LATE_LINE_MS
-        lag_ms = np.minimum(lag_ms, self._silence_ms(requests, order, is_own_first)[by_connection])
+        lag_ms = np.minimum(lag_ms, self._silence_ms(requests, order)[by_connection])
         lags_ms[rows] = np.maximum(lag_ms, 0)
         lasts = np.append(firsts[1:], len(rows)) - 1
         if len(self._last_ms) > _CONNECTIONS_MAX:
@@ -87,32 +158,23 @@ class LineLags:
         self._last_ms.update(zip(own, lasts_ms, strict=True))
         return lags_ms
 
-    def _silence_ms(self, requests: pa.Table, order: np.ndarray, is_first: Bools) -> Int64s:
+    def _silence_ms(self, requests: pa.Table, order: np.ndarray) -> Int64s:
         """Return the silence before each row of ``order``, such as 202 ms: its line is no later.
 
         It counts from the last line that was written more than LATE_LINE_MS before. Lines
         since the row's estimate are left aside: those of rows to come may be among them. One that
-        was no stop counts as LINE_LAG_MAX_MS at most. ``is_first`` tells of each row of ``order``
-        if its connection has no line in the LATE_LINE_MS before.
+        was no stop counts as LINE_LAG_MAX_MS at most.
         """
         line_ms = requests["log_time_ms"].to_numpy()[order]
         estimate_ms = requests["recorded_estimate_us"].to_numpy()[order] // 1000
         until_ms = np.minimum(line_ms - LATE_LINE_MS - 1, estimate_ms)
-        written_ms = np.concatenate((self._written_ms, line_ms))
-        in_time = np.argsort(written_ms, kind="stable")
-        written_ms = written_ms[in_time]
-        is_first = np.concatenate((self._is_first, is_first))[in_time]
+        written_ms = np.sort(np.concatenate((self._written_ms, line_ms)), kind="stable")
         place = np.searchsorted(written_ms, until_ms, side="right") - 1
         silence_ms = line_ms + STAMP_STEPS_MS - written_ms[place]
-        # Rows to come may have lines since the last estimate: how many woke up then is not known.
-        woken_ms = written_ms[place + 1] + LATE_LINE_MS
-        firsts = np.append(0, np.cumsum(is_first))
-        woken = firsts[np.searchsorted(written_ms, woken_ms, side="right")] - firsts[place + 1]
-        is_stop = (woken >= STOPPED_CONNECTIONS) | (woken_ms >= estimate_ms[-1])
-        silence_ms = np.where(is_stop, silence_ms, np.minimum(silence_ms, LINE_LAG_MAX_MS))
+        # How long it was silent before its first line is not known.
+        silence_ms = np.where(place >= 0, np.minimum(silence_ms, LINE_LAG_MAX_MS), LINE_LAG_MAX_MS)
         # The rows that follow have later estimates, and look back from there.
         kept_ms = int(estimate_ms[-1]) - LATE_LINE_MS - 1
-        kept = max(int(np.searchsorted(written_ms, kept_ms)) - 1, 0)
-        self._written_ms, self._is_first = written_ms[kept:], is_first[kept:]
-        # How long it was silent before its first line is not known.
-        return np.where(place >= 0, silence_ms, LINE_LAG_MAX_MS)
+        self._written_ms = written_ms[max(int(np.searchsorted(written_ms, kept_ms)) - 1, 0) :]
+        stopped_from_ms, is_stop = self._stops.before_ms(until_ms)
+        return np.where(is_stop, line_ms + STAMP_STEPS_MS - stopped_from_ms, silence_ms)

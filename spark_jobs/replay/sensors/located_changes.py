@@ -31,7 +31,7 @@ from spark_jobs.replay.alignment.events import (
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
 from spark_jobs.replay.alignment.search import search
 from spark_jobs.replay.sensors.amounts import connections_in_turn, encoded, floats
-from spark_jobs.replay.sensors.line_lags import LineLags
+from spark_jobs.replay.sensors.line_lags import NO_STOPS, LineLags, Stops
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS
@@ -51,18 +51,19 @@ def located_changes(
     rules: Mapping[int, BrokerRules],
     answered_ms: Sequence[int],
     written_ms: Int64s,
+    stops: Stops = NO_STOPS,
 ) -> pa.Table:
     """Return the times when changes answered at ``answered_ms`` were in force (LOCATED_CHANGES).
 
     ``requests`` are one broker's produce requests (REQUEST_COLUMNS) around them, in any order, and
-    ``written_ms`` the moments of all its lines around them. Requests of unknown size are left out
-    with all others of their client.
+    ``written_ms`` the moments of all its lines around them; ``stops`` are of its process. Requests
+    of unknown size are left out with all others of their client.
     """
     broker_id = requests["broker_id"][0].as_py()
     samples, window_ms = rules[broker_id].of_type(QuotaType.PRODUCER_BYTE_RATE)
     window = Window(samples, window_ms, rules[broker_id].profile.keeps_overlapping_sample)
     nominal_ms = np.array(sorted(answered_ms), np.int64)
-    clients = _clients(requests, timeline, nominal_ms.tolist())
+    clients = _clients(requests, timeline, nominal_ms.tolist(), stops)
     restarts_ms = timeline.restarts_of(broker_id)
     latest_ms = latest_in_force_ms(nominal_ms, written_ms)
     in_force_ms = locate_changes(clients, nominal_ms, latest_ms, window, restarts_ms)
@@ -73,14 +74,14 @@ def located_changes(
 
 
 def _clients(
-    requests: pa.Table, timeline: QuotaTimeline, answered_ms: Sequence[int]
+    requests: pa.Table, timeline: QuotaTimeline, answered_ms: Sequence[int], stops: Stops
 ) -> list[ClientRequests]:
     batch = requests.sort_by(
         [("recorded_estimate_us", "ascending"), ("source_file", "ascending"),
          ("source_line", "ascending")]
     ).combine_chunks().to_batches()[0]  # fmt: skip
     whole = pa.Table.from_batches([batch])
-    lags_ms = LineLags().of(whole, np.arange(len(batch)))
+    lags_ms = LineLags(stops).of(whole, np.arange(len(batch)))
     connection = connections_in_turn(
         encoded(whole["connection"]).indices.to_numpy(), batch["source_line"].to_numpy()
     )
