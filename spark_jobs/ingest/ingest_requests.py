@@ -244,13 +244,22 @@ def _of_day(
 
 def _connection_spans(spark: SparkSession, scopes: Sequence[RunScope]) -> list[ConnectionSpan]:
     """Return the connections of all days; one open at midnight is one span."""
-    arrived_ms = F.col("log_time_ms") - F.ceil(F.col("total_time_us") / 1000)
-    columns = ("broker_id", "connection", "log_time_ms", "total_time_us")
+    columns = (
+        "broker_id", "connection", "log_time_ms", "recorded_earliest_ms", "api_name",
+        "correlation_id",
+    )  # fmt: skip
+    # Clients ask for a broker's versions when they connect, and count their requests from 0.
+    opens = (F.col("api_name") == "API_VERSIONS") | (F.col("correlation_id") == 0)
+    written = F.struct("log_time_ms", "correlation_id")
     days = [read_frame(spark, "requests", scope).select(*columns) for scope in scopes]
     found = (
         reduce(DataFrame.union, days)
         .groupBy("broker_id", "connection")
-        .agg(F.min(arrived_ms).alias("first_ms"), F.max("log_time_ms").alias("last_ms"))
+        .agg(
+            F.min("recorded_earliest_ms").alias("first_ms"),
+            F.max("log_time_ms").alias("last_ms"),
+            F.min_by(opens, written).alias("is_opened"),
+        )
         .toArrow()
     )
     return [ConnectionSpan(**row) for row in found.to_pylist()]

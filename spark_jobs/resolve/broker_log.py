@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG
+from spark_jobs.ingest.quota_sources.restarts import restarts_ms
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import Int64s
@@ -27,30 +27,25 @@ NOT_STAMPED = -1
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """The epoch of the broker, from start to start, that each row is of; arrays of one length."""
+    """The epoch of the broker, from start to start, that each row is of."""
 
     restart_ms: np.ndarray  # NO_START_MS where the log does not tell
-    is_logged: np.ndarray  # bool; False: inferred, or not known
 
     def known_for_ms(self, at_ms: np.ndarray, known_from_ms: np.ndarray) -> np.ndarray:
         """Return the time (ms) each row's sensor has been known at ``at_ms``.
 
         ``known_from_ms`` is since when all its amounts are in the log. A broker that was started
-        since then began with nothing; where the start is inferred, that is a guess, which no longer
-        matters once everything from before has left the windows.
+        since then began with nothing, and is known altogether (KNOWN_MS).
         """
-        if not self.restart_ms.any():
-            return np.asarray(at_ms - known_from_ms)
         restarted = (self.restart_ms > NO_START_MS) & (self.restart_ms >= known_from_ms)
-        known_ms = at_ms - np.where(restarted, self.restart_ms, known_from_ms)
-        return np.where(restarted & self.is_logged, KNOWN_MS, known_ms)
+        return np.where(restarted, KNOWN_MS, at_ms - known_from_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLog:
     """Starts and throttle records of a cluster's brokers; empty where none is archived."""
 
-    starts: Mapping[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    starts: Mapping[int, np.ndarray] = field(default_factory=dict)
     records: Mapping[SensorKey, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
@@ -58,27 +53,22 @@ class BrokerLog:
         cls, starts: Iterable[Mapping[str, Any]], throttle_records: pa.Table | None = None
     ) -> BrokerLog:
         """Return the log that rows of ``broker_starts`` and ``throttle_records`` make up."""
-        by_broker: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-        for row in starts:
-            by_broker[row["broker_id"]].append((row["started_ms"], row["source"] == SERVER_LOG))
-        columns = {
-            broker_id: (np.array([s for s, _ in each], np.int64), np.array([g for _, g in each]))
-            for broker_id, each in ((b, sorted(set(s))) for b, s in by_broker.items())
+        by_broker = {
+            broker_id: np.array(each, np.int64) for broker_id, each in restarts_ms(starts).items()
         }
-        return cls(columns, {} if throttle_records is None else _by_sensor(throttle_records))
+        return cls(by_broker, {} if throttle_records is None else _by_sensor(throttle_records))
 
     def epochs(self, broker_id: np.ndarray, latest_ms: np.ndarray) -> Epochs:
         """Return the epoch in which each row, recorded at ``latest_ms`` at the latest, was."""
         if not self.starts:
-            return Epochs(repeated(NO_START_MS, len(broker_id)), repeated(False, len(broker_id)))
+            return Epochs(repeated(NO_START_MS, len(broker_id)))
         restart_ms = np.full(len(broker_id), NO_START_MS, np.int64)
-        is_logged = np.zeros(len(broker_id), bool)
-        for broker, (started_ms, logged) in self.starts.items():
+        for broker, started_ms in self.starts.items():
             rows = np.flatnonzero(broker_id == broker)
             index = np.searchsorted(started_ms, latest_ms[rows], side="right") - 1
             rows, index = rows[index >= 0], index[index >= 0]
-            restart_ms[rows], is_logged[rows] = started_ms[index], logged[index]
-        return Epochs(restart_ms, is_logged)
+            restart_ms[rows] = started_ms[index]
+        return Epochs(restart_ms)
 
     def stamps_ms(
         self,

@@ -201,7 +201,8 @@ BROKER_STARTS = _table(
     _required("source", STR),  # server_log, inferred
     pa.field("source_file", STR),
     pa.field("source_line", I64),
-    # The log's line, or a JSON object: silent_from_ms, connections_ended, numbered_anew.
+    # The log's line, or a JSON object: numbered_anew, and either is_first_of_log or
+    # silent_from_ms and connections_ended.
     _required("evidence", STR),
 )
 

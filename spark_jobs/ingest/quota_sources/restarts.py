@@ -3,13 +3,16 @@
 Without a server log a restart shows in the request log. No connection outlives it, there is a
 silence before the first new one, and new connections are numbered from 0 again (the last number of
 a connection's name: ``SocketServer``, ``Processor.nextConnectionIndex``, which else only grows).
+
+A log that begins with its broker shows that as well: each network thread's connection 0 is in it
+from its first request. Network threads get connections in turn (``Acceptor.run``).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -49,12 +52,16 @@ class BrokerStart:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSpan:
-    """A connection's name and when its first logged request arrived and its last was answered."""
+    """A connection's name, and when its requests in the log were recorded and answered.
+
+    ``is_opened`` says that its first one in the log was the first that it ever had.
+    """
 
     broker_id: int
     connection: str
-    first_ms: int
+    first_ms: int  # when its first request was recorded at the earliest
     last_ms: int
+    is_opened: bool
 
 
 def inferred_starts(spans: Iterable[ConnectionSpan]) -> list[BrokerStart]:
@@ -71,15 +78,57 @@ def _of_broker(spans: Sequence[ConnectionSpan]) -> Iterator[BrokerStart]:
     highest: dict[tuple[str, str], int] = {}
     life_begins_at = 0
     answered_ms = spans[0].last_ms
+    starts = []
     for i, span in enumerate(spans):
         if span.first_ms - answered_ms >= SILENCE_MIN_MS:
             first = _numbered_anew(spans, i, highest)
             if first is not None:
-                yield _start(spans[life_begins_at:i], span, answered_ms, first)
+                ended = {"silent_from_ms": answered_ms, "connections_ended": i - life_begins_at}
+                starts.append(_start(span, first, ended))
                 highest, life_begins_at = {}, i
         answered_ms = max(answered_ms, span.last_ms)
         thread, index = _numbered(span)
         highest[thread] = max(index, highest.get(thread, 0))
+    first_life = [s for s in spans if not starts or s.first_ms < starts[0].started_ms]
+    if _begins_in_the_log(first_life):
+        yield _start(spans[0], spans[0], {"is_first_of_log": True})
+    yield from starts
+
+
+def _begins_in_the_log(life: Sequence[ConnectionSpan]) -> bool:
+    """Return True if a life has no connection from before the log, as far as their numbers tell.
+
+    One listener must show that each of its threads has had its turn in the log, and none may show
+    that a thread had one before.
+    """
+    numbers: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(
+        lambda: defaultdict(Counter)
+    )
+    for span in life:
+        (listener, thread), index = _numbered(span)
+        if index == 0 and not span.is_opened:
+            return False
+        numbers[listener][thread][index] += 1
+    had_turns = [_had_their_turns(threads) for threads in numbers.values()]
+    return None not in had_turns and True in had_turns
+
+
+def _had_their_turns(threads: Mapping[str, Counter[int]]) -> bool | None:
+    """Return True if each thread of a listener has its first connection in the log.
+
+    ``threads`` counts numbers of connections, by thread where names tell it. False: there were too
+    few connections to say; None: a thread had one before.
+    """
+    if any(min(numbers) > 0 for numbers in threads.values()):
+        return None
+    if "" not in threads:
+        # Once a thread has a second one, all others have had a first one.
+        return any(max(numbers) > 0 for numbers in threads.values())
+    numbers = threads[""]
+    # As many are numbered 0 as 1 where all threads began in the log; all had one once 2 is reached.
+    if numbers[0] < max(numbers.values()):
+        return None
+    return max(numbers) >= INDEX_BEFORE_MIN
 
 
 def _numbered_anew(
@@ -97,18 +146,9 @@ def _numbered_anew(
     return None
 
 
-def _start(
-    before: Sequence[ConnectionSpan],
-    first: ConnectionSpan,
-    silent_ms: int,
-    numbered: ConnectionSpan,
-) -> BrokerStart:
-    evidence = {
-        "silent_from_ms": silent_ms,
-        "connections_ended": len(before),
-        "numbered_anew": numbered.connection,
-    }
-    return BrokerStart(first.broker_id, first.first_ms, INFERRED, None, None, json.dumps(evidence))
+def _start(first: ConnectionSpan, numbered: ConnectionSpan, why: Mapping[str, Any]) -> BrokerStart:
+    evidence = json.dumps({**why, "numbered_anew": numbered.connection})
+    return BrokerStart(first.broker_id, first.first_ms, INFERRED, None, None, evidence)
 
 
 def _numbered(span: ConnectionSpan) -> tuple[tuple[str, str], int]:

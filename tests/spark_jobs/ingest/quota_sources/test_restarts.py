@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +21,18 @@ from spark_jobs.ingest.quota_sources.restarts import (
 PORT = iter(range(30_000, 65_000))
 
 
-def span(number: str, first_ms: int, last_ms: int, broker_id: int = 1) -> ConnectionSpan:
+def span(
+    number: str,
+    first_ms: int,
+    last_ms: int,
+    broker_id: int = 1,
+    *,
+    is_opened: bool = False,
+    listener: int = 9092,
+) -> ConnectionSpan:
     """Return a connection; ``number`` is what its name ends with: [thread-]index."""
-    name = f"10.0.0.1:9092-10.0.0.9:{next(PORT)}-{number}"
-    return ConnectionSpan(broker_id, name, first_ms, last_ms)
+    name = f"10.0.0.1:{listener}-10.0.0.9:{next(PORT)}-{number}"
+    return ConnectionSpan(broker_id, name, first_ms, last_ms, is_opened)
 
 
 BEFORE = [span("0-0", 0, 9_000), span("1-0", 10, 10_000), span("0-1", 5_000, 9_500)]
@@ -69,8 +78,62 @@ def test_without_the_threads_in_the_names_a_first_index_may_be_another_threads()
 
 def test_names_of_another_kind_show_nothing() -> None:
     names = ["EMBEDDED", "EMBEDDED-0-0"]
-    spans = [ConnectionSpan(1, n, i * 10_000, i * 10_000 + 1) for i, n in enumerate(names * 2)]
+    spans = [
+        ConnectionSpan(1, n, i * 10_000, i * 10_000 + 1, True) for i, n in enumerate(names * 2)
+    ]
     assert inferred_starts(spans) == []
+
+
+def opened(numbers: str, listener: int = 9092) -> list[ConnectionSpan]:
+    """Return connections that were opened in the log, a second after one another, from 1 s on."""
+    return [
+        span(number, 1_000 * i, 20_000, is_opened=True, listener=listener)
+        for i, number in enumerate(numbers.split(), 1)
+    ]
+
+
+@pytest.mark.parametrize("numbers", ["0-0 1-0 2-0 0-1", "0 0 0 1 1 1 2", "0 0 1 1 2 2 3"])
+def test_a_broker_whose_threads_all_begin_in_the_log_starts_with_it(numbers: str) -> None:
+    (start,) = inferred_starts(opened(numbers))
+    assert (start.started_ms, start.source) == (1_000, INFERRED)
+    assert json.loads(start.evidence)["is_first_of_log"]
+    # So does one that is started again, in the first of its lives.
+    again = [span("0-0", 30_000, 31_000), span("0", 30_000, 31_000)]
+    assert [s.started_ms for s in inferred_starts(opened(numbers) + again)] == [1_000, 30_000]
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        # One of its threads has had a connection before.
+        "0-0 1-0 2-1 0-1",
+        "0 0 1 1 1 2 2 2",
+        # Others may have had one: it was not yet their turn again.
+        "0-0 1-0",
+        "0 0 0 1",
+        "3 3 4 4",
+    ],
+)
+def test_a_broker_may_have_started_before_its_log(numbers: str) -> None:
+    assert inferred_starts(opened(numbers)) == []
+
+
+def test_a_connection_from_before_the_log_says_that_its_broker_is_older() -> None:
+    older = span("0-0", 0, 20_000, listener=9093)
+    assert inferred_starts([*opened("0-0 1-0 0-1"), older]) == []
+    # One listener tells of a broker whose other listeners have few connections.
+    assert inferred_starts(opened("0-0 1-0 0-1") + opened("2-0", 9093)) != []
+
+
+@given(st.integers(1, 4), st.integers(0, 12), st.integers(1, 12), st.booleans())
+def test_a_log_that_begins_after_a_connection_shows_no_start(
+    threads: int, before: int, after: int, tells_threads: bool
+) -> None:
+    """Threads have connections in turn; the log has those after the first ``before``."""
+    turns = [divmod(i, threads) for i in range(before, before + after)]
+    names = [f"{thread}-{index}" if tells_threads else f"{index}" for index, thread in turns]
+    starts = inferred_starts(opened(" ".join(names)))
+    assert not (before and starts)
 
 
 def test_a_broker_that_logs_its_starts_is_believed() -> None:
