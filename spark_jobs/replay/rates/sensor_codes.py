@@ -13,7 +13,8 @@ import numpy as np
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 
 NO_LEVEL = -1
-_FOREVER_MS = (1 << 42) - 1
+_TIME_BITS = 42
+_FOREVER_MS = (1 << _TIME_BITS) - 1
 SensorName = tuple[str, str]
 """quota_user, quota_client_id."""
 
@@ -37,7 +38,7 @@ class CodedRows:
     sensor: np.ndarray
     level: np.ndarray
     bound: np.ndarray  # NaN: none in force
-    known_from_ms: np.ndarray
+    known_from_ms: np.ndarray  # since when all that the sensor holds is in the log
     changed_at_ms: np.ndarray  # when the bound was surely in force
     changes_at_ms: np.ndarray  # from when on the next one may have been
 
@@ -55,6 +56,8 @@ class SensorCodes:
     levels: list[str] = field(default_factory=list)
     _codes: dict[SensorName, int] = field(default_factory=dict)
     _level_codes: dict[str, int] = field(default_factory=dict)
+    # When clients were sent to a sensor (its code << 42 | ms): the last request of any before.
+    _last_ms: dict[int, int] = field(default_factory=dict)
 
     def code(self, name: SensorName) -> int:
         """Return a sensor's number."""
@@ -74,7 +77,10 @@ class SensorCodes:
     def resolve(
         self, resolutions: ResolutionTable, quota_type: str, index: ClientIndex, at_ms: np.ndarray
     ) -> CodedRows:
-        """Return the sensor and quota that hold for each row of ``index`` at the row's time."""
+        """Return the sensor and quota that hold for each row of ``index`` at the row's time.
+
+        The rows follow those of the call before, in the order of their times.
+        """
         segments, row = resolutions.segments(quota_type, index, at_ms)
         found = [s for s, _ in segments]
         names = [(s.quota_user, s.quota_client_id) for s in found]
@@ -84,15 +90,59 @@ class SensorCodes:
         span_ms = partial(resolutions.timeline.change_span_ms, broker_id)
         changed = [span_ms(s.valid_from_ms) for s in found]
         changes = [span_ms(s.valid_until_ms) for s in found]
+        of_row = np.array(sensor, np.int32)[row]
+        joined_ms = np.array([k for _, k in segments], np.int64)[row]
+        self._take_last(resolutions, quota_type, index, at_ms)
         return CodedRows(
             is_enabled=np.array(is_own, bool)[row],
-            sensor=np.array(sensor, np.int32)[row],
+            sensor=of_row,
             level=np.array([self._level(s.quota_level) for s in found], np.int8)[row],
             bound=np.array([np.nan if s.bound is None else s.bound for s in found])[row],
-            known_from_ms=np.array([k for _, k in segments], np.int64)[row],
+            known_from_ms=self._known_from_ms(
+                of_row, joined_ms, resolutions.log_start_ms(broker_id)
+            ),
             changed_at_ms=_moments(until_ms for _, until_ms in changed)[row],
             changes_at_ms=_moments(from_ms for from_ms, _ in changes)[row],
         )
+
+    def _take_last(
+        self, resolutions: ResolutionTable, quota_type: str, index: ClientIndex, at_ms: np.ndarray
+    ) -> None:
+        """Take the last request of each client before it was sent to a sensor."""
+        joined = [resolutions.joined(quota_type, *client) for client in index.clients]
+        coming = [
+            c for c, each in enumerate(joined) if len(at_ms) and each and each[-1][0] > at_ms[0]
+        ]
+        if not coming:
+            return
+        by_client = np.argsort(index.code, kind="stable")
+        of_client = index.code[by_client]
+        for client in coming:
+            first, stop = np.searchsorted(of_client, (client, client + 1))
+            own_ms = at_ms[by_client[first:stop]]
+            for joined_ms, name in joined[client]:
+                before = int(np.searchsorted(own_ms, joined_ms)) - 1
+                if before >= 0:
+                    key = self.code(name) << _TIME_BITS | joined_ms
+                    self._last_ms[key] = max(int(own_ms[before]), self._last_ms.get(key, 0))
+
+    def _known_from_ms(
+        self, sensor: np.ndarray, joined_ms: np.ndarray, log_start_ms: int
+    ) -> np.ndarray:
+        """Return since when (ms) all that each row's sensor holds is in the log.
+
+        A quota that was set may have been set before as well, before the log began. Then its sensor
+        holds what its clients sent until now: nothing where they sent nothing.
+        """
+        is_joined = joined_ms > log_start_ms
+        if not is_joined.any():
+            return joined_ms
+        joined = sensor[is_joined].astype(np.int64) << _TIME_BITS | joined_ms[is_joined]
+        keys, place = np.unique(joined, return_inverse=True)
+        last_ms = [max(self._last_ms.get(key, 0), log_start_ms) for key in keys.tolist()]
+        known_from_ms = joined_ms.copy()
+        known_from_ms[is_joined] = np.array(last_ms, np.int64)[place]
+        return known_from_ms
 
     def _level(self, level: str | None) -> int:
         if level is None:

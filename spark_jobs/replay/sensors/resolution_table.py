@@ -141,6 +141,23 @@ class ResolutionTable:
         place = index.code << _TIME_BITS | at_ms
         return segments, np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
 
+    def log_start_ms(self, broker_id: int) -> int:
+        """Return since when (ms) a broker's requests are in the log; 0: since ever."""
+        return self._known_from_ms.get(broker_id, 0)
+
+    def joined(
+        self, quota_type: str, broker_id: int, user: str, client_id: str
+    ) -> list[tuple[int, tuple[str, str]]]:
+        """Return when after its log began a client's amounts first went to sensors, and to which.
+
+        Such as (1,700,000,000,000 ms, ("alice", "")); in the order of time.
+        """
+        return [
+            (known_from_ms, (resolution.quota_user, resolution.quota_client_id))
+            for resolution, known_from_ms in self._segments(quota_type, broker_id, user, client_id)
+            if resolution.is_enabled and known_from_ms > self.log_start_ms(broker_id)
+        ]
+
     def _segments(
         self, quota_type: str, broker_id: int, user: str, client_id: str
     ) -> tuple[tuple[Resolution, int], ...]:
@@ -156,7 +173,7 @@ class ResolutionTable:
         self, resolutions: Sequence[Resolution], broker_id: int
     ) -> list[tuple[Resolution, int]]:
         """Pair each stretch with the moment since when all its sensor's amounts are known."""
-        log_start_ms = self._known_from_ms.get(broker_id, 0)
+        log_start_ms = self.log_start_ms(broker_id)
         paired: list[tuple[Resolution, int]] = []
         for resolution in resolutions:
             known_from_ms = max(_clip(resolution.valid_from_ms), log_start_ms)

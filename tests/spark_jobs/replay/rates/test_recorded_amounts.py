@@ -13,7 +13,7 @@ from spark_jobs.replay.rates.recorded_amounts import API_KEYS, RecordedAmounts
 from spark_jobs.replay.rates.sensor_codes import NO_LEVEL, SensorCodes
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.unsized_amounts import UnsizedAmounts
-from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS
+from spark_jobs.replay.sensors.line_lags import NO_STOPS, STAMP_STEPS_MS, Stops
 from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.resolve.broker_log import NOT_STAMPED, BrokerLog
 from tests.builders.tables_builder import NOON_MS
@@ -30,7 +30,11 @@ class Found:
     """The rows of both streams of broker 1."""
 
     def __init__(
-        self, rows: list[dict[str, Any]], *quotas: dict[str, Any], log: BrokerLog | None = None
+        self,
+        rows: list[dict[str, Any]],
+        *quotas: dict[str, Any],
+        log: BrokerLog | None = None,
+        stops: Stops = NO_STOPS,
     ) -> None:
         self.codes = {quota_type: SensorCodes() for quota_type in (*API_KEYS, TIME)}
         streams = RecordedAmounts(
@@ -40,6 +44,7 @@ class Found:
             frozenset({"CONTROLLER"}),
             log or BrokerLog(),
             LostRequests(),
+            stops=stops,
         )
         self.rows: dict[QuotaType, StreamRows] = streams.rows(
             pa.Table.from_batches([requests(*rows)]), np.arange(len(rows))
@@ -150,6 +155,25 @@ def test_the_sensors_past_is_known_from_the_logs_begin_at_the_earliest() -> None
     assert rows.known_for_ms.tolist() == [2]
 
 
+def test_a_sensor_may_hold_what_its_clients_sent_before_its_quota_was_set() -> None:
+    """Each of two clients of one user, before and after the user's quota was set."""
+    set_at_ms = NOON_MS + 20_000
+    everyones = quota(9e4, quota_user=None, quota_client_id="<default>", valid_from_ms=0)
+
+    def known_since_ms(*sent: tuple[str, int]) -> int:
+        rows = [
+            {"client_id": client, "recorded_estimate_us": (NOON_MS + ms) * 1000}
+            for client, ms in (*sent, ("a", 25_000))
+        ]
+        found = Found(rows, everyones, quota(5e4, valid_from_ms=set_at_ms)).rows[PRODUCER]
+        return int(found.at_ms[-1] - found.known_for_ms[-1]) - NOON_MS
+
+    assert known_since_ms(("b", 21_000)) == 0
+    assert known_since_ms(("a", 8_000), ("b", 21_000)) == 8_000
+    # Whoever is sent to the sensor from then on, and never sends again.
+    assert known_since_ms(("a", 8_000), ("b", 9_000)) == 9_000
+
+
 def test_the_distance_to_the_next_or_last_change_is_told() -> None:
     quotas = (
         quota(5e4, valid_until_ms=NOON_MS + 10),
@@ -172,9 +196,9 @@ def test_one_whose_process_may_have_been_stopped_since_before_a_change_is_at_the
         {"recorded_estimate_us": ms * 1000, "recorded_earliest_ms": ms, "log_time_ms": ms}
         for ms in (after_ms - silent_ms, after_ms)
     ]
-    rows = Found(at, *quotas).rows[PRODUCER]
+    stopped = Stops(np.array([[after_ms - silent_ms, after_ms]]))
+    rows = Found(at, *quotas, stops=stopped).rows[PRODUCER]
     assert rows.change_distance_ms[1] == distance_ms
-    # What woke up then is not known at the end of a log: it may have been a stop.
     assert rows.line_lag_max_ms[1] == silent_ms + STAMP_STEPS_MS
 
 
