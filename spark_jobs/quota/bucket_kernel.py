@@ -46,6 +46,8 @@ def replay_mutations(
     doubt_tokens: Floats,
     bucket_gap: Int8s,
     slack_tokens: Floats,
+    told_least: Floats,
+    told_most: Floats,
     out_tokens_before: Floats,
     out_tokens: Floats,
     out_admitted: Bools,
@@ -83,6 +85,10 @@ def replay_mutations(
                 # It may have been spent all the same; of what was learned, only bounds are known.
                 is_bounded = most == least and not np.isnan(amount[i])
                 least = least - amount[i] if is_bounded else -np.inf
+            if logged_admitted[i] == 0 and most != least and not np.isnan(told_most[i]):
+                is_apart = told_least[i] > most or told_most[i] < least
+                least = told_least[i] if is_apart else max(least, told_least[i])
+                most = told_most[i] if is_apart else min(most, told_most[i])
         if admitted and np.isnan(amount[i]):
             least = -np.inf
         elif admitted:

@@ -134,6 +134,7 @@ def replay_token_bucket(
     doubt_tokens: npt.ArrayLike | None = None,
     bucket_gap: npt.ArrayLike | None = None,
     slack_tokens: npt.ArrayLike | None = None,
+    told_tokens: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
 ) -> TokenBucketReplay:
     """Return the decisions on n mutations, in their order; the states move on in place.
 
@@ -144,6 +145,8 @@ def replay_token_bucket(
     keeps no such bucket.
     ``bucket_gap`` is SAME_BUCKET, CHARGES_MISSING or OTHER_BUCKET, without it all are the first.
     ``slack_tokens`` is what the record time leaves open of what an unknown state learns.
+    ``told_tokens`` are the least and most tokens that the throttle of a refusal tells of, NaN where
+    it tells nothing: an unknown state learns them.
     ``amount`` NaN is not in the log, ``bound`` NaN none in force;
     the other arguments are as in ``replay_rate`` and :meth:`SensorStates.bucket_arrays`.
     """
@@ -156,6 +159,7 @@ def replay_token_bucket(
         throttle_time_ms=np.zeros(n, np.int64),
         is_state_known=np.empty(n, np.bool_),
     )
+    told_least, told_most = told_tokens or (np.full(n, np.nan), np.full(n, np.nan))
     replay_mutations(
         sensors,
         _column(recorded_at_ms, np.int64, n),
@@ -168,6 +172,8 @@ def replay_token_bucket(
         _column(np.full(n, np.inf) if doubt_tokens is None else doubt_tokens, np.float64, n),
         _column(np.zeros(n) if bucket_gap is None else bucket_gap, np.int8, n),
         _column(np.zeros(n) if slack_tokens is None else slack_tokens, np.float64, n),
+        _column(told_least, np.float64, n),
+        _column(told_most, np.float64, n),
         *out,
     )
     return out

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
@@ -19,6 +22,7 @@ Where the time is not chosen, and as the slack of clock readings where it is.
 THROTTLE_APART_MS = 2
 ROUNDING_TOKENS = 1e-9
 """Refilled at other moments than the broker refilled it, a bucket differs by less than this."""
+Ms = TypeVar("Ms", int, npt.NDArray[np.int64])
 NEARLY, WRONG = 1, 2
 """How much is not explained: what hangs on ROUNDING_TOKENS or on a late line, and all else."""
 
@@ -73,6 +77,16 @@ class Bucket:
     def is_full(self, bound: float, now_ms: int) -> bool:
         """Return True if the bucket is full at ``now_ms``: nothing before matters any more."""
         return self.at(self.least, bound, now_ms) >= self.burst_s * bound
+
+
+def told_debt_ms(logged_ms: Ms, response_earliest_ms: Ms, response_latest_ms: Ms) -> tuple[Ms, Ms]:
+    """Return when the debt ends that a response's throttle says, at the earliest and at the latest.
+
+    Such as (650, 1012) ms of a throttle of 1,000 ms that was said at 2 to 10 ms: its line may have
+    been written late.
+    """
+    from_ms = response_earliest_ms - LINE_LAG_MAX_MS - THROTTLE_APART_MS
+    return from_ms + logged_ms, response_latest_ms + THROTTLE_APART_MS + logged_ms
 
 
 class Owed(NamedTuple):

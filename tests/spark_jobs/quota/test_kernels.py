@@ -185,8 +185,15 @@ def test_what_is_known_with_amounts_missing_is_what_the_broker_did(
                 assert part.admitted[i] == broker.admitted[offset + i]
 
 
-def gapped(*rows: tuple[int, float, bool, int], slack: float = 0.0) -> TokenBucketReplay:
-    """Replay strict mutations (at ms, partitions, admitted, gap) at 1 partition/s from full."""
+def gapped(
+    *rows: tuple[int, float, bool, int],
+    slack: float = 0.0,
+    told: list[tuple[float, float]] | None = None,
+) -> TokenBucketReplay:
+    """Replay strict mutations (at ms, partitions, admitted, gap) at 1 partition/s from full.
+
+    ``told`` are the least and most tokens that the throttle of each tells of.
+    """
     at_ms, amount, admitted, gap = (np.array(column) for column in zip(*rows, strict=True))
     states = SensorStates.allocate([RateProfile.RATE_3_8], [11], [1000])
     n = len(rows)
@@ -194,6 +201,7 @@ def gapped(*rows: tuple[int, float, bool, int], slack: float = 0.0) -> TokenBuck
         np.zeros(n), 1_700_000_000_000 + at_ms, amount, np.ones(n), np.ones(n), admitted,
         *states.bucket_arrays(), doubt_tokens=np.full(n, 0.005), bucket_gap=gap,
         slack_tokens=np.full(n, slack),
+        told_tokens=None if told is None else tuple(np.array(told).T),
     )  # fmt: skip
 
 
@@ -223,3 +231,21 @@ def test_an_admission_against_what_was_only_learned_leaves_open_whether_it_was_s
     learned = (0, 2.0, False, CHARGES_MISSING)
     rows = [learned, (-100, 2.0, True, SAME_BUCKET), (2000, 1.0, False, SAME_BUCKET)]
     assert gapped(*rows).is_state_known.tolist() == [False, True, False]
+
+
+def test_an_unknown_bucket_learns_its_debt_from_the_throttle_of_a_refusal() -> None:
+    nothing = np.nan, np.nan
+    rows = [(0, 2.0, False, CHARGES_MISSING), (1000, 1.0, True, SAME_BUCKET)]
+    later = (2000, 1.0, True, SAME_BUCKET)
+    told = [(-1.5, -1.2), nothing, nothing]
+    found = gapped(*rows, later, told=told)
+    # In debt at 1,000 ms, for 200 ms at least. That it was admitted is wrong, and may be spent.
+    assert found.admitted.tolist() == [True, False, True]
+    assert found.is_state_known.tolist() == [False, True, False]
+    assert gapped(*rows, later).is_state_known.tolist() == [False, False, True]
+
+
+def test_a_bucket_that_is_known_does_not_learn_from_throttles() -> None:
+    rows = [(0, 12.0, True, SAME_BUCKET), (10, 1.0, False, SAME_BUCKET)]
+    known, told = gapped(*rows), gapped(*rows, told=[(np.nan, np.nan), (-9.0, -8.0)])
+    assert known.tokens.tolist() == told.tokens.tolist()

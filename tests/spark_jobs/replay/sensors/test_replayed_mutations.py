@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.quota.kernels import CHARGES_MISSING
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
@@ -57,6 +58,36 @@ def test_a_bucket_is_carried() -> None:
     assert not decided["replayed_admitted"]
     assert decided["verdict"] == "wrongly_admitted"
     assert decided["sensor_seq"] == 1
+
+
+@pytest.mark.parametrize(("apart_ms", "verdict"), [(1, "indeterminate"), (2, "wrongly_admitted")])
+def test_of_two_admissions_at_once_the_log_does_not_tell_which_is_wrong(
+    apart_ms: int, verdict: str
+) -> None:
+    once_ms = 19_500
+    rows = [
+        mutation(0, 30.0),
+        mutation(once_ms, 3.0, correlation_id=1),
+        mutation(once_ms + apart_ms, 3.0, correlation_id=2),
+    ]
+    _, right, wrong = decisions(replay(rows))
+    assert (right["verdict"], wrong["verdict"]) == ("agree", verdict)
+
+
+def test_a_debt_that_nobody_knows_is_learned_from_the_throttle_of_a_refusal() -> None:
+    """A second after a refusal that says that its debt lasts for 2 s more."""
+    unknown = mutation(0, 30.0, bucket_gap=CHARGES_MISSING)
+
+    def admitted(said_ms: int) -> dict[str, Any]:
+        refused = mutation(
+            10_000, 1.0, bucket_gap=CHARGES_MISSING, logged_admitted=False,
+            logged_throttle_time_ms=said_ms,
+        )  # fmt: skip
+        return decisions(replay([unknown, refused, mutation(11_000, 1.0)]))[-1]
+
+    assert admitted(2_000)["verdict"] == "wrongly_admitted"
+    # Its line may be late by 350 ms: the debt may have ended.
+    assert admitted(1_350)["reason"] == "state_unknown"
 
 
 @pytest.mark.parametrize("bound", [0.03, 0.06, 0.07, 1.0])
