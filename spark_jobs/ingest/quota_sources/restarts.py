@@ -4,8 +4,9 @@ Without a server log a restart shows in the request log. No connection outlives 
 silence before the first new one, and new connections are numbered from 0 again (the last number of
 a connection's name: ``SocketServer``, ``Processor.nextConnectionIndex``, which else only grows).
 
-A log that begins with its broker shows that as well: each network thread's connection 0 is in it
-from its first request. Network threads get connections in turn (``Acceptor.run``).
+A log that begins with its broker shows that as well: all connections are in it from their first
+request, and each network thread's are numbered from 0. The threads get connections in turn
+(``Acceptor.run``).
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _of_broker(spans: Sequence[ConnectionSpan]) -> Iterator[BrokerStart]:
 
 
 def _begins_in_the_log(life: Sequence[ConnectionSpan]) -> bool:
-    """Return True if a life has no connection from before the log, as far as their numbers tell.
+    """Return True if all connections of a life are in the log, as far as their numbers tell.
 
     One listener must show that each of its threads has had its turn in the log, and none may show
     that a thread had one before.
@@ -106,11 +107,9 @@ def _begins_in_the_log(life: Sequence[ConnectionSpan]) -> bool:
     )
     for span in life:
         (listener, thread), index = _numbered(span)
-        if index == 0 and not span.is_opened:
-            return False
         numbers[listener][thread][index] += 1
     had_turns = [_had_their_turns(threads) for threads in numbers.values()]
-    return None not in had_turns and True in had_turns
+    return all(s.is_opened for s in life) and None not in had_turns and True in had_turns
 
 
 def _had_their_turns(threads: Mapping[str, Counter[int]]) -> bool | None:

@@ -119,6 +119,9 @@ def test_a_broker_may_have_started_before_its_log(numbers: str) -> None:
 
 
 def test_a_connection_from_before_the_log_says_that_its_broker_is_older() -> None:
+    for number in ("0-0", "0-2"):
+        older = span(number, 0, 20_000)
+        assert inferred_starts([*opened("0-0 1-0 0-1"), older]) == []
     older = span("0-0", 0, 20_000, listener=9093)
     assert inferred_starts([*opened("0-0 1-0 0-1"), older]) == []
     # One listener tells of a broker whose other listeners have few connections.
