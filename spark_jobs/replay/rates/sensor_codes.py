@@ -109,10 +109,10 @@ class SensorCodes:
         self, resolutions: ResolutionTable, quota_type: str, index: ClientIndex, at_ms: np.ndarray
     ) -> None:
         """Take the last request of each client before it was sent to a sensor."""
+        if not len(at_ms):
+            return
         joined = [resolutions.joined(quota_type, *client) for client in index.clients]
-        coming = [
-            c for c, each in enumerate(joined) if len(at_ms) and each and each[-1][0] > at_ms[0]
-        ]
+        coming = [c for c, each in enumerate(joined) if each and each[-1][0] > at_ms[0]]
         if not coming:
             return
         by_client = np.argsort(index.code, kind="stable")

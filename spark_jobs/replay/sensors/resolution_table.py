@@ -87,6 +87,7 @@ class ResolutionTable:
         self.timeline = timeline
         self._known_from_ms = known_from_ms
         self._cache: dict[tuple[str, int, str, str], tuple[tuple[Resolution, int], ...]] = {}
+        self._joined: dict[tuple[str, int, str, str], Sequence[tuple[int, tuple[str, str]]]] = {}
         self._resolved: dict[tuple[str, int, str, str], tuple[Resolution, ...]] = {}
 
     def resolve(self, quota_type: str, index: ClientIndex, at_ms: np.ndarray) -> ResolvedRows:
@@ -147,16 +148,20 @@ class ResolutionTable:
 
     def joined(
         self, quota_type: str, broker_id: int, user: str, client_id: str
-    ) -> list[tuple[int, tuple[str, str]]]:
+    ) -> Sequence[tuple[int, tuple[str, str]]]:
         """Return when after its log began a client's amounts first went to sensors, and to which.
 
         Such as (1,700,000,000,000 ms, ("alice", "")); in the order of time.
         """
-        return [
-            (known_from_ms, (resolution.quota_user, resolution.quota_client_id))
-            for resolution, known_from_ms in self._segments(quota_type, broker_id, user, client_id)
-            if resolution.is_enabled and known_from_ms > self.log_start_ms(broker_id)
-        ]
+        key = (quota_type, broker_id, user, client_id)
+        if key not in self._joined:
+            log_start_ms = self.log_start_ms(broker_id)
+            self._joined[key] = tuple(
+                (known_from_ms, (resolution.quota_user, resolution.quota_client_id))
+                for resolution, known_from_ms in self._segments(*key)
+                if resolution.is_enabled and known_from_ms > log_start_ms
+            )
+        return self._joined[key]
 
     def _segments(
         self, quota_type: str, broker_id: int, user: str, client_id: str
