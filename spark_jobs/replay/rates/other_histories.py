@@ -161,6 +161,7 @@ def explained_otherwise(
             kind = LONE
         is_done = is_explained[row] and best.cost_of(row) < 1
         if is_done or failures[kind] == FAILURES_MAX:
+            is_explained[row] |= is_accused and _is_passed(row, stretch, states, window, is_asked)
             continue
         place = int(np.flatnonzero(best.row == row)[0])
         other = None if is_spent else _explained_by_one(place, best.stretch, states, window)
@@ -198,13 +199,7 @@ def _explained_by_one(
     The part is told by the place where it begins, such as 40. With ``itself`` the request may also
     have been recorded at another time of its own sample.
     """
-    at_ms = stretch.at_ms
-    reach_ms = 2 * window.expire_age_ms + 2 * window.window_ms
-    first = int(np.searchsorted(at_ms, at_ms[place] - reach_ms))
-    stop = int(np.searchsorted(at_ms, at_ms[place] + window.expire_age_ms, side="right"))
-    begun = states.take(np.array([0]))
-    _due_ms(stretch.part(0, first), begun)
-    found = _History.of(stretch.part(first, max(stop, place + 1)), begun)
+    first, begun, found = _around(place, stretch, states, window)
     row, histories = place - first, [found]
     for _ in range(MOVES_MAX):
         tries = WORK_MAX // (len(found.row) * max(len(histories), 1)) + 1
@@ -225,6 +220,40 @@ def _explained_by_one(
         )
         histories = explaining[:CARRIED_MAX] + nearer[:CARRIED_MAX]
     return None
+
+
+def _around(
+    place: int, stretch: Stretch, states: SensorStates, window: Window
+) -> tuple[int, SensorStates, _History]:
+    """Return the requests that have to do with the one at ``place``, as they were found.
+
+    With them the place of the first of them, and the states before it.
+    """
+    at_ms = stretch.at_ms
+    reach_ms = 2 * window.expire_age_ms + 2 * window.window_ms
+    first = int(np.searchsorted(at_ms, at_ms[place] - reach_ms))
+    stop = int(np.searchsorted(at_ms, at_ms[place] + window.expire_age_ms, side="right"))
+    begun = states.take(np.array([0]))
+    _due_ms(stretch.part(0, first), begun)
+    return first, begun, _History.of(stretch.part(first, max(stop, place + 1)), begun)
+
+
+def _is_passed(
+    place: int, stretch: Stretch, states: SensorStates, window: Window, is_asked: Bools
+) -> bool:
+    """Return True if a request is explained once one beside it, that is not, is on its other side.
+
+    Nothing tells when one that lies was recorded.
+    """
+    first, begun, found = _around(place, stretch, states, window)
+    row = place - first
+    for k, to, at_ms in _passing(found.stretch, row):
+        if not is_asked[first + k] or found.stretch.passes_own_connection(k, to):
+            continue
+        other = found.with_move(k, to, at_ms, begun)
+        if other.cost_of(row) < 1 and other.total < found.total:
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +319,12 @@ class _History:
         for k, to, at_ms in sorted(moves, key=lambda move: abs(move[2] - own_ms[move[0]])):
             if self.stretch.passes_own_connection(k, to):
                 continue
-            order = np.insert(np.delete(np.arange(len(self.row)), k), to, k)
-            yield _History.of(self.stretch.moved(order, to, at_ms), begun, self.row[order])
+            yield self.with_move(k, to, at_ms, begun)
+
+    def with_move(self, k: int, to: int, at_ms: int, begun: SensorStates) -> _History:
+        """Return the history in which the request at ``k`` is at place ``to``, at another time."""
+        order = np.insert(np.delete(np.arange(len(self.row)), k), to, k)
+        return _History.of(self.stretch.moved(order, to, at_ms), begun, self.row[order])
 
 
 def _moves(
@@ -339,7 +372,16 @@ def _moves(
             if low_ms <= moved_ms <= high_ms and not is_same:
                 place = int(np.searchsorted(at_ms, moved_ms, side="right"))
                 yield k, place - (place > k), moved_ms
-    # Were its own line late, it would be due more: that is asked elsewhere.
+    yield from _passing(part, accused)
+
+
+def _passing(part: Stretch, accused: int) -> Iterator[tuple[int, int, int]]:
+    """Yield a row, its new place and its new time: of what may have been on the other side.
+
+    Were the line of ``accused`` itself late, it would be due more: that is asked elsewhere.
+    """
+    at_ms, until_ms = part.at_ms, part.latest_ms
+    from_ms = part.earliest_ms - part.line_lag_max_ms
     after = np.flatnonzero(until_ms[:accused] + PROVES_MS >= part.earliest_ms[accused])
     yield from ((k, accused, int(until_ms[k])) for k in after[-PASSED_MAX:].tolist())
     before = accused + 1 + np.flatnonzero(from_ms[accused + 1 :] <= at_ms[accused])

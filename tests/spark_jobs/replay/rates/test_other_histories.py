@@ -107,6 +107,22 @@ def test_lies_in_a_row_leave_tries_for_one_that_is_accused_alone() -> None:
     assert order[found.is_explained].tolist() == [only]
 
 
+@pytest.mark.parametrize(("lag_ms", "is_found"), [(15, True), (2, False)])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_one_beside_a_lie_may_have_come_after_it_however_many_lie(
+    profile: RateProfile, lag_ms: int, *, is_found: bool
+) -> None:
+    at_ms, line_ms = np.arange(0, 8_000, 100), np.arange(0, 8_000, 100)
+    lying, lies = 54, [*range(3, 15)]
+    at_ms[lying + 1] = line_ms[lying + 1] = at_ms[lying] + 10
+    line_ms[lying] += 14
+    logged_ms = thrown_ms(profile, at_ms)
+    logged_ms[[*lies, lying]] += 500
+    order, off, found = other_history(profile, line_ms, logged_ms, lag_ms)
+    assert order[off].tolist() == [*lies, lying + 1, lying]
+    assert order[found.is_explained].tolist() == ([lying + 1] if is_found else [])
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_it_is_found_among_a_thousand_that_may_be_of_another_sample(profile: RateProfile) -> None:
     # Empty requests just after a sample began: without them in it, all is thrown as with them.
