@@ -154,7 +154,7 @@ def _fits_another_order(
     to follow, at 2 a second, are a debt that ends 1,000 ms later. Of a request whose topics are
     recorded one by one, some may have come before. What was admitted or refused has to stay so.
     """
-    own = rows.request == rows.request[row]
+    own = rows.unit == rows.unit[row]
     if (rows.is_strict & rows.admitted)[own].any():
         return False
     left_ms = rows.replayed_ms[own & rows.is_strict].max(initial=0)

@@ -96,6 +96,18 @@ def _logged(
     return Logged(recorded_ms, row)
 
 
+def one_of_topics(
+    line: int, at_ms: int, partitions: float, index: int = 0, **told: object
+) -> dict[str, Any]:
+    """Return one topic of the request of a line, recorded 5 ms before or after it at most."""
+    return amount(
+        at_ms, partitions, quota_type="controller_mutation_rate", bound=BOUND,
+        source_line=line, correlation_id=line, connection=f"admin{line}",
+        earliest_ms=at_ms - 5, latest_ms=at_ms + 5, response_earliest_ms=at_ms + 10,
+        response_latest_ms=at_ms + 10, resource_index=index, **told,
+    )  # fmt: skip
+
+
 def audited(requests: list[Logged]) -> list[dict[str, Any]]:
     """Return the decisions, in the order of the log's lines."""
     rows = sorted((one.row for one in requests), key=lambda r: (r["order_us"], r["source_line"]))
@@ -204,12 +216,7 @@ def test_what_follows_topics_in_an_order_unknown_is_held_against_no_charge_of_th
     def topic(
         line: int, at_ms: int, partitions: float, index: int = 0, **told: object
     ) -> dict[str, Any]:
-        return amount(
-            at_ms, partitions, quota_type="controller_mutation_rate", bound=BOUND,
-            source_line=line, correlation_id=line, connection=f"admin{line}",
-            earliest_ms=at_ms - 5, latest_ms=at_ms + 5, response_earliest_ms=at_ms + 10,
-            response_latest_ms=at_ms + 10, resource_index=index, is_atomic=is_atomic, **told,
-        )  # fmt: skip
+        return one_of_topics(line, at_ms, partitions, index, is_atomic=is_atomic, **told)
 
     # Of 1.2 tokens: one topic of line 1, one of line 3, line 2, then the others.
     first: dict[str, object] = {"is_strict": False, "logged_throttle_time_ms": 3_764}
@@ -225,6 +232,22 @@ def test_what_follows_topics_in_an_order_unknown_is_held_against_no_charge_of_th
     ]
     decisions = audited([Logged(0, row) for row in rows])
     assert wrong_lines(decisions) == ({3} if is_atomic else set())
+
+
+@pytest.mark.parametrize("is_atomic", [True, False], ids=["KRaft", "ZooKeeper"])
+def test_others_may_have_come_between_a_topic_that_was_let_in_and_one_that_was_not(
+    is_atomic: bool,
+) -> None:
+    # The line of 2 is late: it came before the second topic of 1.
+    of_one: dict[str, object] = {"is_atomic": is_atomic, "logged_throttle_time_ms": 3_940}
+    rows = [
+        one_of_topics(0, 0, 12.0, is_strict=True),
+        one_of_topics(1, 1_050, 1.0, 0, is_strict=True, **of_one),
+        one_of_topics(1, 1_050, 1.0, 1, is_strict=True, logged_admitted=False, **of_one),
+        one_of_topics(2, 1_062, 3.0, is_strict=False, logged_throttle_time_ms=3_928),
+    ]
+    decisions = audited([Logged(0, row) for row in rows])
+    assert wrong_lines(decisions) == ({1} if is_atomic else set())
 
 
 @pytest.mark.parametrize("seed", [732, 754, 988])
