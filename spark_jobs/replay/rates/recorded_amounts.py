@@ -151,6 +151,8 @@ class RecordedAmounts:
         short_send_us = repeated(np.int64(0), n)
         recorded_at_ms, recorded_ms = at_ms, (earliest_ms, latest_ms)
         if quota_type == QuotaType.REQUEST_PERCENTAGE:
+            # How slowly a process reads and writes that has just begun is in no field.
+            known_for_ms = at_ms - np.maximum(resolved.joined_ms, epochs.restart_ms)
             is_met = self._met_by_controller.has_met(requests, rows, at_ms)
             known_for_ms = np.where(is_met, 0, known_for_ms)
             # Percent of one second: nanoseconds times 1e-7 (ClientRequestQuotaManager).

@@ -38,6 +38,7 @@ class CodedRows:
     sensor: np.ndarray
     level: np.ndarray
     bound: np.ndarray  # NaN: none in force
+    joined_ms: np.ndarray  # since when the client's amounts go to the sensor
     known_from_ms: np.ndarray  # since when all that the sensor holds is in the log
     changed_at_ms: np.ndarray  # when the bound was surely in force
     changes_at_ms: np.ndarray  # from when on the next one may have been
@@ -98,6 +99,7 @@ class SensorCodes:
             sensor=of_row,
             level=np.array([self._level(s.quota_level) for s in found], np.int8)[row],
             bound=np.array([np.nan if s.bound is None else s.bound for s in found])[row],
+            joined_ms=joined_ms,
             known_from_ms=self._known_from_ms(
                 of_row, joined_ms, resolutions.log_start_ms(broker_id)
             ),

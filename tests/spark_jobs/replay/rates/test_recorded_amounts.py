@@ -15,8 +15,8 @@ from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.unsized_amounts import UnsizedAmounts
 from spark_jobs.replay.sensors.line_lags import NO_STOPS, STAMP_STEPS_MS, Stops
 from spark_jobs.replay.sensors.lost_requests import LostRequests
-from spark_jobs.resolve.broker_log import NOT_STAMPED, BrokerLog
-from tests.builders.tables_builder import NOON_MS
+from spark_jobs.resolve.broker_log import KNOWN_MS, NOT_STAMPED, BrokerLog
+from tests.builders.tables_builder import NOON_MS, row
 from tests.spark_jobs.replay.sensors.request_rows import quota, requests, resolutions
 
 PRODUCER, CONSUMER = API_KEYS
@@ -172,6 +172,14 @@ def test_a_sensor_may_hold_what_its_clients_sent_before_its_quota_was_set() -> N
     assert known_since_ms(("a", 8_000), ("b", 21_000)) == 8_000
     # Whoever is sent to the sensor from then on, and never sends again.
     assert known_since_ms(("a", 8_000), ("b", 9_000)) == 9_000
+
+
+def test_request_times_of_a_process_that_has_just_begun_are_not_known() -> None:
+    started = BrokerLog.of_rows([row("broker_starts", started_ms=NOON_MS + 1)])
+    both = quota(5e4), quota(10.0, **ON_TIME)
+    found = Found([{}], *both, log=started).rows
+    assert found[PRODUCER].known_for_ms.tolist() == [KNOWN_MS]
+    assert found[TIME].known_for_ms.tolist() == [1]
 
 
 def test_the_distance_to_the_next_or_last_change_is_told() -> None:
