@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import OTHER_BUCKET, replay_token_bucket
-from spark_jobs.quota.mutation_bucket import UNEXPLAINED_DEBT_MS, told_debt_ms
+from spark_jobs.quota.mutation_bucket import UNEXPLAINED_DEBT_MS
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import UNTOUCHED, SensorStates, remembered_ms
 from spark_jobs.replay.sensors.aligned_mutations import request_numbers, sensor_runs
@@ -23,6 +23,7 @@ from spark_jobs.replay.sensors.sensor_states import (
     BrokerRules,
     CarriedState,
 )
+from spark_jobs.replay.sensors.told_debts import either_is_wrong, says_its_debt, told_tokens
 from spark_jobs.replay.verdicts.mutation_throttle import (
     AGREE,
     LATE_LINE,
@@ -42,9 +43,6 @@ from spark_jobs.replay.verdicts.verdicts import (
     with_throttles,
 )
 from spark_jobs.warehouse.tables import RATES
-
-_TIME_BITS = 42
-"""Enough for milliseconds until 2109."""
 
 
 def replay_mutations(
@@ -196,7 +194,7 @@ def _replayed(
         doubt_tokens=np.nan_to_num(bound) * UNEXPLAINED_DEBT_MS / 1000.0,
         bucket_gap=gap,
         slack_tokens=np.nan_to_num(bound) * (interval_ms + UNEXPLAINED_DEBT_MS) / 1000.0,
-        told_tokens=_told_tokens(part, sensor, request),
+        told_tokens=told_tokens(part, sensor, request),
     )
     throttles = MutationThrottleRows(
         sensor=sensor,
@@ -222,8 +220,8 @@ def _replayed(
         debt_bound=states.debt_bound,
     )
     is_right = logged_admitted & result.admitted & is_strict
-    is_told = _says_its_debt(part, recorded_at_ms + result.throttle_time_ms, tolerances.throttle_ms)
-    is_order_open |= _either_is_wrong(part, sensor, request, is_right, is_told)
+    is_told = says_its_debt(part, recorded_at_ms + result.throttle_time_ms, tolerances.throttle_ms)
+    is_order_open |= either_is_wrong(part, sensor, request, is_right, is_told)
     said = mutation_throttles(throttles)
     judged = judge_mutation_throttles(throttles, said, tolerances.throttle_ms)
     # The line of the request may be late, or the one of the last that met a full bucket: not that
@@ -261,83 +259,6 @@ def _replayed(
         result.throttle_time_ms,
     )
     return _Replayed(result.tokens, throttle_time_ms, result.admitted, verdicts)
-
-
-def _says_its_debt(part: pa.RecordBatch, ends_ms: np.ndarray, tolerance_ms: int) -> np.ndarray:
-    """Return True for each row whose response's throttle is until ``ends_ms``, when its debt ends.
-
-    As replayed, and within ``tolerance_ms``; such as 1,340 ms of a debt that ends 1,342 ms later.
-    """
-    names = "response_earliest_ms", "response_latest_ms", "logged_throttle_time_ms"
-    earliest_ms, latest_ms, logged_ms = (part[name].to_numpy() for name in names)
-    is_in_time = logged_ms >= ends_ms - latest_ms - tolerance_ms
-    return np.asarray(is_in_time & (logged_ms <= ends_ms - earliest_ms + tolerance_ms))
-
-
-def _is_alone(part: pa.RecordBatch, sensor: np.ndarray, request: np.ndarray) -> np.ndarray:
-    """Return True for each row whose request no other of its sensor may have come in between."""
-    _, number = np.unique(request, return_inverse=True)
-    # The sensors come one after the other.
-    apart_ms = sensor.astype(np.int64) << _TIME_BITS
-    first_ms = np.full(number.max(initial=-1) + 1, np.iinfo(np.int64).max)
-    last_ms = np.zeros(len(first_ms), np.int64)
-    np.minimum.at(first_ms, number, apart_ms + part["earliest_ms"].to_numpy())
-    np.maximum.at(last_ms, number, apart_ms + part["latest_ms"].to_numpy())
-    order = np.argsort(first_ms)
-    met = np.maximum.accumulate(last_ms[order])[:-1] >= first_ms[order][1:]
-    is_alone = np.empty(len(order), bool)
-    is_alone[order] = ~(np.append(False, met) | np.append(met, False))[: len(order)]
-    return is_alone[number]
-
-
-def _either_is_wrong(
-    part: pa.RecordBatch,
-    sensor: np.ndarray,
-    request: np.ndarray,
-    is_right: np.ndarray,
-    is_told: np.ndarray,
-) -> np.ndarray:
-    """Return True for each admission that another one, of about that time, may have come after.
-
-    ``is_right`` are the admissions that the rule expects. Of two at once of which the bucket admits
-    one, the log does not tell which was the wrong one, but where the next refusal ``is_told``: its
-    throttle is that of the debt that the right one left.
-    """
-    earliest_ms, latest_ms = part["earliest_ms"].to_numpy(), part["latest_ms"].to_numpy()
-    found = np.zeros(len(part), bool)
-    is_strict, is_refused = bools(part["is_strict"]), ~bools(part["logged_admitted"])
-    for row in np.flatnonzero(is_strict & ~is_refused & ~is_right).tolist():
-        own = slice(*np.searchsorted(sensor, (sensor[row], sensor[row] + 1)))
-        refused = np.flatnonzero(is_refused[row : own.stop])[:1] + row
-        if is_told[refused].any():
-            continue
-        is_near = (earliest_ms[own] <= latest_ms[row]) & (latest_ms[own] >= earliest_ms[row])
-        found[row] = (is_near & is_right[own] & (request[own] != request[row])).any()
-    return found
-
-
-def _told_tokens(
-    part: pa.RecordBatch, sensor: np.ndarray, request: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and most tokens that each row's throttle tells of; NaN: it tells nothing.
-
-    The response says when the debt ends that a request's last topic was refused for. Of requests
-    at once it is not known whose charges that debt has.
-    """
-    names = (
-        "recorded_at_ms",
-        "response_earliest_ms",
-        "response_latest_ms",
-        "logged_throttle_time_ms",
-    )
-    at_ms, earliest_ms, latest_ms, logged_ms = (part[name].to_numpy() for name in names)
-    is_last = np.append(request[1:] != request[:-1], True)[: len(request)]
-    tells = is_last & bools(part["is_atomic"]) & bools(part["is_strict"]) & (logged_ms > 0)
-    tells &= ~bools(part["logged_admitted"]) & ~bools(part["has_request_bound"])
-    tells &= _is_alone(part, sensor, request)
-    per_ms = np.where(tells, part["bound"].to_numpy() / 1000.0, np.nan)
-    from_ms, until_ms = told_debt_ms(logged_ms, earliest_ms, latest_ms)
-    return (at_ms - until_ms) * per_ms, (at_ms - from_ms) * per_ms
 
 
 def seconds_of_decisions(decisions: pa.Table) -> pa.Table:

@@ -1,0 +1,94 @@
+"""What the throttles of refused mutations tell of the debt that their bucket was in.
+
+A response says how long it is from its moment until the debt ends
+(``AbstractControllerMutationQuota.throttleTime``). Rows are mutations (AMOUNTS) in replayed order,
+those of a sensor together.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.quota.mutation_bucket import told_debt_ms
+from spark_jobs.replay.sensors.amounts import bools
+
+_TIME_BITS = 42
+"""Enough for milliseconds until 2109."""
+
+
+def says_its_debt(part: pa.RecordBatch, ends_ms: np.ndarray, tolerance_ms: int) -> np.ndarray:
+    """Return True for each row whose response's throttle is until ``ends_ms``, when its debt ends.
+
+    As replayed, and within ``tolerance_ms``; such as 1,340 ms of a debt that ends 1,342 ms later.
+    """
+    names = "response_earliest_ms", "response_latest_ms", "logged_throttle_time_ms"
+    earliest_ms, latest_ms, logged_ms = (part[name].to_numpy() for name in names)
+    is_in_time = logged_ms >= ends_ms - latest_ms - tolerance_ms
+    return np.asarray(is_in_time & (logged_ms <= ends_ms - earliest_ms + tolerance_ms))
+
+
+def _is_alone(part: pa.RecordBatch, sensor: np.ndarray, request: np.ndarray) -> np.ndarray:
+    """Return True for each row whose request no other of its sensor may have come in between."""
+    _, number = np.unique(request, return_inverse=True)
+    # The sensors come one after the other.
+    apart_ms = sensor.astype(np.int64) << _TIME_BITS
+    first_ms = np.full(number.max(initial=-1) + 1, np.iinfo(np.int64).max)
+    last_ms = np.zeros(len(first_ms), np.int64)
+    np.minimum.at(first_ms, number, apart_ms + part["earliest_ms"].to_numpy())
+    np.maximum.at(last_ms, number, apart_ms + part["latest_ms"].to_numpy())
+    order = np.argsort(first_ms)
+    met = np.maximum.accumulate(last_ms[order])[:-1] >= first_ms[order][1:]
+    is_alone = np.empty(len(order), bool)
+    is_alone[order] = ~(np.append(False, met) | np.append(met, False))[: len(order)]
+    return is_alone[number]
+
+
+def either_is_wrong(
+    part: pa.RecordBatch,
+    sensor: np.ndarray,
+    request: np.ndarray,
+    is_right: np.ndarray,
+    is_told: np.ndarray,
+) -> np.ndarray:
+    """Return True for each admission that another one, of about that time, may have come after.
+
+    ``is_right`` are the admissions that the rule expects. Of two at once of which the bucket admits
+    one, the log does not tell which was the wrong one, but where the next refusal ``is_told``: its
+    throttle is that of the debt that the right one left.
+    """
+    earliest_ms, latest_ms = part["earliest_ms"].to_numpy(), part["latest_ms"].to_numpy()
+    found = np.zeros(len(part), bool)
+    is_strict, is_refused = bools(part["is_strict"]), ~bools(part["logged_admitted"])
+    for row in np.flatnonzero(is_strict & ~is_refused & ~is_right).tolist():
+        own = slice(*np.searchsorted(sensor, (sensor[row], sensor[row] + 1)))
+        refused = np.flatnonzero(is_refused[row : own.stop])[:1] + row
+        if is_told[refused].any():
+            continue
+        is_near = (earliest_ms[own] <= latest_ms[row]) & (latest_ms[own] >= earliest_ms[row])
+        found[row] = (is_near & is_right[own] & (request[own] != request[row])).any()
+    return found
+
+
+def told_tokens(
+    part: pa.RecordBatch, sensor: np.ndarray, request: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and most tokens that each row's throttle tells of; NaN: it tells nothing.
+
+    The response says when the debt ends that a request's last topic was refused for. Of requests
+    at once it is not known whose charges that debt has.
+    """
+    names = (
+        "recorded_at_ms",
+        "response_earliest_ms",
+        "response_latest_ms",
+        "logged_throttle_time_ms",
+    )
+    at_ms, earliest_ms, latest_ms, logged_ms = (part[name].to_numpy() for name in names)
+    is_last = np.append(request[1:] != request[:-1], True)[: len(request)]
+    tells = is_last & bools(part["is_atomic"]) & bools(part["is_strict"]) & (logged_ms > 0)
+    tells &= ~bools(part["logged_admitted"]) & ~bools(part["has_request_bound"])
+    tells &= _is_alone(part, sensor, request)
+    per_ms = np.where(tells, part["bound"].to_numpy() / 1000.0, np.nan)
+    from_ms, until_ms = told_debt_ms(logged_ms, earliest_ms, latest_ms)
+    return (at_ms - until_ms) * per_ms, (at_ms - from_ms) * per_ms
