@@ -199,8 +199,9 @@ def _explained_by_one(
     The part is told by the place where it begins, such as 40. With ``itself`` the request may also
     have been recorded at another time of its own sample.
     """
-    first, begun, found = _around(place, stretch, states, window)
-    row, histories = place - first, [found]
+    reach = _reach(place, stretch.at_ms, window)
+    begun, found = _found(stretch, reach, states)
+    first, row, histories = reach.start, place - reach.start, [found]
     for _ in range(MOVES_MAX):
         tries = WORK_MAX // (len(found.row) * max(len(histories), 1)) + 1
         others = [
@@ -222,20 +223,22 @@ def _explained_by_one(
     return None
 
 
-def _around(
-    place: int, stretch: Stretch, states: SensorStates, window: Window
-) -> tuple[int, SensorStates, _History]:
-    """Return the requests that have to do with the one at ``place``, as they were found.
+def _reach(place: int, at_ms: Int64s, window: Window) -> slice:
+    """Return the places of the requests that have to do with the one at ``place``, such as 3 to 90.
 
-    With them the place of the first of them, and the states before it.
+    Those before it may have begun its samples, and those after it may hang on it.
     """
-    at_ms = stretch.at_ms
     reach_ms = 2 * window.expire_age_ms + 2 * window.window_ms
     first = int(np.searchsorted(at_ms, at_ms[place] - reach_ms))
     stop = int(np.searchsorted(at_ms, at_ms[place] + window.expire_age_ms, side="right"))
+    return slice(first, max(stop, place + 1))
+
+
+def _found(stretch: Stretch, reach: slice, states: SensorStates) -> tuple[SensorStates, _History]:
+    """Return the states before the requests of ``reach``, and these as they were found."""
     begun = states.take(np.array([0]))
-    _due_ms(stretch.part(0, first), begun)
-    return first, begun, _History.of(stretch.part(first, max(stop, place + 1)), begun)
+    _due_ms(stretch.part(0, reach.start), begun)
+    return begun, _History.of(stretch.part(reach.start, reach.stop), begun)
 
 
 def _is_passed(
@@ -245,15 +248,19 @@ def _is_passed(
 
     Nothing tells when one that lies was recorded.
     """
-    first, begun, found = _around(place, stretch, states, window)
-    row = place - first
-    for k, to, at_ms in _passing(found.stretch, row):
-        if not is_asked[first + k] or found.stretch.passes_own_connection(k, to):
-            continue
-        other = found.with_move(k, to, at_ms, begun)
-        if other.cost_of(row) < 1 and other.total < found.total:
-            return True
-    return False
+    reach = _reach(place, stretch.at_ms, window)
+    part, row = stretch.part(reach.start, reach.stop), place - reach.start
+    moves = [
+        (k, to, at_ms)
+        for k, to, at_ms in _passing(part, row)
+        if is_asked[reach][k] and not part.passes_own_connection(k, to)
+    ]
+    # All before is replayed only where there is something to try.
+    if not moves:
+        return False
+    begun, found = _found(stretch, reach, states)
+    others = (found.with_move(k, to, at_ms, begun) for k, to, at_ms in moves)
+    return any(other.cost_of(row) < 1 and other.total < found.total for other in others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,16 +42,17 @@ _NEVER_MS = 0, 0
 
 
 def stretches_ms(log_time_ms: Int64s) -> Int64s:
-    """Return where lines follow one another within LINE_LAG_MAX_MS: n×2, first and last line (ms).
+    """Return the stretches without a silence of more than LINE_LAG_MAX_MS: n×2, in ms.
 
-    Lines at 0, 300 and 900 ms make two stretches: from 0 to 300 and from 900 to 900.
+    Of each its first line and its last: lines at 0, 300 and 900 ms make the stretches from 0 to 300
+    and from 900 to 900.
     """
     at_ms = log_time_ms
+    if not len(at_ms):
+        return np.zeros((0, 2), np.int64)
     if (at_ms[1:] < at_ms[:-1]).any():
         at_ms = np.sort(at_ms)
     ends = np.flatnonzero(np.diff(at_ms) > LINE_LAG_MAX_MS)
-    if not len(at_ms):
-        return np.zeros((0, 2), np.int64)
     return np.column_stack((at_ms[np.append(0, ends + 1)], at_ms[np.append(ends, -1)]))
 
 
