@@ -32,3 +32,8 @@ CHANGE_LATEST_MS = 3_000
 """A broker that runs follows a quota change within this. The latest that a real one was seen to
 follow is 1,184 ms, just started on a busy machine.
 """
+
+TIME_BITS = 42
+"""A number and a time are one number (number << TIME_BITS | ms): they hold times until 2109."""
+
+TIME_MAX_MS = (1 << TIME_BITS) - 1

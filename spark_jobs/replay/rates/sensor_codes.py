@@ -10,11 +10,10 @@ from zlib import crc32
 
 import numpy as np
 
+from spark_jobs.quota.constants import TIME_BITS, TIME_MAX_MS
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 
 NO_LEVEL = -1
-_TIME_BITS = 42
-_FOREVER_MS = (1 << _TIME_BITS) - 1
 SensorName = tuple[str, str]
 """quota_user, quota_client_id."""
 
@@ -57,7 +56,7 @@ class SensorCodes:
     levels: list[str] = field(default_factory=list)
     _codes: dict[SensorName, int] = field(default_factory=dict)
     _level_codes: dict[str, int] = field(default_factory=dict)
-    # When clients were sent to a sensor (its code << 42 | ms): the last request of any before.
+    # When clients were sent to a sensor (code << TIME_BITS | ms): the last request of any before.
     _last_ms: dict[int, int] = field(default_factory=dict)
 
     def code(self, name: SensorName) -> int:
@@ -125,7 +124,7 @@ class SensorCodes:
             for joined_ms, name in joined[client]:
                 before = int(np.searchsorted(own_ms, joined_ms)) - 1
                 if before >= 0:
-                    key = self.code(name) << _TIME_BITS | joined_ms
+                    key = self.code(name) << TIME_BITS | joined_ms
                     self._last_ms[key] = max(int(own_ms[before]), self._last_ms.get(key, 0))
 
     def _known_from_ms(
@@ -139,7 +138,7 @@ class SensorCodes:
         is_joined = joined_ms > log_start_ms
         if not is_joined.any():
             return joined_ms
-        joined = sensor[is_joined].astype(np.int64) << _TIME_BITS | joined_ms[is_joined]
+        joined = sensor[is_joined].astype(np.int64) << TIME_BITS | joined_ms[is_joined]
         keys, place = np.unique(joined, return_inverse=True)
         last_ms = [max(self._last_ms.get(key, 0), log_start_ms) for key in keys.tolist()]
         known_from_ms = joined_ms.copy()
@@ -156,4 +155,4 @@ class SensorCodes:
 
 
 def _moments(at_ms: Iterable[int]) -> np.ndarray:
-    return np.array([min(max(at, 0), _FOREVER_MS) for at in at_ms], np.int64)
+    return np.array([min(max(at, 0), TIME_MAX_MS) for at in at_ms], np.int64)

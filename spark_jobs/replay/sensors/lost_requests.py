@@ -11,14 +11,10 @@ import pyarrow.compute as pc
 
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import SAMPLES, WINDOW_MS
+from spark_jobs.quota.constants import SAMPLES, TIME_BITS, TIME_MAX_MS, WINDOW_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.warehouse.tables import F64, I32, STR
-
-# A sensor and a time are one number (sensor << 42 | time): 42 bits hold milliseconds until 2109.
-_TIME_BITS = 42
-_TIME_MAX = (1 << _TIME_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ def missing_within(
 
 
 def _place(sensor: np.ndarray, at_ms: np.ndarray) -> np.ndarray:
-    return np.asarray(sensor.astype(np.int64) << _TIME_BITS | np.clip(at_ms, 0, _TIME_MAX))
+    return np.asarray(sensor.astype(np.int64) << TIME_BITS | np.clip(at_ms, 0, TIME_MAX_MS))
 
 
 def _sums(values: np.ndarray) -> np.ndarray:

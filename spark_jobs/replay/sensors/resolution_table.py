@@ -10,13 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import CHANGE_MS
+from spark_jobs.quota.constants import CHANGE_MS, TIME_BITS, TIME_MAX_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
-
-# The table is searched by (client << 42 | time): 42 bits hold milliseconds until 2109.
-_TIME_BITS = 42
-_TIME_MAX = (1 << _TIME_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,17 +125,17 @@ class ResolutionTable:
         """
         segments: list[tuple[Resolution, int]] = []
         starts: list[int] = []
-        at_ms = np.clip(at_ms, 0, _TIME_MAX)
-        first_ms, last_ms = (int(at_ms.min()), int(at_ms.max())) if len(at_ms) else (0, _TIME_MAX)
+        at_ms = np.clip(at_ms, 0, TIME_MAX_MS)
+        first_ms, last_ms = (int(at_ms.min()), int(at_ms.max())) if len(at_ms) else (0, TIME_MAX_MS)
         for code, client in enumerate(index.clients):
             for resolution, known_from_ms in self._segments(quota_type, *client):
                 start_ms = _clip(resolution.valid_from_ms)
                 if start_ms <= last_ms and _clip(resolution.valid_until_ms) >= first_ms:
                     segments.append((resolution, known_from_ms))
-                    starts.append(code << _TIME_BITS | start_ms)
+                    starts.append(code << TIME_BITS | start_ms)
         if len(segments) == len(index.clients):  # nothing changed meanwhile
             return segments, index.code
-        place = index.code << _TIME_BITS | at_ms
+        place = index.code << TIME_BITS | at_ms
         return segments, np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
 
     def log_start_ms(self, broker_id: int) -> int:
@@ -197,4 +193,4 @@ def _same_sensor(before: Resolution, after: Resolution) -> bool:
 
 
 def _clip(at_ms: int | None) -> int:
-    return _TIME_MAX if at_ms is None else min(max(at_ms, 0), _TIME_MAX)
+    return TIME_MAX_MS if at_ms is None else min(max(at_ms, 0), TIME_MAX_MS)

@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.quota.constants import TIME_BITS
 from spark_jobs.quota.mutation_bucket import told_debt_ms
 from spark_jobs.replay.sensors.amounts import bools
-
-_TIME_BITS = 42
-"""Enough for milliseconds until 2109."""
 
 
 def says_its_debt(part: pa.RecordBatch, ends_ms: np.ndarray, tolerance_ms: int) -> np.ndarray:
@@ -32,7 +30,7 @@ def _is_alone(part: pa.RecordBatch, sensor: np.ndarray, request: np.ndarray) -> 
     """Return True for each row whose request no other of its sensor may have come in between."""
     _, number = np.unique(request, return_inverse=True)
     # The sensors come one after the other.
-    apart_ms = sensor.astype(np.int64) << _TIME_BITS
+    apart_ms = sensor.astype(np.int64) << TIME_BITS
     first_ms = np.full(number.max(initial=-1) + 1, np.iinfo(np.int64).max)
     last_ms = np.zeros(len(first_ms), np.int64)
     np.minimum.at(first_ms, number, apart_ms + part["earliest_ms"].to_numpy())
