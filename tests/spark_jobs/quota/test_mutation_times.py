@@ -61,6 +61,21 @@ def test_a_decision_that_the_estimate_explains_stays_there() -> None:
     assert chosen(SPENT, request(1003, (1.0, True), early_ms=9)) == [0, 1003]
 
 
+@pytest.mark.parametrize(("early_ms", "times_ms"), [(20, [999] * 3), (8, [1_010] * 3)])
+def test_topics_of_one_request_may_all_have_been_recorded_before_their_estimate(
+    early_ms: int, times_ms: list[int]
+) -> None:
+    # Of ten spent one is left, and two at 1,000 ms: the third topic found less than that.
+    topics = [
+        replace(
+            request(1_010, (1.0, is_admitted), early_ms=early_ms, logged_ms=0),
+            request=1, parts=3, is_first=number == 0,
+        )
+        for number, is_admitted in enumerate((True, True, False))
+    ]  # fmt: skip
+    assert chosen(request(0, (10.0, True)), *topics) == [0, *times_ms]
+
+
 @pytest.mark.parametrize(
     ("late_ms", "recorded_ms"),
     [(4, 999), (LATE_LINE_MS, 999), (LATE_LINE_MS + 1, 1_000 + LATE_LINE_MS + 3)],
