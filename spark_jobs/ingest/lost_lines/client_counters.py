@@ -11,6 +11,7 @@ have apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -30,8 +31,16 @@ DISORDER_MAX_MS = 60_000
 Nothing of it is the wait on a muted connection (``Connections.sent_from_ms``).
 """
 
+NEIGHBOURS = 4
+"""So many ids of others, received before and as many after, an id may lead to."""
+
+LINKS_MIN = 2
+"""So often at least ids of one lead to the other's or back where one fills the other's holes."""
+
 WRAP_MARGIN = 1 << 28
 """Ids this near the ends of int32 tell of a counter that went over the end."""
+
+_FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +68,31 @@ def counters_of(lines: Connections) -> np.ndarray:
     """Return the counter of each connection: an array of codes, one per connection.
 
     No id occurs twice in a counter. Connections from one address are joined first; a client behind
-    several addresses is put together afterwards.
+    several addresses is put together afterwards. Where ids are missing then, those whose ids
+    interlock are joined before all others, if fewer are missing so.
     """
+    joined, missing = _joined(lines, is_interlocked_first=False)
+    if not missing:
+        return joined
+    otherwise, missing_otherwise = _joined(lines, is_interlocked_first=True)
+    return otherwise if missing_otherwise < missing else joined
+
+
+def _joined(lines: Connections, *, is_interlocked_first: bool) -> tuple[np.ndarray, int]:
+    """Return the counter of each connection, and how many ids are missing from all of them."""
     joined = _Joined(lines)
     anywhere = np.zeros_like(lines.host)
     scopes = [lines.host] if (lines.host == lines.host[:1]).all() else [lines.host, anywhere]
     known = _Known.of(lines, joined.labels())
+    for scope in scopes if is_interlocked_first else ():
+        pairs = _interlocked(lines, known, scope)
+        if sum(joined.join(one, other, is_filling=True) for one, other in pairs):
+            known = _Known.of(lines, joined.labels())
     for scope, near_ms, step in product(scopes, NEAR_MS, STEPS):
         hints = _hints(lines, known, scope, step, near_ms)
         if sum(joined.join(one, other) for one, other in hints):
             known = _Known.of(lines, joined.labels())
-    return joined.labels()
+    return joined.labels(), known.missing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +108,18 @@ class _Known:
         counter = labels[lines.connection]
         order = np.lexsort((lines.correlation_id, counter))
         ids, of = lines.correlation_id[order], counter[order]
-        ahead = np.full(len(ids), np.iinfo(np.int64).max)
+        ahead = np.full(len(ids), _FAR)
         ahead[:-1] = np.where(of[1:] == of[:-1], ids[1:] - ids[:-1], ahead[:-1])
         return cls(counter, order, ahead)
+
+    def missing(self) -> int:
+        """Return how many ids are in no line, between those of a counter."""
+        return int((self.ahead[self.ahead < _FAR] - 1).sum())
+
+    def ends(self, step: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lines with no id of their counter within ``step`` after them, and before."""
+        has_room = self.ahead > step
+        return self.order[has_room], self.order[np.concatenate(([True], has_room[:-1]))]
 
 
 def _hints(
@@ -98,9 +130,7 @@ def _hints(
     An id leads to the id ``step`` above it, of another counter, that was received nearest to it,
     where it is the nearest in turn.
     """
-    has_room = known.ahead > step
-    tails = known.order[has_room]
-    heads = known.order[np.concatenate(([True], has_room[:-1]))]
+    tails, heads = known.ends(step)
     head_of_tail = _nearest(lines, scope, tails, heads, step)
     tail_of_head = _nearest(lines, scope, heads, tails, -step)
     found = np.flatnonzero(head_of_tail >= 0)
@@ -109,7 +139,32 @@ def _hints(
     later_ms = lines.received_ms[head] - lines.received_ms[tail]
     before_sent_ms = lines.sent_from_ms[tail] - lines.received_ms[head]
     fits = (np.abs(later_ms) <= near_ms) & (before_sent_ms <= DISORDER_MAX_MS)
-    pair = np.column_stack((known.counter[tail[fits]], known.counter[head[fits]]))
+    return _likeliest(lines, known, tail[fits], head[fits])
+
+
+def _interlocked(lines: Connections, known: _Known, scope: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs of counters of which ids lead to each other again and again, most often first.
+
+    Unlike a hint, an id leads to the next one of several others: where connections wait for their
+    throttles, the one received nearest to it may be another client's.
+    """
+    tails, heads = known.ends(1)
+    links = [
+        np.column_stack((tails[index >= 0], heads[index[index >= 0]]))
+        for index in _around(lines, scope, tails, heads, 1, NEIGHBOURS)
+    ]
+    tail, head = np.concatenate(links).T
+    return _likeliest(lines, known, tail, head, LINKS_MIN)
+
+
+def _likeliest(
+    lines: Connections, known: _Known, tail: np.ndarray, head: np.ndarray, links_min: int = 1
+) -> list[tuple[int, int]]:
+    """Return the pairs of counters that lines lead from one to the other of, most often first.
+
+    Of those that do as often, the ones nearest in time come first.
+    """
+    pair = np.column_stack((known.counter[tail], known.counter[head]))
     if not len(pair):
         return []
     counters = int(known.counter.max()) + 1
@@ -117,9 +172,9 @@ def _hints(
     pairs, which, weight = np.unique(
         pair @ np.array([counters, 1]), return_inverse=True, return_counts=True
     )
-    apart_ms = np.bincount(which, np.abs(later_ms[fits])) / weight
-    likeliest = pairs[np.lexsort((apart_ms, -weight))]
-    return [divmod(code, counters) for code in likeliest.tolist()]
+    apart_ms = np.bincount(which, np.abs(lines.received_ms[head] - lines.received_ms[tail]))
+    order = np.lexsort((apart_ms / weight, -weight))
+    return [divmod(code, counters) for code in pairs[order][weight[order] >= links_min].tolist()]
 
 
 def _nearest(
@@ -128,6 +183,28 @@ def _nearest(
     """Return for each of ``start`` the index in ``goal`` of the line ``step`` ids on, or -1.
 
     Only lines of the same scope count; of several the one received nearest in time.
+    """
+    nearest = np.full(len(start), -1, np.int64)
+    best_ms = np.full(len(start), _FAR)
+    for index in _around(lines, scope, start, goal, step, 1):
+        apart_ms = np.abs(lines.received_ms[goal[index]] - lines.received_ms[start])
+        nearer = (index >= 0) & (apart_ms < best_ms)
+        nearest, best_ms = np.where(nearer, index, nearest), np.where(nearer, apart_ms, best_ms)
+    return nearest
+
+
+def _around(
+    lines: Connections,
+    scope: np.ndarray,
+    start: np.ndarray,
+    goal: np.ndarray,
+    step: int,
+    neighbours: int,
+) -> Iterator[np.ndarray]:
+    """Yield for each of ``start`` indexes in ``goal`` of lines ``step`` ids on, or -1.
+
+    Only lines of the same scope count: so many ``neighbours`` that were received before it, and as
+    many after, an array each.
     """
     first_ms, first_id = lines.received_ms.min(), lines.correlation_id.min() - max(STEPS)
     span_ms = int(lines.received_ms.max() - first_ms) + 1
@@ -141,15 +218,11 @@ def _nearest(
     order = np.argsort(offered, kind="stable")
     sorted_offers = offered[order]
     above = np.searchsorted(sorted_offers, wanted)
-    nearest = np.full(len(start), -1, np.int64)
-    best_ms = np.full(len(start), np.iinfo(np.int64).max)
-    for index in (above - 1, above):
+    for place in range(-neighbours, neighbours):
+        index = above + place
         inside = np.clip(index, 0, len(order) - 1)
         same = (index == inside) & (sorted_offers[inside] // span_ms == wanted // span_ms)
-        apart_ms = np.where(same, np.abs(sorted_offers[inside] - wanted), best_ms)
-        nearer = same & (apart_ms < best_ms)
-        nearest, best_ms = np.where(nearer, order[inside], nearest), np.minimum(best_ms, apart_ms)
-    return nearest
+        yield np.where(same, order[inside], -1)
 
 
 class _Joined:
@@ -179,14 +252,17 @@ class _Joined:
             self._parent = self._parent[self._parent]
         return self._parent
 
-    def join(self, one: int, other: int) -> bool:
-        """Put two counters together unless something speaks against it; return True if it did."""
+    def join(self, one: int, other: int, *, is_filling: bool = False) -> bool:
+        """Put two counters together unless something speaks against it; return True if it did.
+
+        ``is_filling``: only where no id is missing then from the one with fewer lines.
+        """
         large, small = self._root(one), self._root(other)
         if large == small or not self._is_one_software(large, small):
             return False
         if len(self._ids[large]) < len(self._ids[small]):
             large, small = small, large
-        if not self._fits(large, small):
+        if not self._fits(large, small) or (is_filling and not self._fills(large, small)):
             return False
         order = np.argsort(np.concatenate((self._ids[large], self._ids[small])), kind="stable")
         for column in (self._ids, self._received_ms, self._sent_from_ms, self._free_at_ms):
@@ -219,6 +295,14 @@ class _Joined:
         too_early = self._received_ms[small][below] < sent_below_ms - DISORDER_MAX_MS
         too_late = self._sent_from_ms[small][above] > received_above_ms + DISORDER_MAX_MS
         return not (too_early.any() or too_late.any())
+
+    def _fills(self, large: int, small: int) -> bool:
+        """Return True if each hole of the smaller one, and what is around it, is in the other."""
+        ids, around = self._ids[small], self._ids[large]
+        low, high = max(ids[0] - 1, around[0]), min(ids[-1] + 1, around[-1])
+        there = np.searchsorted(around, high, "right") - np.searchsorted(around, low, "left")
+        here = np.searchsorted(ids, high, "right") - np.searchsorted(ids, low, "left")
+        return bool(there + here == high - low + 1)
 
     def _goes_on(self, one: int, other: int, apart: int) -> bool:
         """Return True if the later counter can go on from the earlier one.

@@ -146,6 +146,20 @@ def test_a_client_that_is_started_anew_begins_at_0_and_is_another_one() -> None:
     assert gaps_of(sent.lines()) == []
 
 
+def test_clients_of_one_name_are_told_apart_by_ids_that_interlock() -> None:
+    """One stops as another, which has waited for seconds, goes on with the next id elsewhere."""
+    sent = Sent()
+    for number in range(27):
+        sent.add(1 + number % 2, 10 + number % 2, number, 1_370 * number)
+    for number in range(27):
+        sent.add(2, 20, number, 1_260 * number)
+    for number, broker in enumerate((1, 1, 1, 2, 2, 1, 2, 1, 1, 2), start=27):
+        sent.add(broker, 22 - broker, number, 35_650 + 2_000 * (number - 27))
+    assert gaps_of(sent.lines()) == []
+    lost = {5}
+    assert unexplained(sent, lost, gaps_of(sent.lines(lost))) == []
+
+
 def test_a_counter_goes_over_the_end_of_its_numbers_without_a_gap() -> None:
     sent = Sent()
     # Java leaves out the eight ids that it keeps for authentication.
