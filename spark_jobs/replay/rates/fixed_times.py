@@ -24,6 +24,7 @@ from spark_jobs.replay.alignment.events import (
 )
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
+from spark_jobs.replay.alignment.possible_throttles import KNOWN_BY
 from spark_jobs.replay.alignment.window import PROVES_MS, Aligned, align_window
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.other_times import replayed
@@ -49,6 +50,9 @@ APART_MS = 2_000
 by their estimates."""
 
 
+RIGHT_PER_WRONG = 3
+"""A broker throttles rightly more often than not by so much, where throttles tell of a state."""
+
 NOT_HELD = -1
 
 
@@ -60,6 +64,9 @@ class Fixed(NamedTuple):
     is_proven: np.ndarray
     is_explained: np.ndarray  # bool: by another history than the one that was found
     is_impossible: np.ndarray  # bool: no times that lines admit give its throttle
+    is_begin_told: (
+        np.ndarray
+    )  # bool: throttles before it tell that the sensor held nothing unlogged
     group: np.ndarray  # rows of one group are judged together
     held_ms: np.ndarray  # when a sample began that the sensor held unlogged, before the first row
 
@@ -70,7 +77,7 @@ class Fixed(NamedTuple):
         rows = np.arange(start, stop)
         none = np.zeros(n, bool)
         held_ms = np.full(n, NOT_HELD)
-        return cls(rows, at_ms[start:stop], none, none, none, np.full(n, group), held_ms)
+        return cls(rows, at_ms[start:stop], none, none, none, none, np.full(n, group), held_ms)
 
     def take(self, rows: np.ndarray) -> Fixed:
         """Return the entries of these rows."""
@@ -269,6 +276,7 @@ class ProduceFixing(Fixing):
             replayed(rows, np.arange(start, stop), rows.at_ms[start:stop], states)
             return Fixed.plainly(rows.at_ms, start, stop, 0)
         events = _events(rows, start, stop)
+        begins = start == 0 and not states.count[0]
         found, held_ms = self._found(rows, states, events, start, is_last=is_last)
         judged = judge_placed(rows, start, found.placed, events, states, self.window, found.fixed)
         if judged.is_moved:
@@ -287,6 +295,7 @@ class ProduceFixing(Fixing):
             (judged.is_proven & ~other.is_explained)[place] & is_same,
             other.is_explained[place] | ~is_same,
             judged.is_impossible[place],
+            _begin_told(rows, order, now_ms) & begins & (held_ms == NOT_HELD),
             np.zeros(len(order), np.int64),
             np.full(len(order), held_ms),
         )
@@ -311,10 +320,39 @@ class ProduceFixing(Fixing):
         if found.fixed < 2:
             return new, NOT_HELD
         held_ms = int(found.placed.recorded_at_ms[0])
-        states.hold(0, held_ms)
         placed = Placed._make(column[1:] for column in found.placed)
-        placed = placed._replace(order=placed.order - 1)
-        return Aligned(placed, found.fixed - 1, found.width), held_ms
+        held = Aligned(placed._replace(order=placed.order - 1), found.fixed - 1, found.width)
+        with_held = states.take(np.array([0]))
+        with_held.hold(0, held_ms)
+        # Lies leave throttles unexplained, too: those that are right tell what it held.
+        if _off(rows, new.placed, states) <= _off(rows, held.placed, with_held):
+            return new, NOT_HELD
+        states.hold(0, held_ms)
+        return held, held_ms
+
+
+def _begin_told(rows: SensorRows, order: np.ndarray, replayed_ms: np.ndarray) -> np.ndarray:
+    """Return True where the throttles before each row tell that nothing was held unlogged.
+
+    What a sensor holds of before its first row makes throttles longer, until it leaves: where
+    KNOWN_BY are replayed without it, and RIGHT_PER_WRONG for each that is not, there is none.
+    ``replayed_ms`` is in ``order``.
+    """
+    logged_ms = rows.logged_ms[order]
+    tells = (logged_ms > 0) | (replayed_ms > 0)
+    tells &= ~np.isnan(rows.bound[order]) & ~rows.has_request_bound[order]
+    is_off = np.abs(logged_ms - replayed_ms) > PROVES_MS
+    is_right = tells & ~is_off & (logged_ms > 0)
+    right, wrong = (np.cumsum(each) - each for each in (is_right, tells & is_off))
+    return np.asarray((right >= KNOWN_BY) & (right >= RIGHT_PER_WRONG * wrong))
+
+
+def _off(rows: SensorRows, placed: Placed, states: SensorStates) -> int:
+    """Return how many throttles of a sensor's first requests are not replayed to PROVES_MS."""
+    trial = states.take(np.array([0]))
+    replay = replayed(rows, placed.order, placed.recorded_at_ms, trial)
+    off_ms = np.abs(rows.logged_ms[placed.order] - replay.throttle_time_ms)
+    return int((off_ms > PROVES_MS).sum())
 
 
 def _before(at_ms: np.ndarray, until_ms: int | None) -> int:

@@ -39,6 +39,7 @@ from spark_jobs.replay.verdicts.verdicts import (
     is_accusing,
     rate_verdicts,
 )
+from spark_jobs.resolve.broker_log import KNOWN_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ class RateStream:
         is_told = np.logical_or.reduceat(told, runs.start)
         none = np.zeros(len(due), bool)
         held_ms = np.full(len(due), NOT_HELD)
-        plain = Fixed(due, rows.at_ms[due], none, none, none, run[due], held_ms)
+        plain = Fixed(due, rows.at_ms[due], none, none, none, none, run[due], held_ms)
         if not is_told.any():
             return _Replayed(plain, result, run[due], states)
         kept = ~is_told[run[due]]
@@ -307,7 +308,7 @@ class RateStream:
             purge_margin_ms=result.purge_margin_ms,
             keeps_overlapping=replayed.states.keeps_overlapping[run] != 0,
             window_ms=replayed.states.window_ms[run],
-            known_for_ms=own.known_for_ms,
+            known_for_ms=np.where(fixed.is_begin_told, KNOWN_MS, own.known_for_ms),
             change_distance_ms=own.change_distance_ms,
             is_proven=fixed.is_proven,
             is_explained=fixed.is_explained,

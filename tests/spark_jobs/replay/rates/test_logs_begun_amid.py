@@ -81,3 +81,20 @@ def test_a_sensor_whose_first_request_the_log_holds_is_known_at_once() -> None:
     rows = throttled(rules, gap_ms=40, load=1.5, seed=3, until_ms=30_000)
     found = decided_from(rules, rows, 0)
     assert {row["verdict"] for row in found} == {"agree"}
+
+
+@pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])
+def test_throttles_that_are_right_without_it_tell_that_nothing_was_held_before(
+    profile: RateProfile,
+) -> None:
+    rules = BrokerRules(profile, 11, 1000, 11, 1000)
+    rows = throttled(rules, gap_ms=5, load=1.5, seed=5, until_ms=40_000)
+    soon_ms = rows[0]["recorded_at_ms"] + 12_500
+    owing = [i for i, row in enumerate(rows) if row["logged_throttle_time_ms"] > 0]
+    lies = [i for i in owing[10::15] if rows[i]["recorded_at_ms"] < soon_ms]
+    assert len(lies) >= 3
+    for lie in lies:
+        rows[lie]["logged_throttle_time_ms"] += 700
+    found = decided_from(rules, rows, 0)
+    assert {i for i, row in enumerate(found) if row["verdict"] in WRONG_VERDICTS} == set(lies)
+    assert {row["verdict"] for i, row in enumerate(found) if i not in lies} == {"agree"}
