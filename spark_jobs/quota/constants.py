@@ -25,6 +25,9 @@ LINE_LAG_MAX_MS = 350
 """No line is taken to be later than this but after a stop of the process, whatever else of the log
 leaves open."""
 
+PROVES_MS = 2
+"""A throttle that is replayed to the millisecond or two proves the state of its sensor."""
+
 CHANGE_MS = 1_000
 """So close to a quota change, a request may have met the quota, and the sensor, of before."""
 

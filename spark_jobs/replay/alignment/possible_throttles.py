@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools, Floats, Int64s
 from spark_jobs.replay.alignment.events import EXACT, NOTHING, Events, Window
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import PROVES_MS
 
 KNOWN_BY = 3
 """So many throttles tell when the sample began that was the oldest one of each of them."""

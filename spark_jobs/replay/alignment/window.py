@@ -15,7 +15,7 @@ from itertools import product
 
 import numpy as np
 
-from spark_jobs.quota.constants import CHANGE_MS
+from spark_jobs.quota.constants import CHANGE_MS, PROVES_MS
 from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools, Floats, Int64s
 from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
@@ -103,8 +103,6 @@ def _fixed(placed: Placed, events: Events, window: Window) -> int:
 
 
 NEIGHBOURS = 4
-# A throttle that is replayed to the millisecond or two proves the state.
-PROVES_MS = 2
 # A line that was written late may stand after one whose request was recorded later.
 OUT_OF_TURN_MS = 60
 AMONG_MIN = 3

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.states import SensorStates, remembered_ms
 from spark_jobs.replay.alignment.events import (
     EXACT,
@@ -25,7 +26,7 @@ from spark_jobs.replay.alignment.events import (
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.possible_throttles import KNOWN_BY
-from spark_jobs.replay.alignment.window import PROVES_MS, Aligned, align_window
+from spark_jobs.replay.alignment.window import Aligned, align_window
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.other_times import replayed
 from spark_jobs.replay.rates.stream_rows import SensorRows

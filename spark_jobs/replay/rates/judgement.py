@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from spark_jobs.quota.constants import CHANGE_LATEST_MS, LATE_LINE_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS, LATE_LINE_MS, PROVES_MS
 from spark_jobs.quota.states import Bools, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, NEAR, UNEXPLAINED
@@ -16,7 +16,7 @@ from spark_jobs.replay.alignment.possible_throttles import (
     known_beginnings,
     possible_throttles_ms,
 )
-from spark_jobs.replay.alignment.window import PROVES_MS, proven
+from spark_jobs.replay.alignment.window import proven
 from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import (
     came_before_others,

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.states import Bools, Floats, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import EXACT, Events, Window
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import PROVES_MS
 from spark_jobs.replay.rates.other_times import replayed_rates
 
 FAILURES_MAX = 8

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import NEIGHBOURS, PROVES_MS
+from spark_jobs.replay.alignment.window import NEIGHBOURS
 from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS
 

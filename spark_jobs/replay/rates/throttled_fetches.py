@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Window
-from spark_jobs.replay.alignment.window import PROVES_MS
 from spark_jobs.replay.rates.fixed_times import Fixed
 from spark_jobs.replay.rates.other_histories import Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import replayed_rates

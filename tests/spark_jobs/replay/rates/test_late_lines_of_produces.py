@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import SensorStates
@@ -14,7 +15,6 @@ from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import PROVES_MS
 from spark_jobs.replay.rates import fixed_times, other_times
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.stream_rows import OrderedRows, SensorRows
