@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     starts_sample: Bools
 
 
-class _Network(NamedTuple):
+class Network(NamedTuple):
     """``t[v] - t[u] <= w``, arcs listed at both ends; unknowns are events, then known moments."""
 
     low_ms: Int64s
@@ -54,17 +54,27 @@ class _Network(NamedTuple):
 def place(events: Events, samples: Samples, window: Window, found: Found) -> Placed:
     """Return the record times of the best hypothesis; ``samples`` as the search began with."""
     n = len(events.amount)
-    path = _path(found.steps, found.leaf, n)
     likely_ms = (events.likely_from_ms + events.likely_until_ms) // 2
-    order = found.steps[path, EVENT]
+    network, order = constraints(events, samples, window, found)
+    recorded = _solve(network, np.ascontiguousarray(likely_ms[order]))
+    steps = found.steps[_path(found.steps, found.leaf, n)]
+    return Placed(order, recorded[:n], steps[:, STATUS], steps[:, STARTS_SAMPLE] == 1)
+
+
+def constraints(
+    events: Events, samples: Samples, window: Window, found: Found
+) -> tuple[Network, Int64s]:
+    """Return what the best hypothesis asks of the times, and the rows of ``events`` in its order.
+
+    Such as ``t[3] - t[0] <= 999``: the fourth request belongs to the sample of the first.
+    """
+    path = _path(found.steps, found.leaf, len(events.amount))
     network, arcs = _constraints(
         events, found.steps, path, samples.start_ms, samples.last_event_ms,
         samples.count, samples.index, window.samples, window.window_ms, window.keeps_overlapping,
     )  # fmt: skip
     network = network._replace(u=network.u[:arcs], v=network.v[:arcs], w=network.w[:arcs])
-    recorded = _solve(network, np.ascontiguousarray(likely_ms[order]))
-    steps = found.steps[path]
-    return Placed(order, recorded[:n], steps[:, STATUS], steps[:, STARTS_SAMPLE] == 1)
+    return network, found.steps[path, EVENT]
 
 
 @njit(cache=True)
@@ -89,14 +99,14 @@ def _constraints(
     samples: int,
     window_ms: int,
     keeps_overlapping: bool,
-) -> tuple[_Network, int]:
+) -> tuple[Network, int]:
     """Return the network of a path: unknown k is the k-th recorded event, then starts, then lasts.
 
     The ring of samples is walked once more, with the unknown that each sample began or ended with.
     """
     n, slots = len(path), len(start_ms)
     room = n * (slots + 5)
-    network = _Network(
+    network = Network(
         np.concatenate((events.earliest_ms[steps[path, EVENT]], start_ms, last_event_ms)),
         np.concatenate((events.latest_ms[steps[path, EVENT]], start_ms, last_event_ms)),
         np.zeros(room, np.int64),
@@ -137,7 +147,7 @@ def _constraints(
 
 
 @njit(cache=True)
-def _at_most(network: _Network, arcs: int, u: int, v: int, w: int) -> int:
+def _at_most(network: Network, arcs: int, u: int, v: int, w: int) -> int:
     """Add ``t[v] - t[u] <= w``; return how many arcs there are."""
     network.u[arcs] = u
     network.v[arcs] = v
@@ -147,7 +157,7 @@ def _at_most(network: _Network, arcs: int, u: int, v: int, w: int) -> int:
 
 @njit(cache=True)
 def _ages(
-    network: _Network,
+    network: Network,
     arcs: int,
     k: int,
     purged: int,
@@ -174,7 +184,7 @@ def _ages(
 
 
 @njit(cache=True)
-def _solve(network: _Network, likely_ms: Int64s) -> Int64s:
+def _solve(network: Network, likely_ms: Int64s) -> Int64s:
     """Return one time per unknown that breaks as few arcs as the propagation meets."""
     low, high = network.low_ms, network.high_ms
     n, arcs = len(low), len(network.u)
@@ -202,7 +212,7 @@ def _solve(network: _Network, likely_ms: Int64s) -> Int64s:
 
 @njit(cache=True)
 def _propagate(
-    network: _Network,
+    network: Network,
     moved: Int64s,
     first: Int64s,
     after: Int64s,

@@ -18,11 +18,12 @@ import numpy as np
 from spark_jobs.quota.constants import CHANGE_MS, PROVES_MS
 from spark_jobs.quota.kernels import RateReplay
 from spark_jobs.quota.states import Bools, Floats, Int64s
+from spark_jobs.replay.alignment.contradictions import agreeing
 from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed, place
 from spark_jobs.replay.alignment.repairs import repaired
-from spark_jobs.replay.alignment.search import search
+from spark_jobs.replay.alignment.search import Found, search
 
 WIDTHS = (64, 256, 1024)
 # So many steps are kept at most (64 bytes each): long windows are searched less widely.
@@ -49,33 +50,33 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
     Unless the window is the last of its sensor, only what no later request can change is fixed:
     rows ``placed.order[:fixed]`` are the first ``fixed`` events, in another order maybe.
     """
-    best, cost, used = _widely(events, samples, window)
+    found, used = _widely(events, samples, window)
+    events, found, best = agreeing(events, samples, window, found, min(used, WIDTHS[1]))
     share = _share_unexplained(best, events)
     if share > 0.0:
         # One request that is late may have moved all samples until the throttles begin.
         failures_max = _FAILURES_MAX if share < _HOPELESS_SHARE else 1
-        best = repaired(events, samples, window, best, cost, min(used, WIDTHS[1]), failures_max)
+        best = repaired(
+            events, samples, window, best, found.cost, min(used, WIDTHS[1]), failures_max
+        )
     fixed = len(best.order) if is_last else _fixed(best, events, window)
     return Aligned(best, fixed, used)
 
 
-def _widely(events: Events, samples: Samples, window: Window) -> tuple[Placed, float, int]:
-    """Return the best of as many hypotheses as it takes to explain all, its cost, and how many."""
-    best: Placed | None = None
-    best_cost = np.inf
+def _widely(events: Events, samples: Samples, window: Window) -> tuple[Found, int]:
+    """Return the best of as many hypotheses as it takes to explain all, and how many those were."""
+    best = search(events, samples, window, WIDTHS[0])
     used = WIDTHS[0]
-    for width in WIDTHS:
-        if best is not None and width * len(events.amount) > STEPS_MAX:
+    for width in WIDTHS[1:]:
+        share = _share_unexplained(place(events, samples, window, best), events)
+        if share == 0.0 or (share >= _HOPELESS_SHARE and width > WIDTHS[1]):
+            break
+        if width * len(events.amount) > STEPS_MAX:
             break
         found = search(events, samples, window, width)
-        if found.cost < best_cost - 1.0:
-            best, best_cost, used = place(events, samples, window, found), found.cost, width
-        assert best is not None
-        share = _share_unexplained(best, events)
-        if share == 0.0 or (share >= _HOPELESS_SHARE and width > WIDTHS[0]):
-            break
-    assert best is not None
-    return best, best_cost, used
+        if found.cost < best.cost - 1.0:
+            best, used = found, width
+    return best, used
 
 
 def _share_unexplained(placed: Placed, events: Events) -> float:

@@ -88,6 +88,28 @@ def test_one_late_line_long_before_the_first_throttle_moves_every_sample_until_t
     assert np.abs(replay.throttle_time_ms - thrown_ms).max() <= 1
 
 
+@pytest.mark.parametrize("seed", [16, 19, 48, 55, 70])
+def test_what_the_search_explains_is_replayed_where_a_period_divides_the_window(seed: int) -> None:
+    """Two throttles tell that a request begins a sample, though an interval for each leaves it open.
+
+    A sample that began 999 ms after the one before moves all that follow it by a request.
+    """
+    rng = np.random.default_rng(seed)
+    period_ms = float(rng.choice([1000 / 60, 1000 / 30, 1000 / 45, 1000 / 15]))
+    clients = int(rng.integers(1, 4))
+    sent_ms = [rng.uniform(0, period_ms) + np.arange(0, 30_000, period_ms) for _ in range(clients)]
+    times_ms = np.sort(np.concatenate(sent_ms)).astype(int)
+    load = np.where(times_ms < 12_000, 0.95, 1.06)
+    amounts = np.round(load * 42.0 * period_ms / clients)
+    window = Window(samples=11, window_ms=1_000, keeps_overlapping=True)
+    log = log_of(times_ms.tolist(), amounts.tolist(), 42_000.0, window, early_ms=1, late_ms=1)
+    aligned = align_window(log.events, Samples.empty(window.slots), window, is_last=True)
+    replay = replayed(log, aligned.placed.order, aligned.placed.recorded_at_ms)
+    thrown_ms = log.events.logged_throttle_time_ms[aligned.placed.order]
+    assert (thrown_ms > 0).sum() > 500
+    assert (np.abs(replay.throttle_time_ms - thrown_ms) <= 2).mean() >= 0.999
+
+
 @pytest.mark.parametrize(("connection", "is_explained"), [([0, 1, 2], True), ([0, 1, 1], False)])
 def test_requests_of_one_connection_are_recorded_in_the_order_of_their_lines(
     connection: list[int], *, is_explained: bool

@@ -1,0 +1,164 @@
+"""Where the best hypothesis of the search contradicts itself.
+
+A hypothesis keeps an interval for when each sample began. Two throttles may each fix how long after
+a sample's start they were thrown, and so how far apart they are; an interval for each forgets that.
+So the search may take one request to belong to a sample, and the times that the throttles ask for
+put it into the next one. Such claims go round in a circle that no times fulfil::
+
+    t[1006] + 1000 <= t[1066]       a sample begins with 1066, the one before with 1006
+    t[1602] - t[1006] == 10540      a throttle
+    t[1662] - t[1066] == 10540      another
+    t[1662] - t[1602] <= 999        1662 belongs to the sample that 1602 begins
+
+Each request in a circle is tried in the other sample, until what is replayed is what was explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numba import njit
+
+from spark_jobs.quota.constants import PROVES_MS
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
+from spark_jobs.quota.rate_decision import RECORD
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.states import Int64s, SensorStates
+from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
+from spark_jobs.replay.alignment.explanation import UNEXPLAINED
+from spark_jobs.replay.alignment.placement import (
+    Network,
+    Placed,
+    constraints,
+    place,
+)
+from spark_jobs.replay.alignment.search import Found, search
+
+_ROUNDS_MAX = 6
+_ROUNDS_OF_ARCS_MAX = 64
+_ARCS_MAX = 24
+_GAIN_MIN = 4
+"""A hypothesis is better where so many throttles more are replayed."""
+
+
+def agreeing(
+    events: Events, samples: Samples, window: Window, found: Found, width: int
+) -> tuple[Events, Found, Placed]:
+    """Return the events with a hypothesis that its own times explain, and those times.
+
+    They are as given where no request in another sample gives a better replay.
+    """
+    placed = place(events, samples, window, found)
+    wrong = _replayed_wrong(placed, events, samples, window)
+    for _ in range(_ROUNDS_MAX):
+        if wrong < int((placed.status == UNEXPLAINED).sum()) + _GAIN_MIN:
+            break
+        trials = [
+            (_replayed_wrong(there, trial, samples, window), trial, other, there)
+            for trial in _trials(events, samples, window, found)
+            for other in [search(trial, samples, window, width)]
+            for there in [place(trial, samples, window, other)]
+        ]
+        best = min(trials, key=lambda each: (each[0], each[2].cost), default=None)
+        if best is None or best[0] > wrong - _GAIN_MIN:
+            break
+        wrong, events, found, placed = best
+    return events, found, placed
+
+
+def _replayed_wrong(placed: Placed, events: Events, samples: Samples, window: Window) -> int:
+    """Return how many throttles are not replayed at the times of ``placed``."""
+    rows = placed.order
+    profile = RateProfile.RATE_3_8 if window.keeps_overlapping else RateProfile.RATE_3_3
+    states = SensorStates.allocate([profile], [window.samples], [window.window_ms])
+    held = zip(samples.start_ms.tolist(), samples.last_event_ms.tolist(), samples.value.tolist(),
+               strict=True)  # fmt: skip
+    states.restore(0, samples.index, list(held)[: samples.count])
+    logged_ms = events.logged_throttle_time_ms[rows]
+    found_ms = replay_rate(
+        np.zeros(len(rows), np.int64),
+        placed.recorded_at_ms,
+        events.amount[rows],
+        events.bound[rows],
+        np.full(len(rows), RECORD),
+        logged_ms,
+        np.full(len(rows), NO_THROTTLE_MAX),
+        *states.rate_arrays(),
+    ).throttle_time_ms
+    tells = (events.evidence[rows] == EXACT) & ~np.isnan(events.bound[rows])
+    return int((tells & (np.abs(logged_ms - found_ms) > PROVES_MS)).sum())
+
+
+def _trials(events: Events, samples: Samples, window: Window, found: Found) -> Iterator[Events]:
+    """Yield the events with a request of a circle surely in the other sample."""
+    network, order = constraints(events, samples, window, found)
+    circle = _circle(network, network.low_ms.copy(), network.high_ms.copy())
+    earliest_ms, latest_ms = events.earliest_ms, events.latest_ms
+    for u, v, w in zip(*(column[circle].tolist() for column in network[2:]), strict=True):
+        if max(u, v) >= len(order):
+            continue
+        if w == window.window_ms - 1:  # v belongs to the sample that u begins
+            first, row = int(order[u]), int(order[v])
+            until_ms = min(int(latest_ms[first]), int(latest_ms[row]) - window.window_ms)
+            if until_ms >= earliest_ms[first]:
+                yield _limited(events, first, until_ms, row, until_ms + window.window_ms)
+        elif w == -window.window_ms:  # a sample begins with u, the one before with v
+            first, row = int(order[v]), int(order[u])
+            from_ms = max(int(earliest_ms[first]), int(earliest_ms[row]) - window.window_ms + 1)
+            if from_ms <= latest_ms[first]:
+                yield _limited(events, row, from_ms + window.window_ms - 1, first, from_ms)
+
+
+def _limited(events: Events, early: int, until_ms: int, late: int, from_ms: int) -> Events:
+    """Return the events with ``early`` recorded until a time, and ``late`` from another one on."""
+    earliest_ms, latest_ms = events.earliest_ms.copy(), events.latest_ms.copy()
+    latest_ms[early] = min(int(latest_ms[early]), until_ms)
+    earliest_ms[late] = max(int(earliest_ms[late]), from_ms)
+    return events._replace(earliest_ms=earliest_ms, latest_ms=latest_ms)
+
+
+@njit(cache=True)
+def _circle(network: Network, low_ms: Int64s, high_ms: Int64s) -> Int64s:
+    """Return the arcs that no times fulfil together; none where all can be.
+
+    ``low_ms`` and ``high_ms`` are moved.
+    """
+    nodes, arcs = len(low_ms), len(network.u)
+    by_low, by_high = np.full(nodes, -1, np.int64), np.full(nodes, -1, np.int64)
+    for _ in range(_ROUNDS_OF_ARCS_MAX):
+        is_moved = False
+        for a in range(arcs):
+            u, v, w = network.u[a], network.v[a], network.w[a]
+            if high_ms[u] + w < high_ms[v]:
+                high_ms[v] = high_ms[u] + w
+                by_high[v] = a
+                is_moved = True
+            if low_ms[v] - w > low_ms[u]:
+                low_ms[u] = low_ms[v] - w
+                by_low[u] = a
+                is_moved = True
+            for node in (u, v):
+                if low_ms[node] > high_ms[node]:
+                    return _led_to(network, by_low, by_high, node)
+        if not is_moved:
+            break
+    return np.zeros(0, np.int64)
+
+
+@njit(cache=True)
+def _led_to(network: Network, by_low: Int64s, by_high: Int64s, node: int) -> Int64s:
+    """Return the arcs that led to the bounds of a node, the nearest first."""
+    found = np.zeros(2 * _ARCS_MAX, np.int64)
+    n = 0
+    at = node
+    while by_high[at] >= 0 and n < _ARCS_MAX:
+        found[n] = by_high[at]
+        n += 1
+        at = network.u[by_high[at]]
+    at, most = node, n + _ARCS_MAX
+    while by_low[at] >= 0 and n < most:
+        found[n] = by_low[at]
+        n += 1
+        at = network.v[by_low[at]]
+    return np.unique(found[:n])
