@@ -90,7 +90,7 @@ def test_one_late_line_long_before_the_first_throttle_moves_every_sample_until_t
 
 @pytest.mark.parametrize("seed", [16, 19, 48, 55, 70])
 def test_what_the_search_explains_is_replayed_where_a_period_divides_the_window(seed: int) -> None:
-    """Two throttles tell that a request begins a sample, though an interval for each leaves it open.
+    """Two throttles tell that a request begins a sample; an interval for each leaves it open.
 
     A sample that began 999 ms after the one before moves all that follow it by a request.
     """
