@@ -288,13 +288,12 @@ class ProduceFixing(Fixing):
         place = other.row[done]
         order = start + judged.placed.order[place]
         now_ms = replayed(rows, order, other.at_ms[done], states).throttle_time_ms
-        # The proof is of the throttles that were replayed before.
-        is_same = np.abs(now_ms - judged.replayed_ms[place]) <= PROVES_MS
+        is_proven, is_explained = judged.holds(place, now_ms)
         return Fixed(
             order,
             other.at_ms[done],
-            (judged.is_proven & ~other.is_explained)[place] & is_same,
-            other.is_explained[place] | ~is_same,
+            is_proven,
+            is_explained,
             judged.is_impossible[place],
             _begin_told(rows, order, now_ms) & begins & (held_ms == NOT_HELD),
             np.zeros(len(order), np.int64),

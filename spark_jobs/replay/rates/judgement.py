@@ -58,6 +58,18 @@ class Judgement:
         other = self.other._replace(is_explained=is_explained)
         return replace(self, is_proven=self.is_proven & is_alike, other=other)
 
+    def holds(self, place: Int64s, now_ms: Int64s) -> tuple[Bools, Bools]:
+        """Return whether rows at ``place`` are proven, and whether they are explained otherwise.
+
+        They are now replayed as ``now_ms`` at the other history's times. What is proven is so of
+        the throttles that were judged; one that is replayed otherwise now may be right, unless no
+        times of the requests give it.
+        """
+        is_same = np.abs(now_ms - self.replayed_ms[place]) <= PROVES_MS
+        is_explained = self.other.is_explained[place]
+        is_proven = self.is_proven[place] & ~is_explained & is_same
+        return is_proven, is_explained | ~(is_same | self.is_impossible[place])
+
     def moved(self, events: Events, states: SensorStates, window: Window) -> Placed:
         """Return the requests as the other history has them; ``states`` are those before."""
         order, status = (
