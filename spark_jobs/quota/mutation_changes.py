@@ -61,11 +61,15 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
                 # What came before the change may be told by what came after it.
                 likely_first = sorted(range(1, len(tried)), key=costs.__getitem__)
                 tried = [tried[0], *(tried[n] for n in likely_first)]
-                costs = _costs_until_explained(
-                    _cost(each[start:stop], before.copy()) for each in tried
-                )
-            found = tried[costs.index(min(costs))]
-            if tried_early and 0 not in costs:
+                whole = []
+                for each in tried:
+                    whole.append(_cost(each[start:stop], before.copy()))
+                    if is_explained := not any(whole[-1]):
+                        break
+                found = tried[whole.index(min(whole))]
+            else:
+                found, is_explained = tried[costs.index(0)], True
+            if tried_early and not is_explained:
                 part = slice(start, stop)
                 fewest = _wrong(found[part], before.copy())
                 wrong = [_wrong(each[part], before.copy()) for each in tried_early]
@@ -128,11 +132,14 @@ def _with_bound(
 
 def _wrong(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
     """Return the number of wrong requests, such as 3: of a rounding none is."""
-    return sum(part > NEARLY for run in _runs(requests, bucket) for part in run.wrong)
+    return _cost(requests, bucket)[0]
 
 
-def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
-    return sum(run.cost for run in _runs(requests, bucket))
+def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> tuple[int, int]:
+    """Return the number of wrong requests, and the cost: of 20 late lines each may be one."""
+    runs = list(_runs(requests, bucket))
+    wrong = sum(part > NEARLY for run in runs for part in run.wrong)
+    return wrong, sum(run.cost for run in runs)
 
 
 def _runs(requests: Sequence[MutationRequest], bucket: Bucket) -> Iterator[Run]:

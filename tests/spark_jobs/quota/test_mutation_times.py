@@ -297,6 +297,19 @@ def test_a_request_met_before_a_change_had_come_has_spent_nothing_of_the_new_buc
     assert in_force(early, full, owing) == [1.0, 1.0, 1.0]
 
 
+def test_a_change_is_met_so_that_the_fewest_are_wrong_however_many_lines_are_late() -> None:
+    early = replace(request(0, (1.3, True)), may_be_before_change=True)
+    full = request(1_000, (12.0, True))
+    # 11 - 12 + 1.1 is enough; 11 - 1.3 + 1 - 12 + 1.1 is not.
+    let_in = request(2_100, (1.0, True))
+    # Then 650 ms are due, 550 ms and so on, 300 ms more with the debt that is too much: a sound
+    # broker's lines may be as late as that.
+    late = [request(2_300 + 100 * i, (1.0, False), logged_ms=950 - 100 * i) for i in range(4)]
+    bounds = in_force(early, full, let_in, *late)
+    assert math.isnan(bounds[0])
+    assert bounds[1:] == [1.0] * 6
+
+
 def test_all_that_may_have_met_the_quota_of_before_are_tried_at_every_time_of_a_full_bucket() -> (
     None
 ):
