@@ -21,7 +21,8 @@ The last try that no answer follows is compared with none: it may be how a consu
 closes, which reads nothing (KIP-227).
 
 An answer with an error ends the tries before it: a partition of theirs is led by another broker, or
-the position is no longer there, and what is read next is something else.
+the position is no longer there, and what is read next is something else. The last of the tries may
+have read nothing for that reason already.
 """
 
 from __future__ import annotations
@@ -345,7 +346,7 @@ def _evidence(
     out_of_line, answered = np.zeros(n, np.int8), np.full(n, np.nan)
     nearest = rows.amount.copy()
     largest = _largest_answer(rows)
-    for run, answer in _runs(rows):
+    for run, answer in _runs(rows, sizes):
         tries = np.array(run)
         given = np.inf if answer is None else float(rows.amount[answer])
         if answer is not None:
@@ -405,10 +406,15 @@ def _out_of_line(
     return found, nearest
 
 
-def _runs(rows: FetchRows) -> Iterator[tuple[list[int], int | None]]:
+def _is_within(sizes: _Sizes, row: int, amount: float) -> bool:
+    return bool(sizes.least[row] <= amount + sizes.slack[row])
+
+
+def _runs(rows: FetchRows, sizes: _Sizes) -> Iterator[tuple[list[int], int | None]]:
     """Yield the rows of tries from one position, and the row that handed out data in the end.
 
     A fetch is cut to what the quota lets through at most, so tries under another quota are others.
+    The last ones before an answer with an error, that read no more than it, had the error as well.
     """
     open_runs: dict[int, list[int]] = {}
     for i in np.flatnonzero(rows.is_unrecorded | rows.has_records | rows.has_errors).tolist():
@@ -418,7 +424,11 @@ def _runs(rows: FetchRows) -> Iterator[tuple[list[int], int | None]]:
         if rows.is_unrecorded[i]:
             open_runs.setdefault(position, []).append(i)
         elif position in open_runs:
-            yield open_runs.pop(position), None if rows.has_errors[i] else i
+            run, has_error = open_runs.pop(position), rows.has_errors[i]
+            while run and has_error and _is_within(sizes, run[-1], float(rows.amount[i])):
+                run.pop()
+            if run:
+                yield run, None if has_error else i
     for run in open_runs.values():
         # A consumer that closes ends its session by a fetch of nothing (``FetchMetadata``:
         # FINAL_EPOCH), which looks as the tries before it but for its size.

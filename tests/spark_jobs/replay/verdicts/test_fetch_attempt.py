@@ -275,6 +275,20 @@ def test_what_is_read_after_an_error_is_no_evidence_of_the_tries_before_it() -> 
     assert judged(replace(half, has_errors=fenced), limits)[2] is Attempt.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [(186.0, Attempt.PLAUSIBLE), (178.0 + SLACK, Attempt.PLAUSIBLE), (90_000.0, Attempt.TOO_SMALL)],
+)
+def test_the_last_try_before_an_error_may_have_met_it_already(
+    amount: float, expected: Attempt
+) -> None:
+    # Kafka 3.8.1: a fetch of 186 bytes is throttled as its partitions have gone to another broker.
+    served = (4e5, False)
+    rows = fetches(served, (2e5, True), (2e5, True), (amount, True), (178.0, False))
+    fenced = replace(rows, has_errors=np.arange(5) == 4, has_records=np.arange(5) < 1)
+    assert judged(fenced)[3] is expected
+
+
 @pytest.mark.parametrize(("apart_ms", "is_accused"), [(0, False), (50, True)])
 def test_a_try_may_have_met_another_before_it_was_taken_back(
     apart_ms: int, is_accused: bool
