@@ -43,13 +43,13 @@ _GAIN_MIN = 4
 
 
 def agreeing(
-    events: Events, samples: Samples, window: Window, found: Found, width: int
+    events: Events, samples: Samples, window: Window, found: Found, placed: Placed, width: int
 ) -> tuple[Events, Found, Placed]:
     """Return the events with a hypothesis that its own times explain, and those times.
 
-    They are as given where no request in another sample gives a better replay.
+    They are as given where no request in another sample gives a better replay. ``width`` is how
+    many hypotheses each trial has.
     """
-    placed = place(events, samples, window, found)
     wrong = _replayed_wrong(placed, events, samples, window)
     for _ in range(_ROUNDS_MAX):
         if wrong < int((placed.status == UNEXPLAINED).sum()) + _GAIN_MIN:

@@ -50,8 +50,8 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
     Unless the window is the last of its sensor, only what no later request can change is fixed:
     rows ``placed.order[:fixed]`` are the first ``fixed`` events, in another order maybe.
     """
-    found, used = _widely(events, samples, window)
-    events, found, best = agreeing(events, samples, window, found, min(used, WIDTHS[1]))
+    found, best, used = _widely(events, samples, window)
+    events, found, best = agreeing(events, samples, window, found, best, min(used, WIDTHS[1]))
     share = _share_unexplained(best, events)
     if share > 0.0:
         # One request that is late may have moved all samples until the throttles begin.
@@ -63,12 +63,12 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
     return Aligned(best, fixed, used)
 
 
-def _widely(events: Events, samples: Samples, window: Window) -> tuple[Found, int]:
+def _widely(events: Events, samples: Samples, window: Window) -> tuple[Found, Placed, int]:
     """Return the best of as many hypotheses as it takes to explain all, and how many those were."""
-    best = search(events, samples, window, WIDTHS[0])
-    used = WIDTHS[0]
+    best, used = search(events, samples, window, WIDTHS[0]), WIDTHS[0]
+    placed = place(events, samples, window, best)
     for width in WIDTHS[1:]:
-        share = _share_unexplained(place(events, samples, window, best), events)
+        share = _share_unexplained(placed, events)
         if share == 0.0 or (share >= _HOPELESS_SHARE and width > WIDTHS[1]):
             break
         if width * len(events.amount) > STEPS_MAX:
@@ -76,7 +76,8 @@ def _widely(events: Events, samples: Samples, window: Window) -> tuple[Found, in
         found = search(events, samples, window, width)
         if found.cost < best.cost - 1.0:
             best, used = found, width
-    return best, used
+            placed = place(events, samples, window, best)
+    return best, placed, used
 
 
 def _share_unexplained(placed: Placed, events: Events) -> float:
