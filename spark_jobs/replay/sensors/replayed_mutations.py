@@ -23,7 +23,12 @@ from spark_jobs.replay.sensors.sensor_states import (
     BrokerRules,
     CarriedState,
 )
-from spark_jobs.replay.sensors.told_debts import either_is_wrong, says_its_debt, told_tokens
+from spark_jobs.replay.sensors.told_debts import (
+    either_is_wrong,
+    is_amid_debt,
+    says_its_debt,
+    told_tokens,
+)
 from spark_jobs.replay.verdicts.mutation_throttle import (
     AGREE,
     LATE_LINE,
@@ -219,7 +224,9 @@ def _replayed(
         debt_slack_ms=states.debt_slack_ms,
         debt_bound=states.debt_bound,
     )
-    is_right = logged_admitted & result.admitted & is_strict
+    amid_debt = is_amid_debt(part, request)
+    admitted = result.admitted & ~amid_debt
+    is_right = logged_admitted & admitted & is_strict
     is_told = says_its_debt(part, recorded_at_ms + result.throttle_time_ms, tolerances.throttle_ms)
     is_order_open |= either_is_wrong(part, sensor, request, is_right, is_told)
     said = mutation_throttles(throttles)
@@ -234,7 +241,7 @@ def _replayed(
             amount_known=~np.isnan(amount),
             is_state_known=result.is_state_known & (gap != OTHER_BUCKET),
             logged_admitted=logged_admitted,
-            replayed_admitted=result.admitted,
+            replayed_admitted=admitted,
             tokens_before=result.tokens_before,
             early_max_ms=recorded_at_ms - earliest_ms + said.slack_ms + LINE_LAG_MAX_MS,
             late_max_ms=latest_ms
@@ -242,6 +249,7 @@ def _replayed(
             + said.slack_ms
             + np.where(is_told, 0, LATE_LINE_MS),
             is_order_open=is_order_open,
+            is_amid_debt=amid_debt,
             is_past_known=is_past_known,
             change_distance_ms=change_distance_ms,
         ),
@@ -258,7 +266,7 @@ def _replayed(
         np.clip(throttles.logged_ms, said.throttle_min_ms, said.throttle_max_ms),
         result.throttle_time_ms,
     )
-    return _Replayed(result.tokens, throttle_time_ms, result.admitted, verdicts)
+    return _Replayed(result.tokens, throttle_time_ms, admitted, verdicts)
 
 
 def seconds_of_decisions(decisions: pa.Table) -> pa.Table:

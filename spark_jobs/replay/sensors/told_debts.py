@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.quota.constants import TIME_BITS
+from spark_jobs.quota.constants import LATE_LINE_MS, TIME_BITS
 from spark_jobs.quota.mutation_bucket import told_debt_ms
 from spark_jobs.replay.sensors.amounts import bools
 
@@ -66,6 +67,25 @@ def either_is_wrong(
         is_near = (earliest_ms[own] <= latest_ms[row]) & (latest_ms[own] >= earliest_ms[row])
         found[row] = (is_near & is_right[own] & (request[own] != request[row])).any()
     return found
+
+
+def is_amid_debt(part: pa.RecordBatch, request: np.ndarray) -> np.ndarray:
+    """Return True for each admission of a topic though its request was refused another before it.
+
+    A controller takes the topics of a request in their order, at once, and a debt that refuses one
+    refuses all that follow. It lasts beyond the response, by more than its line may be late. Topics
+    that are deleted are taken in another order (``ControllerApis.deleteTopics``).
+    """
+    logged_ms = part["logged_throttle_time_ms"].to_numpy()
+    tells = bools(part["is_atomic"]) & bools(part["is_strict"]) & (logged_ms > LATE_LINE_MS)
+    tells &= ~bools(part["has_request_bound"])
+    tells &= ~bools(pc.equal(part["api_name"], "DELETE_TOPICS"))
+    index = part["resource_index"].to_numpy()
+    is_refused = ~bools(part["logged_admitted"])
+    _, number = np.unique(request, return_inverse=True)
+    first = np.full(number.max(initial=-1) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, number[is_refused], index[is_refused])
+    return np.asarray(tells & ~is_refused & (index > first[number]))
 
 
 def told_tokens(

@@ -108,6 +108,7 @@ class MutationRows:
     early_max_ms: np.ndarray  # so much earlier than replayed it may have been recorded
     late_max_ms: np.ndarray  # and so much later
     is_order_open: np.ndarray  # bool: recorded before or after another, and it matters
+    is_amid_debt: np.ndarray  # bool: admitted after another of its request was refused
     is_past_known: np.ndarray  # bool: nothing that may have come before the log counts
     change_distance_ms: np.ndarray
 
@@ -198,6 +199,12 @@ def judge_mutations(rows: MutationRows, tolerances: Tolerances) -> Verdicts:
     return first_that_applies(
         len(rows.bound),
         (np.isnan(rows.bound), "no_quota", None),
+        # Whatever the state is, it cannot do both.
+        (
+            rows.is_amid_debt & (rows.change_distance_ms >= tolerances.change_ms),
+            "wrongly_admitted",
+            None,
+        ),
         (~rows.is_state_known, "indeterminate", STATE_UNKNOWN),
         (agrees & rows.amount_known, "agree", None),
         (~rows.amount_known, "indeterminate", PARTITIONS_UNKNOWN),

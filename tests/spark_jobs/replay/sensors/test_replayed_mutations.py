@@ -90,6 +90,29 @@ def test_a_debt_that_nobody_knows_is_learned_from_the_throttle_of_a_refusal() ->
     assert admitted(1_350)["reason"] == "state_unknown"
 
 
+@pytest.mark.parametrize(
+    ("columns", "verdict"),
+    [
+        ({}, "wrongly_admitted"),
+        ({"is_atomic": False}, "indeterminate"),  # topic by topic, the debt may end in between
+        ({"api_name": "DELETE_TOPICS"}, "indeterminate"),  # of these the order is not known
+        ({"logged_throttle_time_ms": 50}, "indeterminate"),
+        ({"has_request_bound": True}, "indeterminate"),
+    ],
+)
+def test_a_topic_is_refused_after_another_of_its_request_whatever_the_state_is(
+    columns: dict[str, Any], verdict: str
+) -> None:
+    unknown = mutation(0, 30.0, bucket_gap=CHARGES_MISSING)
+    request = {
+        "api_name": "CREATE_TOPICS", "correlation_id": 7, "logged_throttle_time_ms": 600,
+        "is_atomic": True, "bucket_gap": CHARGES_MISSING,
+    } | columns  # fmt: skip
+    refused = mutation(40_000, 1.0, logged_admitted=False, resource_index=0, **request)
+    let_in = mutation(40_000, 1.0, resource_index=1, **request)
+    assert decisions(replay([unknown, refused, let_in]))[-1]["verdict"] == verdict
+
+
 @pytest.mark.parametrize("bound", [0.03, 0.06, 0.07, 1.0])
 def test_a_full_bucket_is_one_whatever_its_bound(bound: float) -> None:
     wide = mutation(0, 1.0, earliest_ms=-80, bound=bound)

@@ -241,6 +241,7 @@ def mutation_row(**overrides: object) -> MutationRows:
         "early_max_ms": 60,
         "late_max_ms": 60,
         "is_order_open": False,
+        "is_amid_debt": False,
         "is_past_known": True,
         "change_distance_ms": 60_000,
     } | overrides
@@ -256,6 +257,12 @@ def mutation_row(**overrides: object) -> MutationRows:
             ("wrongly_admitted", None),
         ),
         ({"logged_admitted": False}, ("wrongly_refused", None)),
+        # Whatever the state is, no bucket refuses a topic and admits the next one at once.
+        ({"is_amid_debt": True, "is_state_known": False}, ("wrongly_admitted", None)),
+        (
+            {"is_amid_debt": True, "is_state_known": False, "change_distance_ms": 0},
+            ("indeterminate", "state_unknown"),
+        ),
         # 3 partitions/s × 60 ms move 0.18 tokens: who is right cannot be said.
         (
             {"replayed_admitted": False, "tokens_before": -0.045},
