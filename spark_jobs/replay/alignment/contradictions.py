@@ -16,6 +16,7 @@ Each request in a circle is tried in the other sample, until what is replayed is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 from numba import njit
@@ -35,7 +36,8 @@ from spark_jobs.replay.alignment.placement import (
 )
 from spark_jobs.replay.alignment.search import Found, search
 
-_ROUNDS_MAX = 6
+_STEPS_MAX = 8_000_000
+"""The trials of a window take so many steps of hypotheses together, some two seconds."""
 _ROUNDS_OF_ARCS_MAX = 64
 _ARCS_MAX = 24
 _GAIN_MIN = 4
@@ -51,12 +53,13 @@ def agreeing(
     many hypotheses each trial has.
     """
     wrong = _replayed_wrong(placed, events, samples, window)
-    for _ in range(_ROUNDS_MAX):
-        if wrong < int((placed.status == UNEXPLAINED).sum()) + _GAIN_MIN:
-            break
+    left = _STEPS_MAX // (width * max(len(events.amount), 1))
+    while left > 0 and wrong >= int((placed.status == UNEXPLAINED).sum()) + _GAIN_MIN:
+        tried = list(islice(_trials(events, samples, window, found), left))
+        left -= len(tried)
         trials = [
             (_replayed_wrong(there, trial, samples, window), trial, other, there)
-            for trial in _trials(events, samples, window, found)
+            for trial in tried
             for other in [search(trial, samples, window, width)]
             for there in [place(trial, samples, window, other)]
         ]

@@ -10,6 +10,7 @@ one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -24,6 +25,8 @@ _REPAIRS_MAX = 8
 _NEAR_ROWS = 8
 # So many samples, the last ones since those that throttles tell of, may have begun otherwise.
 _STARTS_MAX = 64
+# The trials of a window search so many rows together, times their width: some seconds.
+_ROWS_SEARCHED_MAX = 40_000_000
 # So much of what follows tells if a repair is one.
 _AFTER_WINDOWS = 2
 
@@ -39,12 +42,14 @@ def repaired(
 ) -> Placed:
     """Return ``best``, or what is better with a few requests at other times than the log says."""
     repairs = failures = after = 0
-    while repairs < _REPAIRS_MAX and failures < failures_max:
+    left = _ROWS_SEARCHED_MAX // width
+    while repairs < _REPAIRS_MAX and failures < failures_max and left > 0:
         unexplained = np.flatnonzero(best.status[after:] == UNEXPLAINED)
         if not len(unexplained):
             break
         k = after + int(unexplained[0])
-        trial = _best_trial(events, samples, window, best, k, width)
+        trial, searched = _best_trial(events, samples, window, best, k, width, left)
+        left -= searched
         found = None if trial is None else search(trial, samples, window, width)
         if trial is None or found is None or found.cost > cost - _GAIN_MIN:
             failures += 1
@@ -60,19 +65,29 @@ def repaired(
 
 
 def _best_trial(
-    events: Events, samples: Samples, window: Window, placed: Placed, k: int, width: int
-) -> Events | None:
-    """Return the events with the change that explains most from row ``k`` on; None: none does."""
+    events: Events,
+    samples: Samples,
+    window: Window,
+    placed: Placed,
+    k: int,
+    width: int,
+    rows_max: int,
+) -> tuple[Events | None, int]:
+    """Return the events with the change that explains most from row ``k`` on; None: none does.
+
+    And how many rows were searched for it, ``rows_max`` or a trial more.
+    """
     until_ms = placed.recorded_at_ms[k] + _AFTER_WINDOWS * window.window_ms
     stop = int(np.searchsorted(placed.recorded_at_ms, until_ms))
     stop = max(int(placed.order[:stop].max()) + 1, k + 1)
     best = None
     best_cost = search(_first(events, stop), samples, window, width).cost - _GAIN_MIN
-    for trial in _trials(events, window, placed, k):
+    trials = list(islice(_trials(events, window, placed, k), max(rows_max // stop, 1)))
+    for trial in trials:
         cost = search(_first(trial, stop), samples, window, width, best_cost).cost
         if cost < best_cost:
             best, best_cost = trial, cost
-    return best
+    return best, len(trials) * stop
 
 
 def _first(events: Events, stop: int) -> Events:

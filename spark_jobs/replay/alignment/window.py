@@ -51,7 +51,7 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
     rows ``placed.order[:fixed]`` are the first ``fixed`` events, in another order maybe.
     """
     found, best, used = _widely(events, samples, window)
-    events, found, best = agreeing(events, samples, window, found, best, min(used, WIDTHS[1]))
+    events, found, best = agreeing(events, samples, window, found, best, WIDTHS[0])
     share = _share_unexplained(best, events)
     if share > 0.0:
         # One request that is late may have moved all samples until the throttles begin.
