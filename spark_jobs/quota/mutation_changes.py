@@ -55,21 +55,17 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             tried_early = [_with_bound(found, first - n, n, bound) for n in range(1, early + 1)]
             stop = _told_until(found, from_first)
             costs = _costs_until_explained(
-                Stretch(each[from_first:stop]).run(met, {}).cost for each in tried
+                (Stretch(each[from_first:stop]).run(met, {}).cost,) for each in tried
             )
-            if 0 not in costs:
+            if any(costs[-1]):
                 # What came before the change may be told by what came after it.
                 likely_first = sorted(range(1, len(tried)), key=costs.__getitem__)
                 tried = [tried[0], *(tried[n] for n in likely_first)]
-                whole = []
-                for each in tried:
-                    whole.append(_cost(each[start:stop], before.copy()))
-                    if is_explained := not any(whole[-1]):
-                        break
-                found = tried[whole.index(min(whole))]
-            else:
-                found, is_explained = tried[costs.index(0)], True
-            if tried_early and not is_explained:
+                costs = _costs_until_explained(
+                    _cost(each[start:stop], before.copy()) for each in tried
+                )
+            found = tried[costs.index(min(costs))]
+            if tried_early and any(costs[-1]):
                 part = slice(start, stop)
                 fewest = _wrong(found[part], before.copy())
                 wrong = [_wrong(each[part], before.copy()) for each in tried_early]
@@ -99,12 +95,12 @@ def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
     return len(requests)
 
 
-def _costs_until_explained(costs: Iterator[int]) -> list[int]:
-    """Return the costs up to the first that is 0."""
+def _costs_until_explained(costs: Iterator[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the costs, such as (1 wrong, 9), up to the first that is of zeros alone."""
     found = []
     for cost in costs:
         found.append(cost)
-        if not cost:
+        if not any(cost):
             break
     return found
 

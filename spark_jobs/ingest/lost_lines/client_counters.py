@@ -71,14 +71,14 @@ def counters_of(lines: Connections) -> np.ndarray:
     several addresses is put together afterwards. Where ids are missing then, those whose ids
     interlock are joined before all others, if fewer are missing so.
     """
-    joined, missing = _joined(lines, is_interlocked_first=False)
+    joined, missing = _put_together(lines, is_interlocked_first=False)
     if not missing:
         return joined
-    otherwise, missing_otherwise = _joined(lines, is_interlocked_first=True)
+    otherwise, missing_otherwise = _put_together(lines, is_interlocked_first=True)
     return otherwise if missing_otherwise < missing else joined
 
 
-def _joined(lines: Connections, *, is_interlocked_first: bool) -> tuple[np.ndarray, int]:
+def _put_together(lines: Connections, *, is_interlocked_first: bool) -> tuple[np.ndarray, int]:
     """Return the counter of each connection, and how many ids are missing from all of them."""
     joined = _Joined(lines)
     anywhere = np.zeros_like(lines.host)
@@ -113,7 +113,7 @@ class _Known:
         return cls(counter, order, ahead)
 
     def missing(self) -> int:
-        """Return how many ids are in no line, between those of a counter."""
+        """Return the number of ids that no line has: 2 where a counter has 5, 6, 9."""
         return int((self.ahead[self.ahead < _FAR] - 1).sum())
 
     def ends(self, step: int) -> tuple[np.ndarray, np.ndarray]:

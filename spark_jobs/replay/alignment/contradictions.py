@@ -71,7 +71,7 @@ def agreeing(
 
 
 def _replayed_wrong(placed: Placed, events: Events, samples: Samples, window: Window) -> int:
-    """Return how many throttles are not replayed at the times of ``placed``."""
+    """Return the number of throttles, such as 365, off by over PROVES_MS at these times."""
     rows = placed.order
     profile = RateProfile.RATE_3_8 if window.keeps_overlapping else RateProfile.RATE_3_3
     states = SensorStates.allocate([profile], [window.samples], [window.window_ms])

@@ -64,7 +64,7 @@ def place(events: Events, samples: Samples, window: Window, found: Found) -> Pla
 def constraints(
     events: Events, samples: Samples, window: Window, found: Found
 ) -> tuple[Network, Int64s]:
-    """Return what the best hypothesis asks of the times, and the rows of ``events`` in its order.
+    """Return the bounds (ms) of times that a hypothesis asks for, and the rows in its order.
 
     Such as ``t[3] - t[0] <= 999``: the fourth request belongs to the sample of the first.
     """

@@ -348,7 +348,7 @@ def _begin_told(rows: SensorRows, order: np.ndarray, replayed_ms: np.ndarray) ->
 
 
 def _off(rows: SensorRows, placed: Placed, states: SensorStates) -> int:
-    """Return how many throttles of a sensor's first requests are not replayed to PROVES_MS."""
+    """Return the number of a sensor's first throttles, such as 93, off by over PROVES_MS."""
     trial = states.take(np.array([0]))
     replay = replayed(rows, placed.order, placed.recorded_at_ms, trial)
     off_ms = np.abs(rows.logged_ms[placed.order] - replay.throttle_time_ms)

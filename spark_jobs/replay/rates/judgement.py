@@ -59,7 +59,7 @@ class Judgement:
         return replace(self, is_proven=self.is_proven & is_alike, other=other)
 
     def holds(self, place: Int64s, now_ms: Int64s) -> tuple[Bools, Bools]:
-        """Return whether rows at ``place`` are proven, and whether they are explained otherwise.
+        """Return True for each row at ``place`` that is proven, and for each explained otherwise.
 
         They are now replayed as ``now_ms`` at the other history's times. What is proven is so of
         the throttles that were judged; one that is replayed otherwise now may be right, unless no

@@ -2,7 +2,7 @@
 
 A response says how long it is from its moment until the debt ends
 (``AbstractControllerMutationQuota.throttleTime``). Rows are mutations (AMOUNTS) in replayed order,
-those of a sensor together.
+those of a sensor together; ``request`` is each row's number of ``request_numbers``.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ def says_its_debt(part: pa.RecordBatch, ends_ms: np.ndarray, tolerance_ms: int) 
 
 def _is_alone(part: pa.RecordBatch, sensor: np.ndarray, request: np.ndarray) -> np.ndarray:
     """Return True for each row whose request no other of its sensor may have come in between."""
-    _, number = np.unique(request, return_inverse=True)
     # The sensors come one after the other.
     apart_ms = sensor.astype(np.int64) << TIME_BITS
-    first_ms = np.full(number.max(initial=-1) + 1, np.iinfo(np.int64).max)
+    first_ms = np.full(request.max(initial=-1) + 1, np.iinfo(np.int64).max)
     last_ms = np.zeros(len(first_ms), np.int64)
-    np.minimum.at(first_ms, number, apart_ms + part["earliest_ms"].to_numpy())
-    np.maximum.at(last_ms, number, apart_ms + part["latest_ms"].to_numpy())
+    np.minimum.at(first_ms, request, apart_ms + part["earliest_ms"].to_numpy())
+    np.maximum.at(last_ms, request, apart_ms + part["latest_ms"].to_numpy())
     order = np.argsort(first_ms)
     met = np.maximum.accumulate(last_ms[order])[:-1] >= first_ms[order][1:]
     is_alone = np.empty(len(order), bool)
     is_alone[order] = ~(np.append(False, met) | np.append(met, False))[: len(order)]
-    return is_alone[number]
+    return np.asarray(is_alone[request])
 
 
 def either_is_wrong(
@@ -82,10 +81,9 @@ def is_amid_debt(part: pa.RecordBatch, request: np.ndarray) -> np.ndarray:
     tells &= ~bools(pc.equal(part["api_name"], "DELETE_TOPICS"))
     index = part["resource_index"].to_numpy()
     is_refused = ~bools(part["logged_admitted"])
-    _, number = np.unique(request, return_inverse=True)
-    first = np.full(number.max(initial=-1) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, number[is_refused], index[is_refused])
-    return np.asarray(tells & ~is_refused & (index > first[number]))
+    first = np.full(request.max(initial=-1) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, request[is_refused], index[is_refused])
+    return np.asarray(tells & ~is_refused & (index > first[request]))
 
 
 def told_tokens(
