@@ -23,7 +23,7 @@ from spark_jobs.quota.throttle_time import bound_in_force
 FAR_MS = 10
 """A controller's record is seldom so far from its estimate."""
 ANCHOR_TIMES_MAX = 64
-"""So many times of a full bucket are tried, on so many requests after it."""
+"""So many times of a full bucket are tried, on about so many requests after it."""
 ANCHORED_REQUESTS_MAX = 2000
 LATE_GAIN_MIN = 2 * WRONG
 """A time before its line says is one of a full bucket only if it explains two decisions more."""
@@ -301,15 +301,19 @@ def _stretch_end(
     """Return the next request after ``start`` that meets a full bucket at the estimates.
 
     With ``is_sure``, whenever each was recorded: all those before as late as they can have been,
-    and that one as early.
+    and that one as early. After ANCHORED_REQUESTS_MAX it is the first that came after all of them:
+    what is told of one depends on those that it may have come among.
     """
     moving = bucket.copy()
+    latest_ms = requests[start].latest_ms
     for i in range(start, len(requests)):
         request = requests[i]
         full_ms = request.earliest_ms if is_sure else request.recorded_at_ms
         is_full = moving.is_full(bound_in_force(request.bound), full_ms)
-        if request.is_first and i > start and (is_full or i - start >= ANCHORED_REQUESTS_MAX):
+        is_long = i - start >= ANCHORED_REQUESTS_MAX and request.earliest_ms > latest_ms
+        if request.is_first and i > start and (is_full or is_long):
             return i
+        latest_ms = max(latest_ms, request.latest_ms)
         at_ms = request.latest_ms if is_sure else request.recorded_at_ms
         record(request, moving, max(at_ms, moving.last_update_ms), {})
     return len(requests)

@@ -153,6 +153,15 @@ def test_a_sensor_is_handed_on_where_its_last_stretch_began() -> None:
     assert state.bucket == BucketState(2.0, 2.0, NOON_MS, 40.0, 1.0)
 
 
+def test_a_stretch_of_many_ends_where_no_other_request_may_have_come_in_between() -> None:
+    times_ms = (0, 30_000, 31_000, 31_010, 31_500)
+    rows = [create(at_ms, "t", 9) for at_ms in times_ms]
+    with mock.patch.object(mutation_times, "ANCHORED_REQUESTS_MAX", 2):
+        state = handed_on(rows, NOON_MS + 40_000)
+    assert state.resumes_at is not None
+    assert state.resumes_at[0] == NOON_MS + 31_500
+
+
 def test_what_the_log_leaves_open_of_a_bucket_is_handed_on() -> None:
     unknown = delete(1_000, "t")
     rows = [create(0, "s", 9), unknown, *(create(2_000 + i * 500, "s", 1) for i in range(3))]
