@@ -121,26 +121,36 @@ class Stretch:
             for i in group:
                 self._record(i, found, fixed_ms, left)
             if found.cost and len(group) > 1:
-                found = self._best_order(found, run, fixed_ms, left)
+                found = self._best_order(found, run, fixed_ms, left, cost_max - run.cost)
             run.add(found)
             if run.cost > cost_max:
                 break
         return run
 
     def _best_order(
-        self, as_estimated: Run, before: Run, fixed_ms: Mapping[int, int], left: int | None
+        self,
+        as_estimated: Run,
+        before: Run,
+        fixed_ms: Mapping[int, int],
+        left: int | None,
+        cost_max: float,
     ) -> Run:
-        """Return the run that explains most, then moves least, of the orders that are tried."""
+        """Return the run that explains most, then moves least, of the orders that are tried.
+
+        ``as_estimated`` where all of them leave more than ``cost_max`` unexplained.
+        """
         group = sorted(as_estimated.order)
-        for cost_max in range(as_estimated.cost + 1):
-            runs = list(self._orders(group, before, fixed_ms, left, cost_max))
-            runs += [as_estimated] if cost_max == as_estimated.cost else []
+        for cost in range(as_estimated.cost + 1):
+            if cost > cost_max:
+                break
+            runs = list(self._orders(group, before, fixed_ms, left, cost))
+            runs += [as_estimated] if cost == as_estimated.cost else []
             if runs:
                 best = min(runs, key=lambda run: run.moved_ms)
                 if any(run.blamed() != best.blamed() for run in runs):
                     best.open_orders.update(group)
                 return best
-        raise AssertionError("the order of the estimates is one of those allowed")
+        return as_estimated
 
     def _orders(
         self,
