@@ -224,7 +224,7 @@ def _replayed(
         debt_slack_ms=states.debt_slack_ms,
         debt_bound=states.debt_bound,
     )
-    amid_debt = is_amid_debt(part, request)
+    amid_debt = is_amid_debt(part, request, tolerances.throttle_ms)
     admitted = result.admitted & ~amid_debt
     is_right = logged_admitted & admitted & is_strict
     is_told = says_its_debt(part, recorded_at_ms + result.throttle_time_ms, tolerances.throttle_ms)

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.quota.constants import LATE_LINE_MS, TIME_BITS
+from spark_jobs.quota.constants import TIME_BITS
 from spark_jobs.quota.mutation_bucket import told_debt_ms
-from spark_jobs.replay.sensors.amounts import bools
+from spark_jobs.replay.sensors.amounts import bools, floats
 
 
 def says_its_debt(part: pa.RecordBatch, ends_ms: np.ndarray, tolerance_ms: int) -> np.ndarray:
@@ -68,22 +68,54 @@ def either_is_wrong(
     return found
 
 
-def is_amid_debt(part: pa.RecordBatch, request: np.ndarray) -> np.ndarray:
-    """Return True for each admission of a topic though its request was refused another before it.
+def is_amid_debt(part: pa.RecordBatch, request: np.ndarray, tolerance_ms: int) -> np.ndarray:
+    """Return True for each topic that was admitted amid a debt, whatever the bucket held.
 
-    A controller takes the topics of a request in their order, at once, and a debt that refuses one
-    refuses all that follow. It lasts beyond the response, by more than its line may be late. Topics
-    that are deleted are taken in another order (``ControllerApis.deleteTopics``).
+    A controller takes the topics of a request in their order, and nobody else's in between. The
+    throttle is what is left, at the response, of the debt that the last refused topic met
+    (``AbstractControllerMutationQuota.throttleTime``): nothing was admitted after that. Topics to
+    create, admitted before it, leave no more debt than their own partitions: 3 of them at a quota
+    of 2/s at most 1,500 ms. After a topic that was refused they leave all of it, but for what was
+    refilled until the response. Topics are deleted in another order
+    (``ControllerApis.deleteTopics``), and a topic that fails for another reason may have been
+    charged for its new partitions (``ReplicationControlManager.createPartitions``).
     """
     logged_ms = part["logged_throttle_time_ms"].to_numpy()
-    tells = bools(part["is_atomic"]) & bools(part["is_strict"]) & (logged_ms > LATE_LINE_MS)
+    tells = bools(part["is_atomic"]) & bools(part["is_strict"]) & (logged_ms > tolerance_ms)
     tells &= ~bools(part["has_request_bound"])
     tells &= ~bools(pc.equal(part["api_name"], "DELETE_TOPICS"))
-    index = part["resource_index"].to_numpy()
-    is_refused = ~bools(part["logged_admitted"])
-    first = np.full(request.max(initial=-1) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, request[is_refused], index[is_refused])
-    return np.asarray(tells & ~is_refused & (index > first[request]))
+    index, admitted = part["resource_index"].to_numpy(), bools(part["logged_admitted"])
+    requests = request.max(initial=-1) + 1
+    first, last = np.full(requests, np.iinfo(np.int64).max), np.full(requests, -1)
+    np.minimum.at(first, request[~admitted], index[~admitted])
+    np.maximum.at(last, request[~admitted], index[~admitted])
+    charged_ms = _charged_until(part, request, last, index)
+    refilled_ms = (part["response_latest_ms"].to_numpy() - part["earliest_ms"].to_numpy()).clip(0)
+    is_impossible = index > last[request]
+    is_impossible |= bools(pc.equal(part["api_name"], "CREATE_TOPICS")) & (
+        logged_ms > charged_ms + tolerance_ms
+    )
+    is_impossible |= (index > first[request]) & (
+        logged_ms < charged_ms - refilled_ms - tolerance_ms
+    )
+    return np.asarray(tells & admitted & (last[request] >= 0) & is_impossible)
+
+
+def _charged_until(
+    part: pa.RecordBatch, request: np.ndarray, last: np.ndarray, index: np.ndarray
+) -> np.ndarray:
+    """Return how long (ms) the charges of a request last, from each topic to its ``last`` refused.
+
+    ``index`` is a topic's place in its request. NaN where partitions or the quota are unknown.
+    """
+    own_ms = 1000.0 * floats(part["amount"]) / part["bound"].to_numpy()
+    own_ms[~bools(part["logged_admitted"]) | (index > last[request])] = 0.0
+    total_ms = np.zeros(len(last))
+    found = np.empty(len(index))
+    for row in np.lexsort((-index, request)).tolist():
+        total_ms[request[row]] += own_ms[row]
+        found[row] = total_ms[request[row]]
+    return found
 
 
 def told_tokens(

@@ -96,7 +96,7 @@ def test_a_debt_that_nobody_knows_is_learned_from_the_throttle_of_a_refusal() ->
         ({}, "wrongly_admitted"),
         ({"is_atomic": False}, "indeterminate"),  # topic by topic, the debt may end in between
         ({"api_name": "DELETE_TOPICS"}, "indeterminate"),  # of these the order is not known
-        ({"logged_throttle_time_ms": 50}, "indeterminate"),
+        ({"logged_throttle_time_ms": 5}, "indeterminate"),
         ({"has_request_bound": True}, "indeterminate"),
     ],
 )
@@ -111,6 +111,47 @@ def test_a_topic_is_refused_after_another_of_its_request_whatever_the_state_is(
     refused = mutation(40_000, 1.0, logged_admitted=False, resource_index=0, **request)
     let_in = mutation(40_000, 1.0, resource_index=1, **request)
     assert decisions(replay([unknown, refused, let_in]))[-1]["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("topics", "throttle_time_ms", "verdicts"),
+    [
+        # Of 5 partitions/s: 3 of them leave a debt of 600 ms.
+        (["3", "refused"], 605, ["indeterminate"]),
+        (["3", "refused"], 606, ["wrongly_admitted"]),
+        (["3", "1", "refused"], 606, ["indeterminate", "wrongly_admitted"]),
+        (["?", "1", "refused"], 606, ["indeterminate", "wrongly_admitted"]),
+        # What comes after it leaves no debt to the one refused.
+        (["3", "refused", "4"], 606, ["wrongly_admitted", "wrongly_admitted"]),
+        # The bucket may have been full before the three, unless a topic was refused before them.
+        (["3", "refused"], 400, ["indeterminate"]),
+        (["refused", "3", "refused"], 400, ["wrongly_admitted"]),
+        # It was refilled for 9 ms before the response at most.
+        (["refused", "3", "refused"], 585, ["wrongly_admitted"]),
+        (["refused", "3", "refused"], 586, ["indeterminate"]),
+        (["refused", "?", "refused"], 400, ["indeterminate"]),
+    ],
+)
+def test_a_topic_leaves_the_debt_of_its_partitions_to_the_next(
+    topics: list[str], throttle_time_ms: int, verdicts: list[str]
+) -> None:
+    unknown = mutation(0, 30.0, bucket_gap=CHARGES_MISSING, bound=5.0)
+    request = {
+        "api_name": "CREATE_TOPICS", "correlation_id": 7, "is_atomic": True, "bound": 5.0,
+        "logged_throttle_time_ms": throttle_time_ms, "bucket_gap": CHARGES_MISSING,
+        "response_latest_ms": 40_008,
+    }  # fmt: skip
+    sizes = {"refused": 1.0, "?": float("nan")}
+    rows = [
+        mutation(
+            40_000, sizes.get(topic) or float(topic), logged_admitted=topic != "refused",
+            resource_index=i, **request,
+        )
+        for i, topic in enumerate(topics)
+    ]  # fmt: skip
+    found = [row["verdict"] for row in decisions(replay([unknown, *rows]))[1:]]
+    let_in = [verdict for verdict, topic in zip(found, topics, strict=True) if topic != "refused"]
+    assert let_in == verdicts
 
 
 @pytest.mark.parametrize("bound", [0.03, 0.06, 0.07, 1.0])
