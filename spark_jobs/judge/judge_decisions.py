@@ -16,12 +16,18 @@ from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.throttles import throttled_by_second
 from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS, SensorKey
-from spark_jobs.replay.verdicts.verdicts import THROTTLED_WITHOUT_QUOTA
+from spark_jobs.replay.verdicts.verdicts import (
+    QUOTA_CHANGE_IN_FLIGHT,
+    SAMPLE_TIMING,
+    THROTTLED_WITHOUT_QUOTA,
+)
 from spark_jobs.settings import CrosscheckSettings, JudgeSettings
 from spark_jobs.warehouse.read import count_rows, open_table, read_batches, read_frame, read_table
 from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS, RATE_ROLLUPS, ROLLUP_SPANS_MS
 from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_table
+
+_OPEN_FOR_TIME = (SAMPLE_TIMING, QUOTA_CHANGE_IN_FLIGHT)
 
 
 def judge_decisions(
@@ -36,7 +42,8 @@ def judge_decisions(
     ``metrics`` are exports of the brokers' own metrics, see :func:`crosscheck_metrics`.
     """
     settings = settings or JudgeSettings()
-    seconds = _suspect_seconds(session(), scope) if _has_suspects(scope) else []
+    has_suspects = _has_suspects(scope)
+    seconds = _suspect_seconds(session(), scope, settings.tolerance_ms) if has_suspects else []
     brokers = read_table(scope, "brokers", ["broker_id", "version"]).to_pylist()
     findings = find(
         seconds,
@@ -67,18 +74,21 @@ def _has_suspects(scope: RunScope) -> bool:
     return bool(open_table(scope, "decisions").count_rows(filter=suspect))
 
 
-def _suspect_seconds(spark: SparkSession, scope: RunScope) -> list[SensorSecond]:
+def _suspect_seconds(spark: SparkSession, scope: RunScope, tolerance_ms: int) -> list[SensorSecond]:
     decisions = read_frame(spark, "decisions", scope)
     seconds = []
-    for row in seconds_of_suspects(decisions).collect():
+    for row in seconds_of_suspects(decisions, tolerance_ms).collect():
         fields = row.asDict()
         key = SensorKey(*(fields.pop(name) for name in SENSOR_COLUMNS))
         seconds.append(SensorSecond(key=key, **fields))
     return seconds
 
 
-def seconds_of_suspects(decisions: DataFrame) -> DataFrame:
-    """Return per-second counts (SensorSecond's fields) of the sensors with any wrong decision."""
+def seconds_of_suspects(decisions: DataFrame, tolerance_ms: int) -> DataFrame:
+    """Return per-second counts (SensorSecond's fields) of the sensors with any wrong decision.
+
+    Open is what is off by more than ``tolerance_ms`` and accuses nobody for its time alone.
+    """
     is_wrong = F.col("verdict").isin(*WRONG_VERDICTS)
     is_unbound_throttled = F.coalesce(F.col("reason") == THROTTLED_WITHOUT_QUOTA, F.lit(False))
     logged_ms = F.col("logged_throttle_time_ms")
@@ -87,6 +97,8 @@ def seconds_of_suspects(decisions: DataFrame) -> DataFrame:
     is_due = is_bound & (~F.coalesce("replayed_admitted", F.lit(True)) | (replayed_ms > 0))
     is_enforced = (logged_ms > 0) | ~F.col("logged_admitted")
     difference_ms = F.when(is_wrong, F.abs(logged_ms - replayed_ms)).otherwise(0)
+    is_evidence = is_bound & (is_due | is_enforced)
+    is_open = is_bound & F.coalesce(F.col("reason").isin(*_OPEN_FOR_TIME), F.lit(False))
     suspects = decisions.where(is_wrong | is_unbound_throttled).select(*SENSOR_COLUMNS).distinct()
     return (
         decisions.join(F.broadcast(suspects), on=list(SENSOR_COLUMNS), how="left_semi")
@@ -98,6 +110,13 @@ def seconds_of_suspects(decisions: DataFrame) -> DataFrame:
             F.count_if(is_due & is_enforced).alias("enforced"),
             *[F.count_if(F.col("verdict") == v).alias(v) for v in WRONG_VERDICTS],
             F.count_if(is_unbound_throttled).alias("unbound_throttled"),
+            F.count_if(is_evidence & (F.col("verdict") == "agree")).alias("agreeing"),
+            F.count_if(is_open & (logged_ms < replayed_ms - tolerance_ms)).alias(
+                "open_under_throttled"
+            ),
+            F.count_if(is_open & (logged_ms > replayed_ms + tolerance_ms)).alias(
+                "open_over_throttled"
+            ),
             F.min("bound").alias("bound_min"),
             F.max("bound").alias("bound_max"),
             F.sum(logged_ms.cast("long")).alias("logged_throttle_time_ms"),

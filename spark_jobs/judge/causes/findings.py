@@ -11,6 +11,7 @@ from spark_jobs.judge.causes.finding_id import finding
 from spark_jobs.judge.causes.known_faults import known_fault
 from spark_jobs.judge.causes.sentences import explain, explain_hypothesis
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, gathered
+from spark_jobs.judge.causes.stretches import maximal_runs
 from spark_jobs.quota.sensor_key import SensorKey
 
 # Wrong decisions further apart than this are two things to look at.
@@ -33,6 +34,9 @@ class SensorSecond:
     wrongly_admitted: int
     wrongly_refused: int
     unbound_throttled: int  # throttled although no bound was in force
+    agreeing: int  # throttled, or due to be, and as the rule says
+    open_under_throttled: int  # throttled for less than the rule says, which proves nothing
+    open_over_throttled: int
     bound_min: float | None
     bound_max: float | None
     logged_throttle_time_ms: int
@@ -44,10 +48,17 @@ class SensorSecond:
         own: int = getattr(self, kind)
         return own + (self.unbound_throttled if kind == "over_throttled" else 0)
 
+    def undecided(self, kind: str) -> int:
+        """Return the decisions of this second that deviate as those of ``kind``, without proof."""
+        return int(getattr(self, f"open_{kind}", 0))
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Neighbouring seconds of one sensor with the same kind of wrong decision."""
+    """Neighbouring seconds of one sensor with the same kind of wrong decision.
+
+    It begins and ends with those that deviate in the same way, whether that is proven or not.
+    """
 
     key: SensorKey
     kind: str
@@ -105,19 +116,45 @@ def find(
 
 def _intervals(history: list[SensorSecond]) -> Iterator[Interval]:
     for kind in KINDS:
-        run: list[SensorSecond] = []
-        for second in (s for s in history if s.wrong(kind)):
-            if run and second.second_ms - run[-1].second_ms > INTERVAL_GAP_MS:
-                yield _interval(kind, run, history)
-                run = []
-            run.append(second)
-        if run:
-            yield _interval(kind, run, history)
+        for near in _near(history):
+            deviating = _deviating(near, kind)
+            for run in _near(s for s in near if s.wrong(kind) or s.second_ms in deviating):
+                if any(s.wrong(kind) for s in run):
+                    yield _interval(kind, run, history)
+
+
+def _near(seconds: Iterable[SensorSecond]) -> Iterator[list[SensorSecond]]:
+    """Yield the seconds in runs, those within INTERVAL_GAP_MS of the one before together."""
+    run: list[SensorSecond] = []
+    for second in seconds:
+        if run and second.second_ms - run[-1].second_ms > INTERVAL_GAP_MS:
+            yield run
+            run = []
+        run.append(second)
+    if run:
+        yield run
+
+
+def _deviating(history: list[SensorSecond], kind: str) -> set[int]:
+    """Return the seconds (ms) of stretches in which more decisions deviate than agree.
+
+    In each of them one is wrong for sure: the others tell when that began, and when it ended.
+    """
+    scores = [s.wrong(kind) + s.undecided(kind) - s.agreeing for s in history]
+    stretches = [history[first:end] for first, end in maximal_runs(scores)]
+    return {
+        second.second_ms
+        for stretch in stretches
+        if any(second.wrong(kind) for second in stretch)
+        for second in stretch
+    }
 
 
 def _interval(kind: str, run: list[SensorSecond], history: list[SensorSecond]) -> Interval:
     from_ms, until_ms = run[0].second_ms, run[-1].second_ms + 1000
-    inside = [s for s in history if from_ms <= s.second_ms < until_ms]
+    open_decisions = sum(s.undecided(kind) for s in history if from_ms <= s.second_ms < until_ms)
+    run = [s for s in run if s.wrong(kind)]
+    inside = [s for s in history if run[0].second_ms <= s.second_ms <= run[-1].second_ms]
     bounds = [b for s in inside for b in (s.bound_min, s.bound_max) if b is not None]
     due, enforced = sum(s.due for s in inside), sum(s.enforced for s in inside)
     evidence = {
@@ -131,6 +168,7 @@ def _interval(kind: str, run: list[SensorSecond], history: list[SensorSecond]) -
         "logged_throttle_time_ms": sum(s.logged_throttle_time_ms for s in inside),
         "replayed_throttle_time_ms": sum(s.replayed_throttle_time_ms for s in inside),
         "difference_max_ms": max(s.difference_max_ms for s in run),
+        "open_decisions": open_decisions,
     }
     too_lenient = kind in ("wrongly_admitted", "under_throttled")
     if too_lenient and due and enforced <= due * NOT_ENFORCED_SHARE:

@@ -39,6 +39,8 @@ def explain(
         bound=_bound(key.quota_type, evidence),
         **{name: _number(value) for name, value in evidence.items()},
     )
+    if evidence["open_decisions"]:
+        sentence += _ALIKE.format(open_decisions=_number(evidence["open_decisions"]))
     if fault:
         sentence += f" This looks like {fault.key}: {fault.description}."
     return sentence
@@ -145,6 +147,8 @@ _WITHOUT_QUOTA = (
     "{who}: broker {broker} throttled {wrong_decisions} requests for which no {quota} is "
     "configured."
 )
+
+_ALIKE = " {open_decisions} more deviate in the same way, each too little to prove anything alone."
 
 
 def _bound(quota_type: str, evidence: Mapping[str, Any]) -> str:

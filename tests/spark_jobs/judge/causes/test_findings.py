@@ -28,6 +28,9 @@ def second(key: SensorKey, at_s: int, **overrides: object) -> SensorSecond:
         wrongly_admitted=0,
         wrongly_refused=0,
         unbound_throttled=0,
+        agreeing=0,
+        open_under_throttled=0,
+        open_over_throttled=0,
         bound_min=3.0,
         bound_max=3.0,
         logged_throttle_time_ms=0,
@@ -86,6 +89,29 @@ def test_wrong_seconds_more_than_a_minute_apart_are_two_intervals() -> None:
     spans = sorted((r["from_ms"], r["until_ms"]) for r in rows)
     assert spans == [(1_000, 63_000), (123_000, 124_000)]
     assert len({r["finding_id"] for r in rows}) == 2
+
+
+def test_a_finding_begins_and_ends_with_what_deviates_as_its_wrong_decisions_do() -> None:
+    """Of ten seconds the first two agree, and what is open the other way tells nothing."""
+    (row,) = findings(
+        second(ALICE, 1, agreeing=9),
+        second(ALICE, 2, agreeing=2, open_over_throttled=7),
+        second(ALICE, 3, open_under_throttled=4),
+        second(ALICE, 4, due=20, enforced=9, under_throttled=11, open_under_throttled=1),
+        second(ALICE, 5, agreeing=2, open_under_throttled=3),
+        second(ALICE, 6, agreeing=8, open_under_throttled=1),
+    )
+    assert (row["from_ms"], row["until_ms"], row["decisions"]) == (3_000, 6_000, 11)
+    assert "throttled 11 of 10 requests less" in str(row["explanation"])
+    assert "8 more deviate in the same way, each too little to prove" in str(row["explanation"])
+
+
+def test_what_deviates_and_is_proven_nowhere_is_no_finding() -> None:
+    deviating = [second(ALICE, s, open_under_throttled=9) for s in (1, 2, 90, 91)]
+    wrong = second(ALICE, 180, due=20, enforced=9, under_throttled=11)
+    (row,) = findings(*deviating, wrong)
+    assert (row["from_ms"], row["until_ms"]) == (180_000, 181_000)
+    assert findings(*deviating) == []
 
 
 def test_throttles_without_any_quota_are_a_finding_of_their_own_words() -> None:

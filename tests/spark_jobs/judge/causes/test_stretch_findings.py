@@ -51,7 +51,8 @@ def second(at_ms: int, under_throttled: int = 5) -> SensorSecond:
     return SensorSecond(
         key=ALICE, second_ms=at_ms // 1000 * 1000, decisions=10, due=10, enforced=9,
         under_throttled=under_throttled, over_throttled=0, wrongly_admitted=0, wrongly_refused=0,
-        unbound_throttled=0, bound_min=1.0, bound_max=1.0, logged_throttle_time_ms=0,
+        unbound_throttled=0, agreeing=0, open_under_throttled=0, open_over_throttled=0,
+        bound_min=1.0, bound_max=1.0, logged_throttle_time_ms=0,
         replayed_throttle_time_ms=0, difference_max_ms=9,
     )  # fmt: skip
 
