@@ -15,9 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.judge.causes.hypotheses import (
+    Explanation,
     OtherQuota,
     OtherReplay,
     explain_stretch,
+)
+from spark_jobs.judge.causes.profile_trials import (
+    ProfileTrial,
+    counted_otherwise,
+    profile_trial,
 )
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
@@ -62,20 +68,23 @@ HISTORY_COLUMNS = (
 def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[ExplainedStretch]:
     """Return the explained stretches in which many throttles are not the configured bound's.
 
-    Only sensors with enough such decisions are looked at; without one nothing more is read.
+    Only sensors with enough such decisions are looked at; without one nothing more is read. A
+    sensor that was counted by another rate all day has that one stretch alone.
     """
     suspects = _suspects(scope, settings)
     if not suspects:
         return []
     day = _Day.of(scope, settings)
-    return [
-        stretch
-        for sensors in sensors_at_a_time(suspects)
-        for decisions in sensors_in(
-            read_table(scope, "decisions", HISTORY_COLUMNS, sensor_filter(sensors))
-        )
-        for stretch in day.explain(decisions)
-    ]
+    found: list[ExplainedStretch] = []
+    trials: list[ProfileTrial] = []
+    for sensors in sensors_at_a_time(suspects):
+        table = read_table(scope, "decisions", HISTORY_COLUMNS, sensor_filter(sensors))
+        for decisions in sensors_in(table):
+            stretches, tried = day.explain(decisions)
+            found += stretches
+            trials += tried
+    otherwise = counted_otherwise(trials)
+    return [one for one in found if one.key not in otherwise] + [*otherwise.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +112,36 @@ class _Day:
             changes=read_table(scope, "quota_changes").to_pylist(),
         )
 
-    def explain(self, decisions: pa.RecordBatch) -> Iterator[ExplainedStretch]:
-        """Yield the explained stretches of one sensor's ``decisions``."""
+    def explain(
+        self, decisions: pa.RecordBatch
+    ) -> tuple[list[ExplainedStretch], list[ProfileTrial]]:
+        """Return the explained stretches of one sensor's ``decisions``, and other rates of all."""
         key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
         if key.broker_id in self.unknown:
-            return
-        tolerance_ms = self.settings.tolerance_ms
-        remembered = remembered_ms(*self.rules[key.broker_id].of_type(key.quota_type))
-        warm_up_ms = max(self.settings.warm_up_windows * 1000, remembered)
-        history = sensor_decisions(
-            decisions,
-            self.resolutions,
-            self.lost,
-            warm_up_ms,
-            self.rules[key.broker_id].window_ms,
-        )
-        stretches = find_stretches(history, tolerance_ms, self.settings.finding_min_decisions)
+            return [], []
+        rules, change_ms = self.rules[key.broker_id], self.settings.change_ms
+        history = self._history(key, decisions)
+        profiles = other_profiles(history, rules)
+        trials = [profile_trial(key, str(rules.profile), history, p, change_ms) for p in profiles]
+        explained = self._explained(key, history, decisions, profiles)
+        stretches = (explained_stretch(key, history, one, change_ms) for one in explained)
+        return [one for one in stretches if one is not None], trials
+
+    def _history(self, key: SensorKey, decisions: pa.RecordBatch) -> SensorDecisions:
         rules = self.rules[key.broker_id]
-        profiles = other_profiles(history, rules) if stretches else []
-        for stretch in stretches:
+        remembered = remembered_ms(*rules.of_type(key.quota_type))
+        warm_up_ms = max(self.settings.warm_up_windows * 1000, remembered)
+        return sensor_decisions(decisions, self.resolutions, self.lost, warm_up_ms, rules.window_ms)
+
+    def _explained(
+        self,
+        key: SensorKey,
+        history: SensorDecisions,
+        decisions: pa.RecordBatch,
+        profiles: Sequence[OtherReplay],
+    ) -> Iterator[Explanation]:
+        rules, tolerance_ms = self.rules[key.broker_id], self.settings.tolerance_ms
+        for stretch in find_stretches(history, tolerance_ms, self.settings.finding_min_decisions):
             rows = decisions.slice(stretch.first, stretch.end - stretch.first)
             at_ms = history.recorded_at_ms[stretch.rows]
             explanation = explain_stretch(
@@ -130,11 +150,8 @@ class _Day:
                 other_quotas(self.changes, rows, int(at_ms[0]), int(at_ms[-1])),
                 [*profiles, *lost_states(history, stretch, rules, tolerance_ms)],
             )
-            if explanation is None:
-                continue
-            found = explained_stretch(key, history, explanation, self.settings.change_ms)
-            if found is not None:
-                yield found
+            if explanation is not None:
+                yield explanation
 
 
 def _suspects(scope: RunScope, settings: JudgeSettings) -> dict[SensorKey, int]:

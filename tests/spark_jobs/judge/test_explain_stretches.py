@@ -6,6 +6,7 @@ from typing import Any
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.judge_decisions import judge_decisions
+from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
@@ -101,3 +102,17 @@ def test_what_a_broker_held_before_its_log_began_accuses_nobody(tmp_path: Path) 
     carried = [d | {"sensor_seq": d["sensor_seq"] + 9} for d in decisions(begun)]
     write_rows(scope, "decisions", carried)
     assert [s.hypothesis for s in explain_stretches(scope, JudgeSettings())] == ["unknown_quota"]
+
+
+def test_a_sensor_that_was_counted_by_another_rate_all_day_has_that_finding_alone(
+    tmp_path: Path,
+) -> None:
+    older = history(
+        constant(50_000.0), constant(50_000.0), broker_profile=RateProfile.RATE_3_3, seconds=90
+    )
+    quota = change(START_MS - HOUR_MS, None, 50_000.0)
+    scope = warehouse(tmp_path, decisions(older), quota)
+    (found,) = explain_stretches(scope, JudgeSettings())
+    assert (found.hypothesis, found.evidence["detail"]) == ("other_rate_profile", "rate_3_3")
+    off = older.recorded_at_ms[abs(older.logged_ms - older.throttle_ms(older.bound)) > 2]
+    assert (found.from_ms, found.until_ms) == (off[off > START_MS + 13_000][0], off[-1] + 1)

@@ -1,0 +1,130 @@
+"""Whether brokers counted by the rate of another version: what the throttles of a day say together.
+
+Those of one sensor may deviate because its samples began at other times. What nearly all throttles
+of a sensor, of a broker, or of all brokers of one version say, only another rate explains.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_jobs.judge.causes.hypotheses import (
+    Explanation,
+    OtherReplay,
+    Score,
+    is_explained,
+)
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, throttle_ms
+from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
+from spark_jobs.judge.causes.stretches import Stretch
+from spark_jobs.quota.codes import CONFIGURED, OTHER_RATE_PROFILE
+from spark_jobs.quota.sensor_key import SensorKey
+
+_SHARE_MIN = 0.9
+_GAIN_MIN = 0.3
+_DEVIATING_MIN, _THROTTLES_MIN = 10, 5
+# Of a sensor among others whose throttles tell: most of its own deviate as the rate does.
+_OWN_SHARE_MIN = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Decisions that say anything of a rate, such as 144, and how many of them each explains."""
+
+    decisions: int = 0
+    explained: int = 0  # by the other rate
+    configured: int = 0  # by that of the broker's version
+    deviating: int = 0  # that the broker's version does not explain
+    deviating_explained: int = 0
+    throttles: int = 0  # of these, the throttled ones
+
+    def __add__(self, other: Counts) -> Counts:
+        """Return the counts of both together."""
+        return Counts(*(getattr(self, n) + getattr(other, n) for n in Counts.__slots__))
+
+    @property
+    def is_clear(self) -> bool:
+        """Return True if only the other rate explains them: nearly all, and far more."""
+        return (
+            self.explained >= _SHARE_MIN * self.decisions
+            and self.explained - self.configured >= _GAIN_MIN * self.decisions
+            and self.deviating >= _DEVIATING_MIN
+            and self.throttles >= _THROTTLES_MIN
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileTrial:
+    """One sensor's decisions of a day, and what one rate profile makes of them."""
+
+    key: SensorKey
+    own: str  # the profile of its broker's version, such as rate_3_8
+    tried: str
+    counts: Counts
+    told: ExplainedStretch | None  # from its first deviating decision to its last
+
+
+def profile_trial(
+    key: SensorKey, own: str, history: SensorDecisions, replay: OtherReplay, change_ms: int
+) -> ProfileTrial:
+    """Return what ``replay``, of another rate profile, makes of a sensor's whole ``history``."""
+    configured_ms = history.throttle_ms(history.bound)
+    other_ms = throttle_ms(replay.rate, replay.window_size_ms, history.bound)
+    # Of two quotas of one request the larger throttle is logged: the other one's tells nothing.
+    says = (configured_ms >= 0) & ~np.isnan(history.bound) & (history.request_throttle_max_ms == 0)
+    says &= (history.logged_ms > 0) | (configured_ms > 0) | (other_ms > 0)
+    agrees = is_explained(history.logged_ms, configured_ms)
+    is_other = is_explained(history.logged_ms, other_ms)
+    deviating = says & ~agrees
+    throttles = deviating & is_other & (history.logged_ms > 0)
+    masks = (says, says & is_other, says & agrees, deviating, deviating & is_other, throttles)
+    counts = Counts(*(int(np.count_nonzero(mask)) for mask in masks))
+    told = None
+    if counts.deviating:
+        rows = np.flatnonzero(deviating)
+        stretch = Stretch(int(rows[0]), int(rows[-1]) + 1, 0, len(history))
+        explanation = _explanation(stretch, counts, replay.detail)
+        told = explained_stretch(key, history, explanation, change_ms)
+    return ProfileTrial(key, own, replay.detail, counts, told)
+
+
+def _explanation(stretch: Stretch, counts: Counts, profile: str) -> Explanation:
+    def score(hypothesis: str, explained: int, throttles: int, detail: str | None) -> Score:
+        share = explained / counts.decisions
+        return Score(hypothesis, share, explained, throttles, detail=detail)
+
+    configured = score(CONFIGURED, counts.configured, 0, None)
+    winner = score(OTHER_RATE_PROFILE, counts.explained, counts.throttles, profile)
+    return Explanation(stretch, winner, configured, configured, counts.decisions, None)
+
+
+def counted_otherwise(trials: Iterable[ProfileTrial]) -> dict[SensorKey, ExplainedStretch]:
+    """Return the sensors that were counted by another rate, each with what is told of it.
+
+    ``trials`` hold, for each sensor, the likelier of two alike profiles first.
+    """
+    listed = list(trials)
+    pools: defaultdict[tuple[object, ...], Counts] = defaultdict(Counts)
+    for trial in listed:
+        for pool in _pools(trial):
+            pools[pool] += trial.counts
+    found: dict[SensorKey, ExplainedStretch] = {}
+    best: dict[SensorKey, int] = {}
+    for trial in listed:
+        counts, told = trial.counts, trial.told
+        is_own = counts.deviating_explained >= _OWN_SHARE_MIN * counts.deviating
+        clear = [pools[pool].explained for pool in _pools(trial) if pools[pool].is_clear]
+        if told is None or not is_own or not clear or max(clear) <= best.get(trial.key, 0):
+            continue
+        found[trial.key], best[trial.key] = told, max(clear)
+    return found
+
+
+def _pools(trial: ProfileTrial) -> tuple[tuple[object, ...], ...]:
+    """Return what a trial counts towards: its sensor, its broker, and all of its version."""
+    alike = (trial.own, trial.tried)
+    return (("sensor", trial.key, *alike), ("broker", trial.key.broker_id, *alike), alike)

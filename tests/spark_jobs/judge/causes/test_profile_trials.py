@@ -1,0 +1,106 @@
+"""Rates of another version are told by what all throttles of a day say together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spark_jobs.judge.causes.profile_trials import (
+    Counts,
+    ProfileTrial,
+    counted_otherwise,
+    profile_trial,
+)
+from spark_jobs.judge.causes.sensor_decisions import fields_of, history_of
+from spark_jobs.judge.explain_stretches import other_profiles
+from spark_jobs.quota.rate_profile import RateProfile
+from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.replay.sensors.sensor_states import BrokerRules
+from tests.spark_jobs.judge.causes.sensor_builder import constant, history
+
+RULES = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
+CHANGE_MS = 1_000
+
+
+def sensor(client_id: str, broker_id: int = 1) -> SensorKey:
+    return SensorKey(broker_id, "producer_byte_rate", "", client_id)
+
+
+def told(
+    key: SensorKey, broker_profile: RateProfile = RateProfile.RATE_3_3, seconds: int = 60
+) -> list[ProfileTrial]:
+    """Return the trials of a sensor on a broker that counts by this profile, audited as 3.8."""
+    found = history(
+        constant(50_000.0), constant(50_000.0), broker_profile=broker_profile, seconds=seconds
+    )
+    return [
+        profile_trial(key, "rate_3_8", found, replay, CHANGE_MS)
+        for replay in other_profiles(found, RULES)
+    ]
+
+
+def trial(counts: Counts, name: str = "a", broker_id: int = 1, tried: str = "x") -> ProfileTrial:
+    found = told(sensor("any"))[0].told
+    assert found is not None
+    found = replace(found, evidence=found.evidence | {"detail": tried})
+    return ProfileTrial(sensor(name, broker_id), "own", tried, counts, found)
+
+
+CLEAR = Counts(100, 95, 50, 50, 45, 20)
+FEW = Counts(12, 11, 6, 6, 5, 1)
+
+
+def test_a_sensor_counted_by_another_rate_is_told_from_its_first_deviation_to_its_last() -> None:
+    (found,) = counted_otherwise(told(sensor("a"))).values()
+    assert (found.hypothesis, found.evidence["detail"]) == ("other_rate_profile", "rate_3_3")
+    assert found.share >= 0.9
+    assert found.until_ms - found.from_ms > 30_000
+
+
+def test_a_sound_broker_counts_by_no_other_rate() -> None:
+    assert counted_otherwise(told(sensor("a"), RateProfile.RATE_3_8)) == {}
+
+
+@pytest.mark.parametrize("other_broker", [1, 2])
+def test_what_a_sensor_says_too_little_of_is_told_by_those_of_its_broker_or_version(
+    other_broker: int,
+) -> None:
+    assert counted_otherwise([trial(FEW)]) == {}
+    pooled = counted_otherwise([trial(FEW), trial(CLEAR, "b", other_broker)])
+    assert set(pooled) == {sensor("a"), sensor("b", other_broker)}
+
+
+def test_a_sensor_whose_own_throttles_deviate_otherwise_is_not_told_by_others() -> None:
+    otherwise = Counts(12, 6, 4, 8, 4, 1)
+    assert set(counted_otherwise([trial(otherwise), trial(CLEAR, "b")])) == {sensor("b")}
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        Counts(100, 89, 50, 50, 45, 20),  # a tenth is explained by neither
+        Counts(100, 95, 66, 34, 33, 20),  # the configured rate explains nearly as much
+        Counts(20, 20, 11, 9, 9, 9),  # too few
+        Counts(100, 95, 50, 50, 45, 4),  # nothing was throttled at all
+    ],
+)
+def test_what_is_not_clear_is_not_told(counts: Counts) -> None:
+    assert counted_otherwise([trial(counts)]) == {}
+
+
+def test_of_two_rates_the_one_that_explains_more_is_told_of_alike_ones_the_first() -> None:
+    more = Counts(100, 99, 50, 50, 49, 20)
+    for older, detail in ((CLEAR, "newer"), (more, "older")):
+        trials = [trial(CLEAR, tried="newer"), trial(older, tried="older")]
+        (found,) = counted_otherwise(trials).values()
+        assert found.evidence["detail"] == detail
+
+
+def test_throttles_that_a_request_quota_may_have_thrown_tell_nothing() -> None:
+    older = history(constant(50_000.0), constant(50_000.0), broker_profile=RateProfile.RATE_3_3)
+    n = len(older)
+    shared = history_of(**{**fields_of(older), "request_throttle_max_ms": np.full(n, 1_000)})
+    (replay, *_) = other_profiles(shared, RULES)
+    assert profile_trial(sensor("a"), "rate_3_8", shared, replay, CHANGE_MS).counts == Counts()
