@@ -16,7 +16,9 @@ import shutil
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -115,9 +117,8 @@ def run_simulated_fleet(
     is_keeping_all: bool,
 ) -> None:
     """Simulate and audit each cluster; keep in ``folder`` those that miss a limit, or all."""
-    for cluster in clusters:
-        own = folder / cluster.name
-        runs.simulate(cluster, own)
+
+    for own in _simulated(runs, clusters, folder):
         scores = runs.audit(spark, own)
         if scores is None or is_keeping_all:
             continue
@@ -125,6 +126,26 @@ def run_simulated_fleet(
             keep_missing(own, scores)
         else:
             shutil.rmtree(own)
+
+
+def _simulated(
+    runs: SimulatedRuns, clusters: Iterable[SimulatedCluster], folder: Path
+) -> Iterator[Path]:
+    """Yield the folder of each cluster; the next one is simulated while one is looked at."""
+
+    def simulated(cluster: SimulatedCluster) -> Path:
+        own = folder / cluster.name
+        runs.simulate(cluster, own)
+        return own
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting: deque[Future[Path]] = deque()
+        for cluster in clusters:
+            waiting.append(thread.submit(simulated, cluster))
+            if len(waiting) > 1:
+                yield waiting.popleft().result()
+        for last in waiting:
+            yield last.result()
 
 
 def kept_clusters(folder: Path) -> list[Path]:
