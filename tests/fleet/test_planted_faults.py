@@ -116,6 +116,8 @@ def test_the_tables_tell_what_was_planted_found_and_missed() -> None:
     text = told.getvalue()
     assert "2 of 3 planted decisions told, 0.6667; 1 found: recall 0.3333, precision 0.5000" in text
     assert "1 of 2 sound ones called wrong" in text
+    assert "1 of the others are what a sound broker gives" in text
+    assert "without them 1.0000" in text
     assert "not told: b, Fault(kind='skipped throttles'" in text
     assert "wrong bound       │ 5: from 2" in text
     assert [line for line in text.splitlines() if line.startswith("│ agree │ 1 ")]
