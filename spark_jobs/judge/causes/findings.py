@@ -86,8 +86,9 @@ def find(
     """Return the rows of the ``findings`` table, worst first.
 
     ``versions`` is the broker version where known, to name a known fault. Fewer wrong decisions
-    than ``min_decisions`` are reported as ``info``: seen, but not enough to act on. Wrong decisions
-    inside one of ``stretches`` whose cause is a fault are that finding's, not one of their own.
+    than ``min_decisions`` are reported as ``info``: seen, but not enough to act on. Up to half of
+    them may be some that only deviate in the same way. Wrong decisions inside one of ``stretches``
+    whose cause is a fault are that finding's, not one of their own.
     """
     explained: dict[SensorKey, list[ExplainedStretch]] = defaultdict(list)
     for stretch in stretches:
@@ -229,6 +230,8 @@ def _stretch_row(
 
 
 def _severity(interval: Interval, min_decisions: int) -> str:
-    if interval.decisions < min_decisions:
+    wrong = interval.decisions
+    # What deviates in the same way counts beside as many that are wrong for sure.
+    if wrong + min(wrong, interval.evidence["open_decisions"]) < min_decisions:
         return "info"
     return "critical" if interval.kind == "not_enforced" else "warning"

@@ -82,6 +82,20 @@ def test_few_wrong_decisions_are_seen_but_not_alarming() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "open_decisions", "severity"),
+    [(9, 0, "info"), (9, 1, "warning"), (5, 5, "warning"), (4, 90, "info")],
+)
+def test_half_of_what_alarms_may_only_deviate_in_the_same_way(
+    wrong: int, open_decisions: int, severity: str
+) -> None:
+    (row,) = findings(
+        second(ALICE, 1, due=95, enforced=90, under_throttled=wrong),
+        second(ALICE, 2, open_under_throttled=open_decisions),
+    )
+    assert (row["severity"], row["decisions"]) == (severity, wrong)
+
+
 def test_wrong_seconds_more_than_a_minute_apart_are_two_intervals() -> None:
     rows = findings(
         *[second(ALICE, s, due=20, enforced=9, under_throttled=11) for s in (1, 2, 62, 123)]
