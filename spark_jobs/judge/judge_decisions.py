@@ -19,6 +19,7 @@ from spark_jobs.quota.sensor_key import ENTITY_COLUMNS, SENSOR_COLUMNS, SensorKe
 from spark_jobs.replay.verdicts.verdicts import (
     QUOTA_CHANGE_IN_FLIGHT,
     SAMPLE_TIMING,
+    STATE_UNKNOWN,
     THROTTLED_WITHOUT_QUOTA,
 )
 from spark_jobs.settings import CrosscheckSettings, JudgeSettings
@@ -27,7 +28,7 @@ from spark_jobs.warehouse.scope import RunScope
 from spark_jobs.warehouse.tables import FINDINGS, RATE_ROLLUPS, ROLLUP_SPANS_MS
 from spark_jobs.warehouse.write import ROWS_IN_GROUP, write_table
 
-_OPEN_FOR_TIME = (SAMPLE_TIMING, QUOTA_CHANGE_IN_FLIGHT)
+_OPEN = (SAMPLE_TIMING, STATE_UNKNOWN, QUOTA_CHANGE_IN_FLIGHT)
 
 
 def judge_decisions(
@@ -87,7 +88,7 @@ def _suspect_seconds(spark: SparkSession, scope: RunScope, tolerance_ms: int) ->
 def seconds_of_suspects(decisions: DataFrame, tolerance_ms: int) -> DataFrame:
     """Return per-second counts (SensorSecond's fields) of the sensors with any wrong decision.
 
-    Open is what is off by more than ``tolerance_ms`` and accuses nobody for its time alone.
+    Open is what is off by more than ``tolerance_ms``, and accuses nobody for its reason in _OPEN.
     """
     is_wrong = F.col("verdict").isin(*WRONG_VERDICTS)
     is_unbound_throttled = F.coalesce(F.col("reason") == THROTTLED_WITHOUT_QUOTA, F.lit(False))
@@ -98,7 +99,7 @@ def seconds_of_suspects(decisions: DataFrame, tolerance_ms: int) -> DataFrame:
     is_enforced = (logged_ms > 0) | ~F.col("logged_admitted")
     difference_ms = F.when(is_wrong, F.abs(logged_ms - replayed_ms)).otherwise(0)
     is_evidence = is_bound & (is_due | is_enforced)
-    is_open = is_bound & F.coalesce(F.col("reason").isin(*_OPEN_FOR_TIME), F.lit(False))
+    is_open = is_bound & F.coalesce(F.col("reason").isin(*_OPEN), F.lit(False))
     suspects = decisions.where(is_wrong | is_unbound_throttled).select(*SENSOR_COLUMNS).distinct()
     return (
         decisions.join(F.broadcast(suspects), on=list(SENSOR_COLUMNS), how="left_semi")
