@@ -65,6 +65,7 @@ def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRo
         logged_ms=events.logged_throttle_time_ms[order] if is_throttled else nothing,
         known_for_ms=np.full(n, 10**9),
         change_distance_ms=np.full(n, 10**9),
+        bound_beside=np.full(n, np.nan),
         has_request_bound=never,
         lost_requests=nothing,
         request_bytes=np.full(n, np.nan),

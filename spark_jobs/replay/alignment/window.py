@@ -116,6 +116,7 @@ def proven(
     replayed: RateReplay,
     window: Window,
     reach_ms: int,
+    is_neither: Bools | None = None,
 ) -> Bools:
     """Return True for each request whose nearest throttles on both sides are mostly replayed.
 
@@ -124,8 +125,8 @@ def proven(
     much as the request itself, a sample began at another time, and where it is off the other way by
     what stands between, or is what the throttle lacks, the two may have been recorded in the other
     order, unless one connection sent them: then nothing is proven. Nor is it close to a change of
-    the quota, nor where the search explains a throttle that the replay, of one time out of those
-    that it left, does not.
+    the quota, unless its throttle ``is_neither`` that of before nor of after; nor where the search
+    explains a throttle that the replay, of one time out of those that it left, does not.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
@@ -180,7 +181,8 @@ def proven(
     # A time before those recorded ahead of it: the order that was found is not that of the times.
     alike |= np.maximum.accumulate(at_ms) - at_ms > PROVES_MS
     is_right = tells & (logged_ms > 0) & ~is_wrong
-    alike |= _may_meet_other_quota(at_ms, events.bound[placed.order], is_right)
+    may_meet_other = _may_meet_other_quota(at_ms, events.bound[placed.order], is_right)
+    alike |= may_meet_other if is_neither is None else may_meet_other & ~is_neither
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
     is_proven = enough & mostly & ~(alike & is_wrong)

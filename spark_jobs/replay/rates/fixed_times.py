@@ -65,6 +65,7 @@ class Fixed(NamedTuple):
     is_proven: np.ndarray
     is_explained: np.ndarray  # bool: by another history than the one that was found
     is_impossible: np.ndarray  # bool: no times that lines admit give its throttle
+    is_neither: np.ndarray  # bool: no quota beside a change gives its throttle
     is_begin_told: (
         np.ndarray
     )  # bool: throttles before it tell that the sensor held nothing unlogged
@@ -78,7 +79,9 @@ class Fixed(NamedTuple):
         rows = np.arange(start, stop)
         none = np.zeros(n, bool)
         held_ms = np.full(n, NOT_HELD)
-        return cls(rows, at_ms[start:stop], none, none, none, none, np.full(n, group), held_ms)
+        return cls(
+            rows, at_ms[start:stop], none, none, none, none, none, np.full(n, group), held_ms
+        )
 
     def take(self, rows: np.ndarray) -> Fixed:
         """Return the entries of these rows."""
@@ -295,6 +298,7 @@ class ProduceFixing(Fixing):
             is_proven,
             is_explained,
             judged.is_impossible[place],
+            judged.is_neither[place],
             _begin_told(rows, order, now_ms) & begins & (held_ms == NOT_HELD),
             np.zeros(len(order), np.int64),
             np.full(len(order), held_ms),

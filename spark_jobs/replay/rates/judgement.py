@@ -25,6 +25,7 @@ from spark_jobs.replay.rates.other_times import (
     replayed,
     times_beside_samples,
 )
+from spark_jobs.replay.rates.quotas_beside import is_neither
 from spark_jobs.replay.rates.stream_rows import SensorRows
 
 ALIKE_MS = 2 * PROVES_MS
@@ -39,6 +40,7 @@ class Judgement:
     replayed_ms: Int64s
     is_proven: Bools
     is_impossible: Bools
+    is_neither: Bools
     other: OtherHistory
 
     @property
@@ -104,7 +106,8 @@ def judge_placed(
     if (off_ms > PROVES_MS).any():
         events = _with_lags_of_before(events, placed, longer_ms)
     reach_ms = 2 * window.expire_age_ms
-    is_proven = proven(placed, events, replay, window, reach_ms)
+    neither = is_neither(rows, start + placed.order, placed.recorded_at_ms, replay, window)
+    is_proven = proven(placed, events, replay, window, reach_ms, neither)
     for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
         from_ms = from_if_late_ms(rows, start, row, placed, events)
         until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
@@ -139,7 +142,7 @@ def judge_placed(
     # The replay is of one time out of those that the search left: it may be off where that is not.
     is_told = (off_ms > PROVES_MS) & (placed.status == EXPLAINED)
     other = other._replace(is_explained=other.is_explained | is_told)
-    return Judgement(placed, replay.throttle_time_ms, is_proven, is_impossible, other)
+    return Judgement(placed, replay.throttle_time_ms, is_proven, is_impossible, neither, other)
 
 
 def _with_lags_of_before(events: Events, placed: Placed, longer_ms: Int64s) -> Events:

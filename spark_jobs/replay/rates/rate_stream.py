@@ -229,7 +229,7 @@ class RateStream:
         is_told = np.logical_or.reduceat(told, runs.start)
         none = np.zeros(len(due), bool)
         held_ms = np.full(len(due), NOT_HELD)
-        plain = Fixed(due, rows.at_ms[due], none, none, none, none, run[due], held_ms)
+        plain = Fixed(due, rows.at_ms[due], none, none, none, none, none, run[due], held_ms)
         if not is_told.any():
             return _Replayed(plain, result, run[due], states)
         kept = ~is_told[run[due]]
@@ -313,6 +313,7 @@ class RateStream:
             is_proven=fixed.is_proven,
             is_explained=fixed.is_explained,
             is_impossible=fixed.is_impossible,
+            is_neither=fixed.is_neither,
             line_lag_max_ms=own.line_lag_max_ms,
             lost_requests=own.lost_requests,
             lost_amount_max=own.lost_amount_max,

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.apis import APIS, counted_by
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import LINE_LAG_MAX_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import (
     PERCENT_PER_US,
@@ -19,7 +19,7 @@ from spark_jobs.quota.request_time import (
     record_interval_ms,
 )
 from spark_jobs.replay.alignment.events import likely_from_ms
-from spark_jobs.replay.rates.sensor_codes import SensorCodes
+from spark_jobs.replay.rates.sensor_codes import CodedRows, SensorCodes
 from spark_jobs.replay.rates.stream_rows import LINE_COLUMNS, StreamRows
 from spark_jobs.replay.rates.unsized_amounts import UnsizedAmounts
 from spark_jobs.replay.sensors.amounts import bools, encoded, floats, is_any_of
@@ -201,6 +201,7 @@ class RecordedAmounts:
             change_distance_ms=_change_distance_ms(
                 at_ms, lags_ms[rows], resolved.changed_at_ms, resolved.changes_at_ms
             ),
+            bound_beside=_bound_beside(at_ms, resolved),
             has_request_bound=self._resolutions.has_request_bound(index, at_ms),
             lost_requests=lost_requests,
             request_bytes=request_bytes,
@@ -228,6 +229,16 @@ def _change_distance_ms(
     is_before = (lags_ms > LINE_LAG_MAX_MS) & (at_ms - lags_ms <= changed_at_ms)
     since_ms = np.where(is_before, 0, at_ms - changed_at_ms)
     return np.asarray(np.minimum(since_ms, changes_at_ms - at_ms))
+
+
+def _bound_beside(at_ms: np.ndarray, resolved: CodedRows) -> np.ndarray:
+    """Return the bound on the other side of the nearest change; NaN: none, or more than one is.
+
+    Such as 1,000.0 for a request recorded half a second before that becomes 2,000.0.
+    """
+    since_ms, left_ms = at_ms - resolved.changed_at_ms, resolved.changes_at_ms - at_ms
+    beside = np.where(since_ms <= left_ms, resolved.bound_before, resolved.bound_after)
+    return np.where(np.maximum(since_ms, left_ms) < CHANGE_LATEST_MS, np.nan, beside)
 
 
 class _ControllersClients:

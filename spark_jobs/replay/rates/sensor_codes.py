@@ -41,6 +41,8 @@ class CodedRows:
     known_from_ms: np.ndarray  # since when all that the sensor holds is in the log
     changed_at_ms: np.ndarray  # when the bound was surely in force
     changes_at_ms: np.ndarray  # from when on the next one may have been
+    bound_before: np.ndarray  # of Segment
+    bound_after: np.ndarray
 
     def take(self, rows: np.ndarray) -> CodedRows:
         """Return the rows at these indices."""
@@ -82,7 +84,7 @@ class SensorCodes:
         The rows follow those of the call before, in the order of their times.
         """
         segments, row = resolutions.segments(quota_type, index, at_ms)
-        found = [s for s, _ in segments]
+        found = [s.resolution for s in segments]
         names = [(s.quota_user, s.quota_client_id) for s in found]
         sensor = [self.code(name) for name in names]
         is_own = [s.is_enabled and self.share.has(n) for s, n in zip(found, names, strict=True)]
@@ -91,7 +93,7 @@ class SensorCodes:
         changed = [span_ms(s.valid_from_ms) for s in found]
         changes = [span_ms(s.valid_until_ms) for s in found]
         of_row = np.array(sensor, np.int32)[row]
-        joined_ms = np.array([k for _, k in segments], np.int64)[row]
+        joined_ms = np.array([s.known_from_ms for s in segments], np.int64)[row]
         self._take_last(resolutions, quota_type, index, at_ms)
         return CodedRows(
             is_enabled=np.array(is_own, bool)[row],
@@ -104,6 +106,8 @@ class SensorCodes:
             ),
             changed_at_ms=_moments(until_ms for _, until_ms in changed)[row],
             changes_at_ms=_moments(from_ms for from_ms, _ in changes)[row],
+            bound_before=np.array([s.bound_before for s in segments], np.float64)[row],
+            bound_after=np.array([s.bound_after for s in segments], np.float64)[row],
         )
 
     def _take_last(

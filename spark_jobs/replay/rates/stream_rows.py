@@ -42,6 +42,7 @@ class StreamRows:
     logged_ms: np.ndarray  # the logged throttle time
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
+    bound_beside: np.ndarray  # on the other side of that change, NaN: not known
     has_request_bound: np.ndarray
     lost_requests: np.ndarray
     # Of fetches, else zeros and NaN.
@@ -108,6 +109,7 @@ class SensorRows:
     logged_ms: np.ndarray
     known_for_ms: np.ndarray
     change_distance_ms: np.ndarray
+    bound_beside: np.ndarray
     has_request_bound: np.ndarray
     lost_requests: np.ndarray
     connection: np.ndarray  # a number each

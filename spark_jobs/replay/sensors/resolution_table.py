@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import CHANGE_MS, TIME_BITS, TIME_MAX_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS, CHANGE_MS, TIME_BITS, TIME_MAX_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 
@@ -76,20 +78,30 @@ class ClientIndex:
         return cls(code, [(broker_id, users[u], names[c] or "") for u, c in pairs])
 
 
+class Segment(NamedTuple):
+    """A stretch of time in which one quota held for a client."""
+
+    resolution: Resolution
+    known_from_ms: int  # since when all amounts of its sensor are known
+    # Another value of the same entity's quota just before and after; NaN: something else changed.
+    bound_before: float
+    bound_after: float
+
+
 class ResolutionTable:
     """Looks up quotas for batches; remembers every client it has met."""
 
     def __init__(self, timeline: QuotaTimeline, known_from_ms: Mapping[int, int]) -> None:
         self.timeline = timeline
         self._known_from_ms = known_from_ms
-        self._cache: dict[tuple[str, int, str, str], tuple[tuple[Resolution, int], ...]] = {}
+        self._cache: dict[tuple[str, int, str, str], tuple[Segment, ...]] = {}
         self._joined: dict[tuple[str, int, str, str], Sequence[tuple[int, tuple[str, str]]]] = {}
         self._resolved: dict[tuple[str, int, str, str], tuple[Resolution, ...]] = {}
 
     def resolve(self, quota_type: str, index: ClientIndex, at_ms: np.ndarray) -> ResolvedRows:
         """Return the sensor and quota that hold for each row of ``index`` at the row's time."""
         segments, row = self.segments(quota_type, index, at_ms)
-        found = [s for s, _ in segments]
+        found = [s.resolution for s in segments]
         take = pa.array(row)
         return ResolvedRows(
             is_enabled=np.array([s.is_enabled for s in found], bool)[row],
@@ -97,7 +109,7 @@ class ResolutionTable:
             quota_client_id=pa.array([s.quota_client_id for s in found], pa.string()).take(take),
             quota_level=pa.array([s.quota_level for s in found], pa.string()).take(take),
             bound=np.array([np.nan if s.bound is None else s.bound for s in found])[row],
-            known_from_ms=np.array([k for _, k in segments], np.int64)[row],
+            known_from_ms=np.array([s.known_from_ms for s in segments], np.int64)[row],
             changed_at_ms=np.array([_clip(s.valid_from_ms) for s in found], np.int64)[row],
             changes_at_ms=np.array([_clip(s.valid_until_ms) for s in found], np.int64)[row],
         )
@@ -112,26 +124,23 @@ class ResolutionTable:
             return has_bound
         for apart_ms in (-CHANGE_MS, 0, CHANGE_MS):
             found, row = self.segments(QuotaType.REQUEST_PERCENTAGE, index, at_ms + apart_ms)
-            is_bound = np.array([s.is_enabled and s.bound is not None for s, _ in found], bool)
-            has_bound = has_bound | is_bound[row]
+            is_bound = [s.resolution.is_enabled and s.resolution.bound is not None for s in found]
+            has_bound = has_bound | np.array(is_bound, bool)[row]
         return has_bound
 
     def segments(
         self, quota_type: str, index: ClientIndex, at_ms: np.ndarray
-    ) -> tuple[Sequence[tuple[Resolution, int]], np.ndarray]:
-        """Return the stretches that held for the clients of ``index``, and each row's index there.
-
-        A stretch is what held, and since when all amounts of its sensor are known.
-        """
-        segments: list[tuple[Resolution, int]] = []
+    ) -> tuple[Sequence[Segment], np.ndarray]:
+        """Return what held for the clients of ``index``, and each row's index there."""
+        segments: list[Segment] = []
         starts: list[int] = []
         at_ms = np.clip(at_ms, 0, TIME_MAX_MS)
         first_ms, last_ms = (int(at_ms.min()), int(at_ms.max())) if len(at_ms) else (0, TIME_MAX_MS)
         for code, client in enumerate(index.clients):
-            for resolution, known_from_ms in self._segments(quota_type, *client):
-                start_ms = _clip(resolution.valid_from_ms)
-                if start_ms <= last_ms and _clip(resolution.valid_until_ms) >= first_ms:
-                    segments.append((resolution, known_from_ms))
+            for segment in self._segments(quota_type, *client):
+                start_ms = _clip(segment.resolution.valid_from_ms)
+                if start_ms <= last_ms and _clip(segment.resolution.valid_until_ms) >= first_ms:
+                    segments.append(segment)
                     starts.append(code << TIME_BITS | start_ms)
         if len(segments) == len(index.clients):  # nothing changed meanwhile
             return segments, index.code
@@ -154,34 +163,48 @@ class ResolutionTable:
             log_start_ms = self.log_start_ms(broker_id)
             self._joined[key] = tuple(
                 (known_from_ms, (resolution.quota_user, resolution.quota_client_id))
-                for resolution, known_from_ms in self._segments(*key)
+                for resolution, known_from_ms, *_ in self._segments(*key)
                 if resolution.is_enabled and known_from_ms > log_start_ms
             )
         return self._joined[key]
 
     def _segments(
         self, quota_type: str, broker_id: int, user: str, client_id: str
-    ) -> tuple[tuple[Resolution, int], ...]:
+    ) -> tuple[Segment, ...]:
         key = (quota_type, broker_id, user, client_id)
         if key not in self._cache:
             alike = (quota_type, self.timeline.alike(broker_id), user, client_id)
             if alike not in self._resolved:
                 self._resolved[alike] = self.timeline.resolve(quota_type, user, client_id, alike[1])
-            self._cache[key] = tuple(self._with_known_from(self._resolved[alike], broker_id))
+            self._cache[key] = self._segments_of(self._resolved[alike], broker_id)
         return self._cache[key]
 
-    def _with_known_from(
+    def _segments_of(
         self, resolutions: Sequence[Resolution], broker_id: int
-    ) -> list[tuple[Resolution, int]]:
-        """Pair each stretch with the moment since when all its sensor's amounts are known."""
+    ) -> tuple[Segment, ...]:
+        """Return stretches of one client with what is known of each on a broker."""
         log_start_ms = self.log_start_ms(broker_id)
-        paired: list[tuple[Resolution, int]] = []
-        for resolution in resolutions:
-            known_from_ms = max(_clip(resolution.valid_from_ms), log_start_ms)
-            if paired and _same_sensor(paired[-1][0], resolution):
-                known_from_ms = paired[-1][1]
-            paired.append((resolution, known_from_ms))
-        return paired
+        found: list[Segment] = []
+        beside = [None, *resolutions, None]
+        for before, own, after in zip(beside, resolutions, beside[2:], strict=False):
+            known_from_ms = max(_clip(own.valid_from_ms), log_start_ms)
+            if found and _same_sensor(found[-1].resolution, own):
+                known_from_ms = found[-1].known_from_ms
+            bounds = _bound_beside(own, before), _bound_beside(own, after)
+            found.append(Segment(own, known_from_ms, *bounds))
+        return tuple(found)
+
+
+def _bound_beside(own: Resolution, beside: Resolution | None) -> float:
+    """Return the bound ``beside`` a stretch, such as 1,000.0, if that alone is what changed.
+
+    Else NaN, and where it held so briefly that a broker may not have met it.
+    """
+    if beside is None or beside.bound is None or own.quota_level != beside.quota_level:
+        return math.nan
+    lasted_ms = _clip(beside.valid_until_ms) - _clip(beside.valid_from_ms)
+    is_one_change = _same_sensor(own, beside) and lasted_ms >= CHANGE_LATEST_MS
+    return beside.bound if is_one_change else math.nan
 
 
 def _same_sensor(before: Resolution, after: Resolution) -> bool:

@@ -90,6 +90,7 @@ class RateRows:
     is_proven: np.ndarray  # bool: the throttles around prove the sensor's state
     is_explained: np.ndarray  # bool: by another history than the one that is replayed
     is_impossible: np.ndarray  # bool: no times that lines admit give its throttle
+    is_neither: np.ndarray  # bool: no quota beside a change gives its throttle
     line_lag_max_ms: np.ndarray  # how late the line may be
     lost_requests: np.ndarray  # so many may be missing from what the rate rests on
     lost_amount_max: np.ndarray  # and they were of so much together, or less
@@ -173,7 +174,8 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
         (rows.known_for_ms < tolerances.warm_up_ms)
         & ((difference > 0) | (~rows.is_proven & (is_within_past | rows.is_unrecorded))),
         # A request whose line is late may have been recorded before the change.
-        rows.change_distance_ms < change_ms + rows.line_lag_max_ms,
+        (rows.change_distance_ms < change_ms + rows.line_lag_max_ms)
+        & ~(rows.is_proven & rows.is_neither),
         may_be_lost & (rows.lost_requests > 0),
         np.where(rows.is_unrecorded, is_late_line, explained_by_timing) | rows.is_explained,
         difference < 0,

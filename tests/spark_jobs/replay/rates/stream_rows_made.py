@@ -44,6 +44,7 @@ def stream_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> Stream
         logged_ms=column("logged_throttle_time_ms", np.int64, 0),
         known_for_ms=column("known_for_ms", np.int64, 0),
         change_distance_ms=column("change_distance_ms", np.int64, 0),
+        bound_beside=column("bound_beside", float, np.nan),
         has_request_bound=column("has_request_bound", bool, False),
         lost_requests=column("lost_requests", np.int64, 0),
         request_bytes=column("request_bytes", float, np.nan),

@@ -23,7 +23,7 @@ def judgement(
     placed = Placed(ORDER, ORDER, ORDER, nothing)
     other = OtherHistory(np.array(row), ORDER, np.array(explained))
     is_impossible = np.arange(3) >= 3 - impossible
-    return Judgement(placed, np.array(replayed_ms), ~nothing, is_impossible, other)
+    return Judgement(placed, np.array(replayed_ms), ~nothing, is_impossible, nothing, other)
 
 
 @pytest.mark.parametrize(("apart_ms", "is_proven"), [(ALIKE_MS, True), (ALIKE_MS + 1, False)])

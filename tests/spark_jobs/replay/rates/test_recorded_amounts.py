@@ -193,6 +193,27 @@ def test_the_distance_to_the_next_or_last_change_is_told() -> None:
     assert rows.bound.tolist() == [5e4, 5e4, 7e4]
 
 
+def test_the_bound_beside_is_that_on_the_other_side_of_the_nearest_change() -> None:
+    """Of a user's quota that held for 10 s, for 2 s and ever after, after that of all users."""
+    everyones = quota(9e4, quota_user="<default>", valid_from_ms=0)
+    begins_ms = [NOON_MS + ms for ms in (10_000, 20_000, 22_000)]
+    own = [
+        quota(bound, valid_from_ms=begin_ms, valid_until_ms=until_ms)
+        for bound, begin_ms, until_ms in zip(
+            (5e4, 6e4, 7e4), begins_ms, [*begins_ms[1:], None], strict=True
+        )
+    ]
+    at_ms = (9_000, 11_000, 19_900, 20_900, 21_900, 23_900)
+    rows = [{"recorded_estimate_us": (NOON_MS + ms) * 1000} for ms in at_ms]
+    found = Found(rows, everyones, *own).rows[PRODUCER]
+    assert found.bound.tolist() == [9e4, 5e4, 5e4, 6e4, 6e4, 7e4]
+    # Neither where another entity's began, nor beside one that held for less than 3 s, nor in it.
+    assert np.isnan(found.bound_beside).tolist() == [True] * 6
+    lasting = quota(5e4, valid_until_ms=begins_ms[1]), quota(6e4, valid_from_ms=begins_ms[1])
+    found = Found(rows, *lasting).rows[PRODUCER]
+    assert found.bound_beside.tolist()[2:4] == [6e4, 5e4]
+
+
 @pytest.mark.parametrize(("silent_ms", "distance_ms"), [(3_100, 0), (2_900, 3_000)])
 def test_one_whose_process_may_have_been_stopped_since_before_a_change_is_at_the_change(
     silent_ms: int, distance_ms: int

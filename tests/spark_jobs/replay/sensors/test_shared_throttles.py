@@ -160,6 +160,7 @@ def shared_rows(draw: st.DrawFn) -> Row:
         "line_lag_max_ms": 10, "purge_margin_ms": 500, "keeps_overlapping": True,
         "is_explained": False,
         "is_impossible": False,
+        "is_neither": False,
     }  # fmt: skip
 
     def of_replay(has_request_bound: bool) -> tuple[str, str | None]:

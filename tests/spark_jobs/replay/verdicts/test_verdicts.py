@@ -44,6 +44,7 @@ def rate_row(**overrides: object) -> RateRows:
         "is_proven": False,
         "is_explained": False,
         "is_impossible": False,
+        "is_neither": False,
         "line_lag_max_ms": 10,
         "lost_requests": 0,
         "lost_amount_max": 0.0,
@@ -65,6 +66,15 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         ({"logged_ms": 0, "replayed_ms": 1505}, ("indeterminate", "sample_timing")),
         ({"logged_ms": 0, "replayed_ms": 1506}, ("under_throttled", None)),
         # Samples do not excuse what no times of theirs explain, nor does a state not known yet.
+        # Of a change in flight neither quota gives it, where the state is known.
+        (
+            {"replayed_ms": 1505, "is_neither": True, "is_proven": True, "change_distance_ms": 9},
+            ("under_throttled", None),
+        ),
+        (
+            {"replayed_ms": 1505, "is_neither": True, "change_distance_ms": 9},
+            ("indeterminate", "quota_change_in_flight"),
+        ),
         ({"replayed_ms": 1505, "is_impossible": True}, ("under_throttled", None)),
         (
             {"replayed_ms": 1505, "is_impossible": True, "known_for_ms": 0},
