@@ -30,7 +30,7 @@ from spark_jobs.replay.alignment.window import Aligned, align_window
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.other_times import replayed
 from spark_jobs.replay.rates.stream_rows import SensorRows
-from spark_jobs.resolve.broker_log import NOT_STAMPED
+from spark_jobs.resolve.broker_log import KNOWN_MS, NOT_STAMPED
 
 # A stretch with throttles is aligned when it has ROWS_MIN rows and spans LOOKS_ALIGNED, or has
 # ROWS_MAX rows or lasts SPAN_MAX_MS.
@@ -280,7 +280,6 @@ class ProduceFixing(Fixing):
             replayed(rows, np.arange(start, stop), rows.at_ms[start:stop], states)
             return Fixed.plainly(rows.at_ms, start, stop, 0)
         events = _events(rows, start, stop)
-        begins = start == 0 and not states.count[0]
         found, held_ms = self._found(rows, states, events, start, is_last=is_last)
         judged = judge_placed(rows, start, found.placed, events, states, self.window, found.fixed)
         if judged.is_moved:
@@ -299,7 +298,7 @@ class ProduceFixing(Fixing):
             is_explained,
             judged.is_impossible[place],
             judged.is_neither[place],
-            _begin_told(rows, order, now_ms) & begins & (held_ms == NOT_HELD),
+            _begin_told(rows, order, now_ms) & (held_ms == NOT_HELD),
             np.zeros(len(order), np.int64),
             np.full(len(order), held_ms),
         )
@@ -338,17 +337,25 @@ class ProduceFixing(Fixing):
 def _begin_told(rows: SensorRows, order: np.ndarray, replayed_ms: np.ndarray) -> np.ndarray:
     """Return True where the throttles before each row tell that nothing was held unlogged.
 
-    What a sensor holds of before its first row makes throttles longer, until it leaves: where
-    KNOWN_BY are replayed without it, and RIGHT_PER_WRONG for each that is not, there is none.
-    ``replayed_ms`` is in ``order``.
+    What a sensor holds of before it is known makes throttles longer, until it leaves: where
+    KNOWN_BY since then are replayed without it, and RIGHT_PER_WRONG for each that is not, there is
+    none. ``replayed_ms`` is in ``order``.
     """
-    logged_ms = rows.logged_ms[order]
+    at_ms, known_for_ms, logged_ms = (
+        column[order] for column in (rows.at_ms, rows.known_for_ms, rows.logged_ms)
+    )
     tells = (logged_ms > 0) | (replayed_ms > 0)
     tells &= ~np.isnan(rows.bound[order]) & ~rows.has_request_bound[order]
-    is_off = np.abs(logged_ms - replayed_ms) > PROVES_MS
+    is_off = tells & (np.abs(logged_ms - replayed_ms) > PROVES_MS)
     is_right = tells & ~is_off & (logged_ms > 0)
-    right, wrong = (np.cumsum(each) - each for each in (is_right, tells & is_off))
-    return np.asarray((right >= KNOWN_BY) & (right >= RIGHT_PER_WRONG * wrong))
+    known_from_ms = np.where(known_for_ms < KNOWN_MS, at_ms - known_for_ms, np.int64(-1))
+    found = np.zeros(len(order), bool)
+    for begin_ms in np.unique(known_from_ms[known_from_ms >= 0]).tolist():
+        is_since = at_ms >= begin_ms
+        right, wrong = (np.cumsum(each & is_since) - each for each in (is_right, is_off))
+        is_told = (right >= KNOWN_BY) & (right >= RIGHT_PER_WRONG * wrong)
+        found |= (known_from_ms == begin_ms) & is_told
+    return found
 
 
 def _off(rows: SensorRows, placed: Placed, states: SensorStates) -> int:

@@ -39,11 +39,21 @@ def throttled(
     return rows
 
 
-def decided_from(rules: BrokerRules, rows: list[Row], begin_ms: int) -> list[Row]:
-    """Return the decisions of the rows from ``begin_ms`` on, of a log that begins with them."""
+def decided_from(
+    rules: BrokerRules, rows: list[Row], begin_ms: int, set_again_ms: int = 0
+) -> list[Row]:
+    """Return the decisions of the rows from ``begin_ms`` on, of a log that begins with them.
+
+    From ``set_again_ms`` on its clients may have had the quota before, or not.
+    """
     told = [row for row in rows if row["recorded_at_ms"] >= begin_ms + rows[0]["recorded_at_ms"]]
     begun_ms = told[0]["recorded_at_ms"]
-    told = [row | {"known_for_ms": row["recorded_at_ms"] - begun_ms} for row in told]
+    known_ms = (begun_ms, begun_ms + set_again_ms)
+    told = [
+        row | {"known_for_ms": at_ms - max(ms for ms in known_ms if ms <= at_ms)}
+        for row in told
+        for at_ms in [row["recorded_at_ms"]]
+    ]
     window = Window(rules.samples, rules.window_ms, rules.profile.keeps_overlapping_sample)
     held = StreamStates(rules, PRODUCER)
     fixing = ProduceFixing.of(window)
@@ -84,17 +94,22 @@ def test_a_sensor_whose_first_request_the_log_holds_is_known_at_once() -> None:
 
 
 @pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])
+@pytest.mark.parametrize("set_again_ms", [0, 60_000])
 def test_throttles_that_are_right_without_it_tell_that_nothing_was_held_before(
-    profile: RateProfile,
+    profile: RateProfile, set_again_ms: int
 ) -> None:
     rules = BrokerRules(profile, 11, 1000, 11, 1000)
-    rows = throttled(rules, gap_ms=5, load=1.5, seed=5, until_ms=40_000)
-    soon_ms = rows[0]["recorded_at_ms"] + 12_500
-    owing = [i for i, row in enumerate(rows) if row["logged_throttle_time_ms"] > 0]
-    lies = [i for i in owing[10::15] if rows[i]["recorded_at_ms"] < soon_ms]
+    rows = throttled(rules, gap_ms=5, load=1.5, seed=5, until_ms=set_again_ms + 40_000)
+    known_ms = rows[0]["recorded_at_ms"] + set_again_ms
+    owing = [
+        i
+        for i, row in enumerate(rows)
+        if row["logged_throttle_time_ms"] > 0 and row["recorded_at_ms"] >= known_ms
+    ]
+    lies = [i for i in owing[10::15] if rows[i]["recorded_at_ms"] < known_ms + 12_500]
     assert len(lies) >= 3
     for lie in lies:
         rows[lie]["logged_throttle_time_ms"] += 700
-    found = decided_from(rules, rows, 0)
+    found = decided_from(rules, rows, 0, set_again_ms)
     assert {i for i, row in enumerate(found) if row["verdict"] in WRONG_VERDICTS} == set(lies)
     assert {row["verdict"] for i, row in enumerate(found) if i not in lies} == {"agree"}
