@@ -161,7 +161,7 @@ def proven(
             is_alike &= ~good[near]
             # Nothing is thrown below nothing: throttles of 0 do not tell how far off they are.
             is_alike &= (logged_ms[at][near] > 0) & (logged_ms[:, None] > 0)
-            is_swapped = _in_other_order(at[near], distance_ms, off_ms, share_ms) & ~good[near]
+            is_swapped = _in_other_order(rows, at[near], placed, off_ms, share_ms) & ~good[near]
             is_swapped &= own_connection[at[near]] != own_connection[:, None]
             is_excused = is_there & (is_alike | is_swapped)
             on_sides.append((is_there, is_there & good[near], is_excused))
@@ -185,6 +185,8 @@ def proven(
     alike |= may_meet_other if is_neither is None else may_meet_other & ~is_neither
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
+    accused = np.flatnonzero(is_wrong & enough & mostly & ~alike)
+    alike[accused] = _is_swapped_in_a_burst(accused, is_wrong, placed, events, off_ms, share_ms)
     is_proven = enough & mostly & ~(alike & is_wrong)
     open_rows = is_wrong & tells & ~is_proven
     return np.asarray(is_proven & ~(is_wrong & _is_among(open_rows, tells, placed, window)))
@@ -224,24 +226,74 @@ def _is_among(doubted: Bools, tells: Bools, placed: Placed, window: Window) -> B
     return np.asarray((doubts >= AMONG_MIN) & (3 * doubts >= all_told))
 
 
-def _in_other_order(
-    neighbours: Int64s, distance_ms: Int64s, off_ms: Int64s, share_ms: Floats
+def _is_swapped_in_a_burst(
+    accused: Int64s,
+    is_wrong: Bools,
+    placed: Placed,
+    events: Events,
+    off_ms: Int64s,
+    share_ms: Floats,
 ) -> Bools:
-    """Return True where request [n] and neighbour [n, k] may have been recorded in the other order.
+    """Return True for each of the accused that is off as if another one had its place.
+
+    Many requests may be recorded in a millisecond: the other one is not always next to it. One that
+    was not throttled may have been due far less than nothing, before those of its own time.
+    """
+    connection, logged_ms, earliest_ms, latest_ms = (
+        column[placed.order]
+        for column in (
+            events.connection,
+            events.logged_throttle_time_ms,
+            events.earliest_ms - PROVES_MS,
+            events.latest_ms,
+        )
+    )
+    wrong = np.flatnonzero(is_wrong)
+    in_turn_ms = np.maximum.accumulate(placed.recorded_at_ms)[wrong]
+    found = np.zeros(len(accused), bool)
+    for i, row in enumerate(accused.tolist()):
+        at_ms = int(placed.recorded_at_ms[row])
+        near = slice(
+            *np.searchsorted(in_turn_ms, (at_ms - OUT_OF_TURN_MS, at_ms + OUT_OF_TURN_MS + 1))
+        )
+        others = wrong[near][connection[wrong[near]] != connection[row]]
+        is_at_once = (earliest_ms[others] <= latest_ms[row]) & (
+            latest_ms[others] >= earliest_ms[row]
+        )
+        below = is_at_once & (logged_ms[row] == 0)
+        found[i] = _in_other_order(
+            np.array([row]), others[np.newaxis], placed, off_ms, share_ms, below
+        ).any()
+    return found
+
+
+def _in_other_order(
+    rows: Int64s,
+    neighbours: Int64s,
+    placed: Placed,
+    off_ms: Int64s,
+    share_ms: Floats,
+    may_be_below: Bools | bool = False,
+) -> Bools:
+    """Return True where row [n] and neighbour [n, k] may have been recorded in the other order.
 
     A request recorded ahead of others lacks their amounts, and they have its amount too much. A
     neighbour off by more than all amounts between is wrong for another reason, and excuses nobody.
+    ``may_be_below`` are pairs whose request may lack more than its throttle tells.
     """
-    own_off_ms, own_share_ms = off_ms[:, None], share_ms[:, None]
+    at_ms = placed.recorded_at_ms
+    distance_ms = np.abs(at_ms[neighbours] - at_ms[rows][:, None])
+    own_off_ms, own_share_ms = off_ms[rows][:, None], share_ms[rows][:, None]
     up_to_ms = np.cumsum(np.nan_to_num(share_ms))
-    between_ms = np.abs(up_to_ms[:, None] - up_to_ms[neighbours])
-    is_later = neighbours > np.arange(len(off_ms))[:, None]
+    between_ms = np.abs(up_to_ms[rows][:, None] - up_to_ms[neighbours])
+    is_later = neighbours > rows[:, None]
     # What stands between, with the request and without its neighbour, and the other way round.
     passed_ms = between_ms + np.where(is_later, own_share_ms - share_ms[neighbours], 0.0)
     overtaken_ms = passed_ms + share_ms[neighbours] - own_share_ms
     about_ms = PROVES_MS + distance_ms
     is_its_amount = np.abs(np.abs(own_off_ms) - share_ms[neighbours]) <= about_ms
     is_all_amounts = np.abs(np.abs(own_off_ms) - overtaken_ms) <= about_ms
+    is_all_amounts |= may_be_below & (overtaken_ms >= np.abs(own_off_ms) - about_ms)
     return np.asarray(
         (distance_ms <= OUT_OF_TURN_MS)
         & (off_ms[neighbours] * own_off_ms < 0)

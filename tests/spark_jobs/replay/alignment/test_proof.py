@@ -139,6 +139,24 @@ def test_a_neighbour_off_by_more_than_all_amounts_between_was_not_in_the_other_o
     assert is_proven[lie]
 
 
+@pytest.mark.parametrize(
+    ("apart_ms", "off_ms", "is_right"),
+    [
+        (1, 400 - SHARE_MS // 2, False),
+        (1, 6 * SHARE_MS, False),
+        (1, 6 * SHARE_MS + 10, True),  # more than all that stands between the two
+        (20, 400 - SHARE_MS // 2, True),  # not at about its time
+    ],
+)
+def test_one_that_another_had_the_place_of_in_a_burst_proves_nothing(
+    apart_ms: int, off_ms: int, is_right: bool
+) -> None:
+    """The other one is six places before it; its own throttle of 0 says not how little was due."""
+    off = {MIDDLE: -off_ms, MIDDLE - 6: 470}
+    found = proven_with(off, logged_ms={MIDDLE: 0}, began_ms=6, apart_ms=apart_ms)
+    assert found[MIDDLE] == is_right
+
+
 def test_a_throttle_longer_by_the_next_requests_amount_proves_nothing() -> None:
     assert not proven_with({MIDDLE: SHARE_MS})[MIDDLE]
 
