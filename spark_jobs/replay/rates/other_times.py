@@ -100,7 +100,8 @@ def came_before_others(
             break
         until_ms = min(until_ms, int(events.latest_ms[placed.order[row - passed]]))
         if passed < row:
-            from_ms = max(from_ms, int(placed.recorded_at_ms[row - passed - 1]))
+            # The one that it still comes after may have been recorded earlier, too.
+            from_ms = max(from_ms, int(events.earliest_ms[placed.order[row - passed - 1]]))
         if from_ms > until_ms:
             continue
         first = row - passed

@@ -177,3 +177,34 @@ def test_one_whose_line_is_late_may_have_come_before_those_ahead_of_it(
     from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
     found = other_times.came_before_others(made, 0, LAST, placed, events, states, from_ms)
     assert found == is_excused
+
+
+@pytest.mark.parametrize(("earliest_ms", "is_excused"), [(2_983, True), (2_993, False)])
+def test_one_whose_line_is_late_may_have_come_as_early_as_the_one_that_it_still_follows(
+    earliest_ms: int, *, is_excused: bool
+) -> None:
+    """That one is placed at 2,993 ms; the late one was thrown as at 2,985 ms."""
+    rate, logged_ms = Rate(PROFILE, SAMPLES, WINDOW_MS), list[int]()
+    for at_ms in (*AT_MS[:-2], 2_984, 2_985, 2_994):
+        rate.record(AMOUNT, at_ms)
+        logged_ms.append(throttle_time_ms(rate.measure(at_ms), BOUND, rate.window_size_ms(at_ms)))
+    told = {
+        LAST - 1: {"earliest_ms": earliest_ms},
+        LAST: {"logged_throttle_time_ms": logged_ms[-1], "connection": "other"},
+        LAST + 1: {"logged_throttle_time_ms": logged_ms[-2], "connection": "late"},
+    }
+    recorded_ms = [*AT_MS[:-2], 2_993, 2_994, 2_998]
+    rows = [
+        amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=20, **told.get(i, {}))
+        for i, at_ms in enumerate(recorded_ms)
+    ]
+    n = len(rows)
+    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
+    status = np.where(np.arange(n) == n - 1, UNEXPLAINED, EXPLAINED)
+    begins = np.array([*BEGINS, False])
+    placed = Placed(np.arange(n), NOON_MS + np.array(recorded_ms), status, begins)
+    events = fixed_times._events(made, 0, n)
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    from_ms = other_times.from_if_late_ms(made, 0, n - 1, placed, events)
+    found = other_times.came_before_others(made, 0, n - 1, placed, events, states, from_ms)
+    assert found == is_excused
