@@ -298,7 +298,7 @@ class ProduceFixing(Fixing):
             is_explained,
             judged.is_impossible[place],
             judged.is_neither[place],
-            _begin_told(rows, order, now_ms) & (held_ms == NOT_HELD),
+            _begin_told(rows, order, now_ms),
             np.zeros(len(order), np.int64),
             np.full(len(order), held_ms),
         )
@@ -339,7 +339,7 @@ def _begin_told(rows: SensorRows, order: np.ndarray, replayed_ms: np.ndarray) ->
 
     What a sensor holds of before it is known makes throttles longer, until it leaves: where
     KNOWN_BY since then are replayed without it, and RIGHT_PER_WRONG for each that is not, there is
-    none. ``replayed_ms`` is in ``order``.
+    none, but a sample that began then. ``replayed_ms`` is in ``order``.
     """
     at_ms, known_for_ms, logged_ms = (
         column[order] for column in (rows.at_ms, rows.known_for_ms, rows.logged_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,24 @@ def test_throttles_that_are_right_without_it_tell_that_nothing_was_held_before(
     found = decided_from(rules, rows, 0, set_again_ms)
     assert {i for i, row in enumerate(found) if row["verdict"] in WRONG_VERDICTS} == set(lies)
     assert {row["verdict"] for i, row in enumerate(found) if i not in lies} == {"agree"}
+
+
+def test_throttles_tell_of_a_sensor_that_a_sample_had_begun_in_before_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its first sample began a millisecond before the first request, as throttles say."""
+    rules = BrokerRules(RateProfile.RATE_3_3, 11, 1000, 11, 1000)
+    rows = throttled(rules, gap_ms=5, load=1.5, seed=5, until_ms=40_000)
+    first_ms = rows[0]["recorded_at_ms"]
+    owing = [i for i, row in enumerate(rows) if row["logged_throttle_time_ms"] > 0]
+    lies = [i for i in owing[10::15] if rows[i]["recorded_at_ms"] < first_ms + 12_500]
+    for lie in lies:
+        rows[lie]["logged_throttle_time_ms"] += 700
+    as_found = ProduceFixing._found
+
+    def begun_before(*given: Any, **how: Any) -> Any:
+        return as_found(*given, **how)[0], first_ms - 1
+
+    monkeypatch.setattr(ProduceFixing, "_found", begun_before)
+    found = decided_from(rules, rows, 0)
+    assert {found[lie]["verdict"] for lie in lies} == {"over_throttled"}
