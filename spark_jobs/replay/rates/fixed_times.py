@@ -30,7 +30,7 @@ from spark_jobs.replay.alignment.window import Aligned, align_window
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.other_times import replayed
 from spark_jobs.replay.rates.stream_rows import SensorRows
-from spark_jobs.resolve.broker_log import KNOWN_MS, NOT_STAMPED
+from spark_jobs.resolve.broker_log import NOT_STAMPED
 
 # A stretch with throttles is aligned when it has ROWS_MIN rows and spans LOOKS_ALIGNED, or has
 # ROWS_MAX rows or lasts SPAN_MAX_MS.
@@ -298,7 +298,7 @@ class ProduceFixing(Fixing):
             is_explained,
             judged.is_impossible[place],
             judged.is_neither[place],
-            _begin_told(rows, order, now_ms),
+            _begin_told(rows, order, now_ms, self.window),
             np.zeros(len(order), np.int64),
             np.full(len(order), held_ms),
         )
@@ -334,7 +334,9 @@ class ProduceFixing(Fixing):
         return held, held_ms
 
 
-def _begin_told(rows: SensorRows, order: np.ndarray, replayed_ms: np.ndarray) -> np.ndarray:
+def _begin_told(
+    rows: SensorRows, order: np.ndarray, replayed_ms: np.ndarray, window: Window
+) -> np.ndarray:
     """Return True where the throttles before each row tell that nothing was held unlogged.
 
     What a sensor holds of before it is known makes throttles longer, until it leaves: where
@@ -348,13 +350,15 @@ def _begin_told(rows: SensorRows, order: np.ndarray, replayed_ms: np.ndarray) ->
     tells &= ~np.isnan(rows.bound[order]) & ~rows.has_request_bound[order]
     is_off = tells & (np.abs(logged_ms - replayed_ms) > PROVES_MS)
     is_right = tells & ~is_off & (logged_ms > 0)
-    known_from_ms = np.where(known_for_ms < KNOWN_MS, at_ms - known_for_ms, np.int64(-1))
+    # Long after it is known nothing is held of before.
+    is_young = known_for_ms < BEGIN_MS + remembered_ms(window.samples, window.window_ms)
+    known_from_ms = at_ms - known_for_ms
     found = np.zeros(len(order), bool)
-    for begin_ms in np.unique(known_from_ms[known_from_ms >= 0]).tolist():
+    for begin_ms in np.unique(known_from_ms[is_young]).tolist():
         is_since = at_ms >= begin_ms
         right, wrong = (np.cumsum(each & is_since) - each for each in (is_right, is_off))
         is_told = (right >= KNOWN_BY) & (right >= RIGHT_PER_WRONG * wrong)
-        found |= (known_from_ms == begin_ms) & is_told
+        found |= is_young & (known_from_ms == begin_ms) & is_told
     return found
 
 
