@@ -25,22 +25,24 @@ def is_neither(
     order of their recording, at ``at_ms``, as they were replayed. Nothing is said where the log
     admits a time at which a sample had left, or the window was another one.
     """
-    beside = rows.bound_beside[places]
-    logged_ms = rows.logged_ms[places]
-    with np.errstate(invalid="ignore"):
-        beside_ms = np.maximum((replay.rate / beside - 1.0) * replay.window_size_ms, 0.0)
-    reach_ms = rows.latest_ms[places] - rows.earliest_ms[places] + rows.line_lag_max_ms[places]
-    reach_ms = reach_ms + PROVES_MS
-    over_ms = replay.window_size_ms % window.window_ms
-    is_sure = (replay.purge_margin_ms > reach_ms) & (over_ms > reach_ms)
+    found = np.zeros(len(places), bool)
+    is_off = np.abs(rows.logged_ms[places] - replay.throttle_time_ms) > PROVES_MS
+    off = np.flatnonzero(is_off & ~np.isnan(rows.bound_beside[places]))
+    if not len(off):
+        return found
+    own, replayed, beside = places[off], replay.take(off), rows.bound_beside[places[off]]
+    beside_ms = np.maximum((replayed.rate / beside - 1.0) * replayed.window_size_ms, 0.0)
+    reach_ms = rows.latest_ms[own] - rows.earliest_ms[own] + rows.line_lag_max_ms[own] + PROVES_MS
+    over_ms = replayed.window_size_ms % window.window_ms
+    is_sure = (replayed.purge_margin_ms > reach_ms) & (over_ms > reach_ms)
     is_sure &= window.window_ms - over_ms > reach_ms
     # Requests of about its time may have been counted before it, or not yet.
     amount = np.nan_to_num(rows.amount[places])
     counted = np.append(0.0, np.cumsum(amount))
     in_turn_ms = np.maximum.accumulate(at_ms)
-    first = np.searchsorted(in_turn_ms, at_ms - reach_ms)
-    stop = np.searchsorted(in_turn_ms, at_ms + reach_ms, side="right")
-    others = np.maximum(counted[stop] - counted[first] - amount, 0.0)
+    first = np.searchsorted(in_turn_ms, at_ms[off] - reach_ms)
+    stop = np.searchsorted(in_turn_ms, at_ms[off] + reach_ms, side="right")
+    others = np.maximum(counted[stop] - counted[first] - amount[off], 0.0)
     spread_ms = reach_ms + others * 1000.0 / beside
-    is_off = np.abs(logged_ms - replay.throttle_time_ms) > PROVES_MS
-    return np.asarray(is_off & is_sure & (np.abs(logged_ms - beside_ms) > spread_ms))
+    found[off] = is_sure & (np.abs(rows.logged_ms[own] - beside_ms) > spread_ms)
+    return found
