@@ -66,22 +66,22 @@ class Fixed(NamedTuple):
     is_explained: np.ndarray  # bool: by another history than the one that was found
     is_impossible: np.ndarray  # bool: no times that lines admit give its throttle
     is_neither: np.ndarray  # bool: no quota beside a change gives its throttle
-    is_begin_told: (
-        np.ndarray
-    )  # bool: throttles before it tell that the sensor held nothing unlogged
+    is_begin_told: np.ndarray  # bool: throttles before it tell that nothing was held unlogged
     group: np.ndarray  # rows of one group are judged together
     held_ms: np.ndarray  # when a sample began that the sensor held unlogged, before the first row
 
     @classmethod
     def plainly(cls, at_ms: np.ndarray, start: int, stop: int, group: int) -> Fixed:
-        """Return rows as estimated."""
-        n = stop - start
+        """Return the rows from ``start`` to before ``stop`` as estimated."""
         rows = np.arange(start, stop)
-        none = np.zeros(n, bool)
-        held_ms = np.full(n, NOT_HELD)
-        return cls(
-            rows, at_ms[start:stop], none, none, none, none, none, np.full(n, group), held_ms
-        )
+        return cls.unjudged(rows, at_ms[start:stop], np.full(len(rows), group))
+
+    @classmethod
+    def unjudged(cls, order: np.ndarray, at_ms: np.ndarray, group: np.ndarray) -> Fixed:
+        """Return the rows of ``order`` at their times (ms), of which no throttle says anything."""
+        none = np.zeros(len(order), bool)
+        held_ms = np.full(len(order), NOT_HELD)
+        return cls(order, at_ms, none, none, none, none, none, group, held_ms)
 
     def take(self, rows: np.ndarray) -> Fixed:
         """Return the entries of these rows."""

@@ -227,9 +227,7 @@ class RateStream:
             tried = self._replay(rows, waiting, run[waiting], rows.at_ms[waiting], ahead)
             told[waiting] = self._told(rows, waiting, tried)
         is_told = np.logical_or.reduceat(told, runs.start)
-        none = np.zeros(len(due), bool)
-        held_ms = np.full(len(due), NOT_HELD)
-        plain = Fixed(due, rows.at_ms[due], none, none, none, none, none, run[due], held_ms)
+        plain = Fixed.unjudged(due, rows.at_ms[due], run[due])
         if not is_told.any():
             return _Replayed(plain, result, run[due], states)
         kept = ~is_told[run[due]]
