@@ -50,16 +50,16 @@ _HANDICAP = {
     UNKNOWN_QUOTA: 0.02,
     **dict.fromkeys(HARMLESS, -0.1),
 }
-_SHARE_MIN = 0.6
-_GAIN_MIN = 0.3
+SHARE_MIN = 0.6
+GAIN_MIN = 0.3
 # Of two hypotheses that say different things of the broker, one has to be clearly the better.
 _MARGIN_MIN = 0.1
 # Where no single decision is wrong, only what explains nearly all of them is told, or so many
 # throttles to the millisecond that most of them speak against any other.
-_SHARE_MIN_UNACCUSED = 0.9
+SHARE_MIN_UNACCUSED = 0.9
 _THROTTLES_MIN_UNACCUSED, _MARGIN_MIN_UNACCUSED = 50, 0.4
 # Throttles of 0 fit many hypotheses: so many others must be told to the millisecond.
-_THROTTLES_MIN = 5
+THROTTLES_MIN = 5
 _THROTTLED_SHARE_MAX = 0.1
 # What a client was given fits any bound while it is always as much.
 _SIZES_MIN = 3
@@ -150,7 +150,7 @@ def explain_stretch(
     others = [s for s in ranked if s.hypothesis != winner.hypothesis]
     runner_up = others[0]
     rival = next((s for s in others if _says_other(winner, s)), configured)
-    is_clear = winner.share >= _SHARE_MIN and winner.share - configured.share >= _GAIN_MIN
+    is_clear = winner.share >= SHARE_MIN and winner.share - configured.share >= GAIN_MIN
     if winner.hypothesis not in HARMLESS:
         is_clear &= winner.share - rival.share >= _MARGIN_MIN
         is_clear &= trial.has_wrong or _is_told_unaccused(winner, rival)
@@ -170,7 +170,7 @@ def _is_told_unaccused(winner: Score, rival: Score) -> bool:
     """Return True if a hypothesis is clear enough to be told where no single decision is wrong."""
     is_sure = winner.throttles >= _THROTTLES_MIN_UNACCUSED
     is_sure &= winner.share - rival.share >= _MARGIN_MIN_UNACCUSED
-    return is_sure or winner.share >= _SHARE_MIN_UNACCUSED
+    return is_sure or winner.share >= SHARE_MIN_UNACCUSED
 
 
 def _says_other(one: Score, other: Score) -> bool:
@@ -200,7 +200,7 @@ class _Trial:
 
     def has_evidence(self, score: Score) -> bool:
         """Return True if throttles tell of a hypothesis, not only that there were none."""
-        by_throttles = score.throttles >= _THROTTLES_MIN
+        by_throttles = score.throttles >= THROTTLES_MIN
         throttled = int(np.count_nonzero(self._throttled))
         is_free = throttled <= _THROTTLED_SHARE_MAX * self.evidence
         if score.hypothesis == STATE_LOST and not self.has_wrong:

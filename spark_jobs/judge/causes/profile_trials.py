@@ -13,6 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.judge.causes.hypotheses import (
+    GAIN_MIN,
+    SHARE_MIN,
+    SHARE_MIN_UNACCUSED,
+    THROTTLES_MIN,
     Explanation,
     OtherReplay,
     Score,
@@ -24,11 +28,7 @@ from spark_jobs.judge.causes.stretches import Stretch
 from spark_jobs.quota.codes import CONFIGURED, OTHER_RATE_PROFILE
 from spark_jobs.quota.sensor_key import SensorKey
 
-_SHARE_MIN = 0.9
-_GAIN_MIN = 0.3
-_DEVIATING_MIN, _THROTTLES_MIN = 10, 5
-# Of a sensor among others whose throttles tell: most of its own deviate as the rate does.
-_OWN_SHARE_MIN = 0.6
+_DEVIATING_MIN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class Counts:
     def is_clear(self) -> bool:
         """Return True if only the other rate explains them: nearly all, and far more."""
         return (
-            self.explained >= _SHARE_MIN * self.decisions
-            and self.explained - self.configured >= _GAIN_MIN * self.decisions
+            self.explained >= SHARE_MIN_UNACCUSED * self.decisions
+            and self.explained - self.configured >= GAIN_MIN * self.decisions
             and self.deviating >= _DEVIATING_MIN
-            and self.throttles >= _THROTTLES_MIN
+            and self.throttles >= THROTTLES_MIN
         )
 
 
@@ -116,7 +116,8 @@ def counted_otherwise(trials: Iterable[ProfileTrial]) -> dict[SensorKey, Explain
     best: dict[SensorKey, int] = {}
     for trial in listed:
         counts, told = trial.counts, trial.told
-        is_own = counts.deviating_explained >= _OWN_SHARE_MIN * counts.deviating
+        # Whatever others say, most of what deviates here does so as the rate does.
+        is_own = counts.deviating_explained >= SHARE_MIN * counts.deviating
         clear = [pools[pool].explained for pool in _pools(trial) if pools[pool].is_clear]
         if told is None or not is_own or not clear or max(clear) <= best.get(trial.key, 0):
             continue
