@@ -117,11 +117,9 @@ def find(
 
 def _intervals(history: list[SensorSecond]) -> Iterator[Interval]:
     for kind in KINDS:
-        for near in _near(history):
-            deviating = _deviating(near, kind)
-            for run in _near(s for s in near if s.wrong(kind) or s.second_ms in deviating):
-                if any(s.wrong(kind) for s in run):
-                    yield _interval(kind, run, history)
+        deviating = _deviating(history, kind)
+        for run in _near(s for s in history if s.wrong(kind) or s.second_ms in deviating):
+            yield _interval(kind, run, history)
 
 
 def _near(seconds: Iterable[SensorSecond]) -> Iterator[list[SensorSecond]]:
@@ -141,14 +139,13 @@ def _deviating(history: list[SensorSecond], kind: str) -> set[int]:
 
     In each of them one is wrong for sure: the others tell when that began, and when it ended.
     """
-    scores = [s.wrong(kind) + s.undecided(kind) - s.agreeing for s in history]
-    stretches = [history[first:end] for first, end in maximal_runs(scores)]
-    return {
-        second.second_ms
-        for stretch in stretches
-        if any(second.wrong(kind) for second in stretch)
-        for second in stretch
-    }
+    found: set[int] = set()
+    for near in _near(history):
+        scores = [s.wrong(kind) + s.undecided(kind) - s.agreeing for s in near]
+        for first, end in maximal_runs(scores):
+            if any(s.wrong(kind) for s in near[first:end]):
+                found.update(s.second_ms for s in near[first:end])
+    return found
 
 
 def _interval(kind: str, run: list[SensorSecond], history: list[SensorSecond]) -> Interval:
