@@ -16,7 +16,7 @@ from spark_jobs.replay.alignment.possible_throttles import (
     known_beginnings,
     possible_throttles_ms,
 )
-from spark_jobs.replay.alignment.window import proven
+from spark_jobs.replay.alignment.proof import proven
 from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import (
     came_before_others,

@@ -17,7 +17,7 @@ from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import NEIGHBOURS
+from spark_jobs.replay.alignment.proof import NEIGHBOURS
 from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS
 

@@ -10,7 +10,7 @@ from spark_jobs.quota.states import Bools
 from spark_jobs.replay.alignment.events import EXACT, Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.window import proven
+from spark_jobs.replay.alignment.proof import proven
 
 # One request is worth 80 ms of throttle, so two of them in the wrong order are off by that.
 AMOUNT, BOUND, SHARE_MS = 32_000.0, 400_000.0, 80
