@@ -25,7 +25,7 @@ def proven(
     replayed: RateReplay,
     window: Window,
     reach_ms: int,
-    is_neither: Bools | None = None,
+    is_neither: Bools | bool = False,
 ) -> Bools:
     """Return True for each request whose nearest throttles on both sides are mostly replayed.
 
@@ -91,7 +91,7 @@ def proven(
     alike |= np.maximum.accumulate(at_ms) - at_ms > PROVES_MS
     is_right = tells & (logged_ms > 0) & ~is_wrong
     may_meet_other = _may_meet_other_quota(at_ms, events.bound[placed.order], is_right)
-    alike |= may_meet_other if is_neither is None else may_meet_other & ~is_neither
+    alike |= may_meet_other & np.logical_not(is_neither)
     # The search has times that explain it: the broker may have had those.
     alike |= placed.status != UNEXPLAINED
     accused = np.flatnonzero(is_wrong & enough & mostly & ~alike)
@@ -148,28 +148,19 @@ def _is_swapped_in_a_burst(
     Many requests may be recorded in a millisecond: the other one is not always next to it. One that
     was not throttled may have been due far less than nothing, before those of its own time.
     """
-    connection, logged_ms, earliest_ms, latest_ms = (
-        column[placed.order]
-        for column in (
-            events.connection,
-            events.logged_throttle_time_ms,
-            events.earliest_ms - PROVES_MS,
-            events.latest_ms,
-        )
-    )
-    wrong = np.flatnonzero(is_wrong)
-    in_turn_ms = np.maximum.accumulate(placed.recorded_at_ms)[wrong]
     found = np.zeros(len(accused), bool)
+    if not len(accused):
+        return found
+    order, wrong = placed.order, np.flatnonzero(is_wrong)
+    connection, logged_ms = events.connection[order], events.logged_throttle_time_ms[order]
+    earliest_ms, latest_ms = events.earliest_ms[order] - PROVES_MS, events.latest_ms[order]
+    in_turn_ms = np.maximum.accumulate(placed.recorded_at_ms)[wrong]
     for i, row in enumerate(accused.tolist()):
-        at_ms = int(placed.recorded_at_ms[row])
-        near = slice(
-            *np.searchsorted(in_turn_ms, (at_ms - OUT_OF_TURN_MS, at_ms + OUT_OF_TURN_MS + 1))
-        )
-        others = wrong[near][connection[wrong[near]] != connection[row]]
-        is_at_once = (earliest_ms[others] <= latest_ms[row]) & (
-            latest_ms[others] >= earliest_ms[row]
-        )
-        below = is_at_once & (logged_ms[row] == 0)
+        around_ms = placed.recorded_at_ms[row] + np.array([-OUT_OF_TURN_MS, OUT_OF_TURN_MS + 1])
+        near = wrong[slice(*np.searchsorted(in_turn_ms, around_ms))]
+        others = near[connection[near] != connection[row]]
+        below = (earliest_ms[others] <= latest_ms[row]) & (latest_ms[others] >= earliest_ms[row])
+        below &= logged_ms[row] == 0
         found[i] = _in_other_order(
             np.array([row]), others[np.newaxis], placed, off_ms, share_ms, below
         ).any()
