@@ -117,7 +117,6 @@ def run_simulated_fleet(
     is_keeping_all: bool,
 ) -> None:
     """Simulate and audit each cluster; keep in ``folder`` those that miss a limit, or all."""
-
     for own in _simulated(runs, clusters, folder):
         scores = runs.audit(spark, own)
         if scores is None or is_keeping_all:

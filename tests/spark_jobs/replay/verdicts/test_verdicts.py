@@ -65,7 +65,6 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
         # One sample may have been in or out (500 B at 1000 B/s = 500 ms) and started a window off.
         ({"logged_ms": 0, "replayed_ms": 1505}, ("indeterminate", "sample_timing")),
         ({"logged_ms": 0, "replayed_ms": 1506}, ("under_throttled", None)),
-        # Samples do not excuse what no times of theirs explain, nor does a state not known yet.
         # Of a change in flight neither quota gives it, where the state is known.
         (
             {"replayed_ms": 1505, "is_neither": True, "is_proven": True, "change_distance_ms": 9},
@@ -75,6 +74,7 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             {"replayed_ms": 1505, "is_neither": True, "change_distance_ms": 9},
             ("indeterminate", "quota_change_in_flight"),
         ),
+        # Samples do not excuse what no times of theirs explain, nor does a state not known yet.
         ({"replayed_ms": 1505, "is_impossible": True}, ("under_throttled", None)),
         (
             {"replayed_ms": 1505, "is_impossible": True, "known_for_ms": 0},
