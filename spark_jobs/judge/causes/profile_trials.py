@@ -71,7 +71,11 @@ class ProfileTrial:
 def profile_trial(
     key: SensorKey, own: str, history: SensorDecisions, replay: OtherReplay, change_ms: int
 ) -> ProfileTrial:
-    """Return what ``replay``, of another rate profile, makes of a sensor's whole ``history``."""
+    """Return a trial: the counts of a sensor's ``history`` as ``replay`` counts it, and a stretch.
+
+    Such as 144 decisions, all explained by rate_3_3, of which rate_3_8 explains 72. ``replay`` is
+    of another rate profile than the ``own`` one.
+    """
     configured_ms = history.throttle_ms(history.bound)
     other_ms = throttle_ms(replay.rate, replay.window_size_ms, history.bound)
     # Of two quotas of one request the larger throttle is logged: the other one's tells nothing.
@@ -126,6 +130,9 @@ def counted_otherwise(trials: Iterable[ProfileTrial]) -> dict[SensorKey, Explain
 
 
 def _pools(trial: ProfileTrial) -> tuple[tuple[object, ...], ...]:
-    """Return what a trial counts towards: its sensor, its broker, and all of its version."""
+    """Return the keys of the three pools that a trial counts towards.
+
+    Such as those of its sensor, of broker 1, and of all that are said to count by rate_3_8.
+    """
     alike = (trial.own, trial.tried)
     return (("sensor", trial.key, *alike), ("broker", trial.key.broker_id, *alike), alike)

@@ -131,7 +131,10 @@ class ResolutionTable:
     def segments(
         self, quota_type: str, index: ClientIndex, at_ms: np.ndarray
     ) -> tuple[Sequence[Segment], np.ndarray]:
-        """Return what held for the clients of ``index``, and each row's index there."""
+        """Return the segments of the clients of ``index``, and the place of each row's among them.
+
+        Such as two of alice, before and after a change, and 0 for a row before it.
+        """
         segments: list[Segment] = []
         starts: list[int] = []
         at_ms = np.clip(at_ms, 0, TIME_MAX_MS)
@@ -182,7 +185,7 @@ class ResolutionTable:
     def _segments_of(
         self, resolutions: Sequence[Resolution], broker_id: int
     ) -> tuple[Segment, ...]:
-        """Return stretches of one client with what is known of each on a broker."""
+        """Return the segments of one client on a broker, one for each stretch of time."""
         log_start_ms = self.log_start_ms(broker_id)
         found: list[Segment] = []
         beside = [None, *resolutions, None]

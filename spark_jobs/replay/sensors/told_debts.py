@@ -104,9 +104,10 @@ def is_amid_debt(part: pa.RecordBatch, request: np.ndarray, tolerance_ms: int) -
 def _charged_until(
     part: pa.RecordBatch, request: np.ndarray, last: np.ndarray, index: np.ndarray
 ) -> np.ndarray:
-    """Return how long (ms) the charges of a request last, from each topic to its ``last`` refused.
+    """Return the debt (ms) that each topic and those after it leave to the ``last`` refused one.
 
-    ``index`` is a topic's place in its request. NaN where partitions or the quota are unknown.
+    Such as 1,500 ms of 3 partitions at 2/s. ``index`` is a topic's place in its request. NaN where
+    partitions or the quota are unknown.
     """
     own_ms = 1000.0 * floats(part["amount"]) / part["bound"].to_numpy()
     own_ms[~bools(part["logged_admitted"]) | (index > last[request])] = 0.0
