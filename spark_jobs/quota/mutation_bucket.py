@@ -49,6 +49,8 @@ class MutationRequest:
     request: int = 0  # what its other parts have, too
     parts: int = 1  # of so many the request is
     is_first: bool = True  # of its parts, as listed
+    connection: int = -1  # its number, -1: unknown; one request of it is answered before the next
+    line: int = 0  # its place among the lines of the connection
 
 
 @dataclass(slots=True)
@@ -77,6 +79,16 @@ class Bucket:
     def is_full(self, bound: float, now_ms: int) -> bool:
         """Return True if the bucket is full at ``now_ms``: nothing before matters any more."""
         return self.at(self.least, bound, now_ms) >= self.burst_s * bound
+
+
+def comes_before(one: MutationRequest, other: MutationRequest) -> bool:
+    """Return True if ``one`` was recorded before ``other`` for sure, as their connection tells.
+
+    A connection is not read on until its request is answered (``SocketServer``, mute and unmute),
+    and its lines are written in that order.
+    """
+    is_of_one = one.connection == other.connection >= 0 and one.request != other.request
+    return is_of_one and one.line < other.line
 
 
 def told_debt_ms(logged_ms: Ms, response_earliest_ms: Ms, response_latest_ms: Ms) -> tuple[Ms, Ms]:

@@ -18,6 +18,7 @@ from spark_jobs.quota.mutation_bucket import (
     Bucket,
     MutationRequest,
     Owed,
+    comes_before,
     explaining_time,
     may_refill_meanwhile,
     record,
@@ -192,8 +193,12 @@ class Stretch:
         alike = set()
         for i in group:
             one = self.requests[i]
+            if one.earliest_ms > before_ms:
+                continue
+            if any(comes_before(self.requests[other], one) for other in group):
+                continue
             # Parts of one request that are alike need no second order.
-            if one.earliest_ms <= before_ms and (one.request, one.mutations) not in alike:
+            if (one.request, one.mutations) not in alike:
                 yield i
             if one.parts > 1:
                 alike.add((one.request, one.mutations))

@@ -16,7 +16,13 @@ from itertools import islice, pairwise
 
 from spark_jobs.quota.constants import LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import SAME_BUCKET
-from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, record
+from spark_jobs.quota.mutation_bucket import (
+    WRONG,
+    Bucket,
+    MutationRequest,
+    comes_before,
+    record,
+)
 from spark_jobs.quota.mutation_runs import REORDERED_MAX, Run, Stretch
 from spark_jobs.quota.throttle_time import bound_in_force
 
@@ -186,8 +192,13 @@ def _with_late_lines(
     near = [i for i in places[wrong + 1 :] if requests[i].recorded_at_ms <= at_ms + LINE_LAG_MAX_MS]
     for number in dict.fromkeys(requests[i].request for i in near):
         late = [i for i in near if requests[i].request == number]
-        least_ms = requests[late[0]].recorded_at_ms - at_ms
-        for late_ms in range(least_ms, LINE_LAG_MAX_MS + 1, FAR_MS):
+        first = requests[late[0]]
+        before = [each for each in requests[: late[0]] if comes_before(each, first)]
+        free_ms = (
+            first.recorded_at_ms - before[-1].recorded_at_ms if before else LINE_LAG_MAX_MS + 1
+        )
+        least_ms = first.recorded_at_ms - at_ms
+        for late_ms in range(least_ms, min(free_ms, LINE_LAG_MAX_MS + 1), FAR_MS):
             as_told = {i: _earlier(requests[i], late_ms) for i in late}
             all_told = [as_told.get(i, requests[i]) for i in places]
             # Of two as soon, the one whose line is late came first.

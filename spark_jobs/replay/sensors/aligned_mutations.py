@@ -135,6 +135,8 @@ def _requests(rows: pa.RecordBatch, unit: np.ndarray, change_ms: int) -> list[Mu
     begins = changes(rows, _REQUEST)
     request = np.cumsum(begins) - 1
     parts = np.bincount(request[starts])
+    connection = rows["connection"].dictionary_encode().indices.fill_null(-1).to_pylist()
+    line = np.lexsort((rows["source_line"].to_numpy(), rows["log_time_ms"].to_numpy())).argsort()
     first = rows.take(pa.array(starts)).to_pylist()
     told = list(zip(rows["amount"].to_pylist(), rows["logged_admitted"].to_pylist(), strict=True))
     return [
@@ -147,6 +149,8 @@ def _requests(rows: pa.RecordBatch, unit: np.ndarray, change_ms: int) -> list[Mu
             request=int(request[start]),
             parts=int(parts[request[start]]),
             is_first=bool(begins[start]),
+            connection=connection[start],
+            line=int(line[start]),
         )
         for row, start, stop in zip(
             first, starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True

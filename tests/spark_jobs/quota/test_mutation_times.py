@@ -41,6 +41,7 @@ def request(
         response_earliest_ms=at_ms + 48,
         response_latest_ms=at_ms + 50,
         logged_ms=logged_ms,
+        request=at_ms,
     )
 
 
@@ -380,3 +381,29 @@ def test_an_order_that_a_late_line_explains_is_better_than_one_that_nothing_does
     debt = Bucket(BURST_S, most=-5.0, least=-5.0 - unsure, last_update_ms=T0)
     (recorded,) = stretches([spends, refused], debt)
     assert [one.request for one in recorded] == order
+
+
+def of_connection(number: int, *requests: MutationRequest) -> list[MutationRequest]:
+    return [replace(one, connection=number, line=line) for line, one in enumerate(requests)]
+
+
+@pytest.mark.parametrize(("is_one", "order"), [(True, [0, 1]), (False, [1, 0])])
+def test_requests_of_a_connection_keep_the_order_of_its_lines(
+    is_one: bool, order: list[int]
+) -> None:
+    # A debt ends at 1,000 ms. Admitted first, 2 partitions explain why the other was refused.
+    refused = request(1_004, (1.0, False), early_ms=8, late_ms=8, logged_ms=1_946)
+    admitted = request(1_006, (2.0, True), early_ms=8, late_ms=8, logged_ms=0)
+    debt = Bucket(BURST_S, most=-1.0, least=-1.0, last_update_ms=T0)
+    both = of_connection(0, refused, admitted) if is_one else [refused, admitted]
+    (recorded,) = stretches(both, debt)
+    assert [one.request for one in recorded] == order
+
+
+def test_a_late_line_does_not_come_before_others_of_its_connection() -> None:
+    owed = [request(at_ms, (1.0, False), logged_ms=2_950 - at_ms) for at_ms in (1_015, 1_100)]
+    late = request(1_130, (2.0, True), logged_ms=1_940, is_strict=False)
+    times_ms = chosen(SPENT, *owed, late)
+    assert times_ms[3] < times_ms[1]
+    times_ms = chosen(SPENT, *of_connection(0, *owed, late))
+    assert times_ms == sorted(times_ms)
