@@ -17,6 +17,7 @@ from itertools import islice, pairwise
 from spark_jobs.quota.constants import LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import SAME_BUCKET
 from spark_jobs.quota.mutation_bucket import (
+    NEARLY,
     WRONG,
     Bucket,
     MutationRequest,
@@ -175,7 +176,10 @@ def _with_a_late_line(
     first_ms = run.times_ms[run.order.index(0)]
     for wrong in [i for i in sorted(run.blamed()) if i][:FULL_AGAIN_MAX]:
         for other, moved in islice(_with_late_lines(stretch.requests, wrong), REORDERED_MAX):
-            found = other.run(bucket, {0: first_ms}, cost_max=cost_max)
+            found = other.run(bucket, {0: first_ms}, cost_max=cost_max + NEARLY)
+            if found.cost == cost_max + NEARLY:
+                # The time of the full bucket that was best without it may not be the best with it.
+                found = _best_anchored(found, other, bucket, late_ms=0)
             if found.cost <= cost_max:
                 best, cost_max = (found, other, moved), found.cost - 1
     return best
@@ -184,20 +188,22 @@ def _with_a_late_line(
 def _with_late_lines(
     requests: Sequence[MutationRequest], wrong: int
 ) -> Iterator[tuple[Stretch, list[int]]]:
-    """Yield stretches with a later request before the one of number ``wrong``, as it may be late.
+    """Yield stretches with a request before the one of number ``wrong``, as its line may be late.
 
-    With each the number that its requests have among ``requests``.
+    A later one, or at last that one itself. With each the number that its requests have
+    among ``requests``.
     """
     at_ms, places = requests[wrong].recorded_at_ms, range(len(requests))
     near = [i for i in places[wrong + 1 :] if requests[i].recorded_at_ms <= at_ms + LINE_LAG_MAX_MS]
-    for number in dict.fromkeys(requests[i].request for i in near):
-        late = [i for i in near if requests[i].request == number]
+    for number in dict.fromkeys(requests[i].request for i in (*near, wrong)):
+        late = [i for i in places if requests[i].request == number]
         first = requests[late[0]]
         before = [each for each in requests[: late[0]] if comes_before(each, first)]
         free_ms = (
             first.recorded_at_ms - before[-1].recorded_at_ms if before else LINE_LAG_MAX_MS + 1
         )
-        least_ms = first.recorded_at_ms - at_ms
+        is_own = number == requests[wrong].request
+        least_ms = FAR_MS if is_own else first.recorded_at_ms - at_ms
         for late_ms in range(least_ms, min(free_ms, LINE_LAG_MAX_MS + 1), FAR_MS):
             as_told = {i: _earlier(requests[i], late_ms) for i in late}
             all_told = [as_told.get(i, requests[i]) for i in places]

@@ -407,3 +407,20 @@ def test_a_late_line_does_not_come_before_others_of_its_connection() -> None:
     assert times_ms[3] < times_ms[1]
     times_ms = chosen(SPENT, *of_connection(0, *owed, late))
     assert times_ms == sorted(times_ms)
+
+
+def test_all_topics_of_a_request_whose_line_is_late_were_recorded_sooner() -> None:
+    # Refused as a debt of 1,000 ms ends, they are answered 50 ms after; the line is 200 ms late.
+    topics = parts(1_200, 1, (1.0, False), (2.0, False))
+    topics = [replace(one, is_strict=True, logged_ms=0) for one in topics]
+    _, first, second = chosen(SPENT, *topics)
+    assert 950 <= first <= second < 1_000
+
+
+def test_the_time_of_a_full_bucket_is_another_one_where_a_line_is_late() -> None:
+    spent = replace(SPENT, earliest_ms=T0 - 6, latest_ms=T0)
+    charged = request(1_002, (2.0, True), logged_ms=2_944, is_strict=False)
+    late = request(1_040, (1.0, True), logged_ms=0)
+    times_ms = chosen(spent, charged, late)
+    assert times_ms[0] < 0
+    assert times_ms[2] <= times_ms[1]
