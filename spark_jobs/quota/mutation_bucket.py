@@ -23,8 +23,11 @@ THROTTLE_APART_MS = 2
 ROUNDING_TOKENS = 1e-9
 """Refilled at other moments than the broker refilled it, a bucket differs by less than this."""
 Ms = TypeVar("Ms", int, npt.NDArray[np.int64])
-NEARLY, WRONG = 1, 2
-"""How much is not explained: what hangs on ROUNDING_TOKENS or on a late line, and all else."""
+NEARLY, WRONG = 1, 3
+"""How much is not explained: what hangs on ROUNDING_TOKENS or on a late line, and all else.
+
+Two late lines are likelier than a wrong decision.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from spark_jobs.quota.mutation_bucket import NEARLY, Bucket, MutationRequest
+from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest
 from spark_jobs.quota.mutation_runs import Run, Stretch
 from spark_jobs.quota.mutation_times import best_runs
 
@@ -134,7 +134,7 @@ def _wrong(requests: Sequence[MutationRequest], bucket: Bucket) -> int:
 def _cost(requests: Sequence[MutationRequest], bucket: Bucket) -> tuple[int, int]:
     """Return the number of wrong requests, and the cost: of 20 late lines each may be one."""
     runs = list(_runs(requests, bucket))
-    wrong = sum(part > NEARLY for run in runs for part in run.wrong)
+    wrong = sum(part >= WRONG for run in runs for part in run.wrong)
     return wrong, sum(run.cost for run in runs)
 
 

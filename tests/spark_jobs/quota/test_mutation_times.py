@@ -417,6 +417,14 @@ def test_all_topics_of_a_request_whose_line_is_late_were_recorded_sooner() -> No
     assert 950 <= first <= second < 1_000
 
 
+def test_two_late_lines_are_likelier_than_a_wrong_decision() -> None:
+    # The bucket was full 3 ms sooner: then one is admitted, and two responses are 4 ms early.
+    spent = replace(SPENT, earliest_ms=T0 - 6)
+    late = [request(at_ms, (1.0, False), logged_ms=953 - at_ms) for at_ms in (300, 500)]
+    admitted = request(998, (2.0, True), early_ms=1)
+    assert chosen(spent, *late, admitted) == [-2, 300, 500, 998]
+
+
 def test_the_time_of_a_full_bucket_is_another_one_where_a_line_is_late() -> None:
     spent = replace(SPENT, earliest_ms=T0 - 6, latest_ms=T0)
     charged = request(1_002, (2.0, True), logged_ms=2_944, is_strict=False)
