@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.replay.broker_stream import RowGroup, stops
 from spark_jobs.replay.sensors.located_changes import (
     LATER_MS,
@@ -41,6 +42,7 @@ class _Around:
 
     stretches: Stretches
     answered_ms: Sequence[int]
+    earliest_ms: Sequence[int]  # when the controller had handled each
     timeline: QuotaTimeline
     rules: Mapping[int, BrokerRules]
     controller_listeners: frozenset[str]
@@ -63,7 +65,10 @@ def locate_changes(
         return LOCATED_CHANGES.empty_table()
     reach_ms = _RATE_WINDOWS * max(rule.samples * rule.window_ms for rule in rules.values())
     stretches = list(_merged(answered_ms, reach_ms))
-    around = _Around(stretches, answered_ms, timeline, rules, survey.controller_listeners)
+    earliest_ms = _earliest_ms(scope, answered_ms)
+    around = _Around(
+        stretches, answered_ms, earliest_ms, timeline, rules, survey.controller_listeners
+    )
     locate = partial(_locate, around=around)
     folder = scope.partition_dir("requests")
     located = on_workers(spark, sorted(brokers.items()), locate, read=folder)
@@ -130,6 +135,7 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
         around.timeline,
         around.rules,
         around.answered_ms,
+        around.earliest_ms,
         lines_ms,
         stops(groups, broker_id),
     )
@@ -155,6 +161,17 @@ def _answered_ms(scope: RunScope, survey: Survey) -> list[int]:
     ends = {row["valid_until_ms"] for row in rows if row["source"] == "log"}
     others = {row["valid_from_ms"] for row in rows if row["source"] != "log"}
     return sorted(m for m in (moments | ends) - others - {None} if first_ms <= m <= last_ms)
+
+
+def _earliest_ms(scope: RunScope, answered_ms: Sequence[int]) -> list[int]:
+    """Return when (ms) each change may have been in force at the earliest, as the log tells.
+
+    A broker may read the record before the controller's answer is written, such as 167 ms before.
+    """
+    rows = read_table(scope, "quota_events").to_pylist()
+    events = [QuotaEvent.of_row(row) for row in rows if row["source"] == "log"]
+    earliest_ms = {event.likely_ms: event.earliest_ms for event in events}
+    return [earliest_ms.get(each, each) for each in answered_ms]
 
 
 def _merged(answered_ms: Sequence[int], reach_ms: int) -> Iterator[tuple[int, int]]:

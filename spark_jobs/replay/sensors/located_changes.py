@@ -50,11 +50,13 @@ def located_changes(
     timeline: QuotaTimeline,
     rules: Mapping[int, BrokerRules],
     answered_ms: Sequence[int],
+    earliest_ms: Sequence[int],
     written_ms: Int64s,
     stops: Stops = NO_STOPS,
 ) -> pa.Table:
     """Return the times when changes answered at ``answered_ms`` were in force (LOCATED_CHANGES).
 
+    Those are in order; ``earliest_ms`` says when each may have been in force at the earliest.
     ``requests`` are one broker's produce requests (REQUEST_COLUMNS) around them, in any order, and
     ``written_ms`` the moments of all its lines around them; ``stops`` are of its process. Requests
     of unknown size are left out with all others of their client.
@@ -62,11 +64,12 @@ def located_changes(
     broker_id = requests["broker_id"][0].as_py()
     samples, window_ms = rules[broker_id].of_type(QuotaType.PRODUCER_BYTE_RATE)
     window = Window(samples, window_ms, rules[broker_id].profile.keeps_overlapping_sample)
-    nominal_ms = np.array(sorted(answered_ms), np.int64)
+    nominal_ms = np.array(answered_ms, np.int64)
     clients = _clients(requests, timeline, nominal_ms.tolist(), stops)
     restarts_ms = timeline.restarts_of(broker_id)
     latest_ms = latest_in_force_ms(nominal_ms, written_ms)
-    in_force_ms = locate_changes(clients, nominal_ms, latest_ms, window, restarts_ms)
+    first_ms = np.array(earliest_ms, np.int64)
+    in_force_ms = locate_changes(clients, nominal_ms, (first_ms, latest_ms), window, restarts_ms)
     return pa.table(
         [pa.array([broker_id] * len(nominal_ms), I32), nominal_ms, in_force_ms],
         schema=LOCATED_CHANGES,
@@ -147,7 +150,7 @@ def _events(
 NO_SENSOR = -1
 
 # A change accuses nobody for a second (``JudgeSettings.change_ms``).
-# Early is the clock's cut alone.
+# Earlier than a controller handled it is the clock's cut alone.
 EARLIER_MS, LATER_MS = 20, 1_000
 # In a longer silence of its log a broker may have been stopped.
 _RAN_MS = 500
@@ -206,15 +209,15 @@ def latest_in_force_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
 def locate_changes(
     clients: Sequence[ClientRequests],
     nominal_ms: Int64s,
-    latest_ms: Int64s,
+    bounds_ms: tuple[Int64s, Int64s],
     window: Window,
     restarts_ms: Sequence[int] = (),
 ) -> Int64s:
     """Return the time (ms) from which each change was in force, in order.
 
-    ``nominal_ms`` are the moments of the controller's answers, in order, ``latest_ms`` those until
-    which a broker follows. A change that nothing tells of keeps its own. At ``restarts_ms`` the
-    broker began anew, with no sensors.
+    ``nominal_ms`` are the moments of the controller's answers, in order, ``bounds_ms`` those from
+    which on, and until which, a broker follows. A change that nothing tells of keeps its own. At
+    ``restarts_ms`` the broker began anew, with no sensors.
     """
     at_ms = np.array(nominal_ms, np.int64)
     for is_second_round in (False, True):
@@ -222,7 +225,8 @@ def locate_changes(
             sensors, moves_sensors = _concerned(clients, change)
             if sensors:
                 epoch = _epoch(int(nominal_ms[change]), restarts_ms)
-                moments_ms = int(nominal_ms[change]), int(latest_ms[change])
+                earliest_ms, latest_ms = (int(bound_ms[change]) for bound_ms in bounds_ms)
+                moments_ms = int(nominal_ms[change]), earliest_ms, latest_ms
                 trial = _Trial(
                     clients, sensors, moments_ms, at_ms, change, window, moves_sensors, epoch
                 )
@@ -250,7 +254,7 @@ class _Trial:
         self,
         clients: Sequence[ClientRequests],
         sensors: Sequence[int],
-        moments_ms: tuple[int, int],
+        moments_ms: tuple[int, int, int],
         at_ms: Int64s,
         change: int,
         window: Window,
@@ -258,7 +262,8 @@ class _Trial:
         epoch: tuple[int, int],
     ) -> None:
         self._clients = clients
-        self._nominal_ms, latest_ms = moments_ms
+        self._nominal_ms, earliest_ms, latest_ms = moments_ms
+        self._earliest_ms = min(earliest_ms, self._nominal_ms) - EARLIER_MS
         self._at_ms = at_ms
         self._change = change
         self._window = window
@@ -321,11 +326,11 @@ class _Trial:
         return best
 
     def _lowest(self) -> int:
-        return int(self._at_ms[self._change - 1]) if self._change else self._nominal_ms - EARLIER_MS
+        return int(self._at_ms[self._change - 1]) if self._change else self._earliest_ms
 
     def _moments(self, latest_ms: int, may_push: bool) -> Iterator[int]:
         """Yield the milliseconds between two requests of clients that the change concerns."""
-        lowest = max(self._lowest(), self._nominal_ms - EARLIER_MS)
+        lowest = max(self._lowest(), self._earliest_ms)
         highest = max(latest_ms, lowest)
         if not may_push and self._change + 1 < len(self._at_ms):
             highest = min(highest, int(self._at_ms[self._change + 1]))

@@ -64,7 +64,8 @@ def located(
     restarts_ms: Sequence[int] = (),
 ) -> Int64s:
     """Return when changes were in force on a broker that ran all the while."""
-    return locate_changes(clients, answered_ms, answered_ms + CHANGE_LATEST_MS, window, restarts_ms)
+    bounds_ms = answered_ms, answered_ms + CHANGE_LATEST_MS
+    return locate_changes(clients, answered_ms, bounds_ms, window, restarts_ms)
 
 
 def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool:
@@ -112,7 +113,7 @@ def test_a_change_is_not_looked_for_later_than_a_broker_that_runs_follows() -> N
     (found,) = located(clients, answered, log.window).tolist()
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
     soon = answered + late_ms - 400
-    (held,) = locate_changes(clients, answered, soon, log.window).tolist()
+    (held,) = locate_changes(clients, answered, (answered, soon), log.window).tolist()
     assert answered[0] <= held <= soon[0]
 
 
@@ -210,6 +211,18 @@ def test_a_first_quota_is_in_force_between_the_last_request_not_counted_and_the_
     in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
     before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
     assert before < found_ms[0] <= after
+
+
+@pytest.mark.parametrize("early_ms", [30, 167])
+def test_a_first_quota_may_be_in_force_before_it_was_answered(early_ms: int) -> None:
+    window = Window(5, 500, keeps_overlapping=True)
+    client, at_ms = first_quota(window, lies=0)
+    in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
+    answered = np.array([in_force_ms + early_ms])
+    bounds_ms = answered - early_ms - 5, answered + CHANGE_LATEST_MS
+    (found_ms,) = locate_changes([client], answered, bounds_ms, window).tolist()
+    before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
+    assert before < found_ms <= after
 
 
 def with_silent(log: Log, rows: Int64s) -> Log:
