@@ -22,6 +22,8 @@ from spark_jobs.replay.alignment.placement import Placed
 
 KNOWN_BY = 3
 """So many throttles tell when the sample began that was the oldest one of each of them."""
+STARTS_MAX = 32
+"""So many requests are told apart of which one began a sample."""
 _FAR_MS = 1 << 60
 
 
@@ -249,11 +251,43 @@ def _throttles(
         surely = np.searchsorted(earlier.at_ms, since_ms + rule.window_ms)
         if since_ms <= first[0] or surely == n:
             continue
-        some = (since_ms, earlier.other_end_ms[surely])
-        near = _beginnings(earlier, later, some, known, rule.window_ms, requests.until_ms[i])
-        least, most = _throttle(i, requests, earlier, later, near, rule, 1, widest_ms)
-        least_ms[i], most_ms[i] = max(least_ms[i], least), min(most_ms[i], most)
+        until_ms = earlier.other_end_ms[surely]
+        least, most = np.inf, 0.0
+        for some in _first_beginnings(since_ms, until_ms, requests, later):
+            near = _beginnings(earlier, later, some, known, rule.window_ms, requests.until_ms[i])
+            short, long = _throttle(i, requests, earlier, later, near, rule, 1, widest_ms)
+            least, most = min(least, short), max(most, long)
+        if least < np.inf:
+            least_ms[i], most_ms[i] = max(least_ms[i], least), min(most_ms[i], most)
     return least_ms, most_ms
+
+
+@njit(cache=True)
+def _first_beginnings(
+    since_ms: int, until_ms: int, requests: _Requests, later: _Sorted
+) -> list[tuple[int, int]]:
+    """Return in which intervals a sample may have begun that began between two moments (ms).
+
+    One for each request that may have begun it, such as (1,200, 1,203) and (1,370, 1,374), for the
+    samples that follow hang on which one it was. Of more than STARTS_MAX several share one.
+    """
+    place = np.searchsorted(later.at_ms, since_ms)
+    starts = [(0, 0) for _ in range(0)]
+    while place < len(later.at_ms) and later.other_end_ms[place] <= until_ms:
+        m = later.request[place]
+        place += 1
+        if requests.from_ms[m] <= until_ms:
+            starts.append((max(requests.from_ms[m], since_ms), min(requests.until_ms[m], until_ms)))
+    share = -(-len(starts) // STARTS_MAX)
+    if share <= 1:
+        return starts
+    joined = [(0, 0) for _ in range(0)]
+    for begin in range(0, len(starts), share):
+        least_ms, most_ms = starts[begin]
+        for from_ms, to_ms in starts[begin : begin + share]:
+            least_ms, most_ms = min(least_ms, from_ms), max(most_ms, to_ms)
+        joined.append((least_ms, most_ms))
+    return joined
 
 
 @njit(cache=True)

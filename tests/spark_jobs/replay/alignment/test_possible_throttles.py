@@ -161,6 +161,22 @@ def test_without_a_known_beginning_steady_requests_leave_open_when_a_sample_left
     assert open_ms[0] < np.median((most - least)[is_told]) < open_ms[1]
 
 
+@pytest.mark.parametrize("profile", RateProfile)
+def test_which_request_began_a_sample_leaves_less_open_than_when_one_may_have_begun(
+    profile: RateProfile,
+) -> None:
+    drawn = [(*times, amount * (0.4, 1.6)[i % 2]) for i, (*times, amount) in enumerate(steady(410))]
+    placed, events, window, _ = placed_requests(profile, drawn)
+    is_asked = np.ones(len(events.amount), bool)
+    least, most = possible_throttles_ms(
+        placed, events, window, NONE, is_asked, is_asked, held_nothing=False
+    )
+    is_told = np.isfinite(most)
+    assert is_told.mean() > 0.8
+    # A request is worth 182 or 729 ms: one more or less of either is open, and no two of them.
+    assert np.median((most - least)[is_told]) < 350
+
+
 @pytest.mark.parametrize(("is_sure", "is_told"), [(True, True), (False, False)])
 @pytest.mark.parametrize("profile", RateProfile)
 def test_what_was_just_recorded_counts_whatever_the_sensor_held(
