@@ -113,7 +113,7 @@ def judge_placed(
         until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
         times = times_beside_samples(row, placed, (from_ms, until_ms), states, window)
         is_proven[row] = not (
-            is_thrown(rows, start, row, placed, states, times)
+            is_thrown(rows, start, row, placed, events, states, times)
             or came_before_others(rows, start, row, placed, events, states, from_ms)
         )
     is_off = (off_ms > PROVES_MS) & np.isin(placed.status, (NEAR, UNEXPLAINED))

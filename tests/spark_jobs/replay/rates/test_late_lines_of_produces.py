@@ -69,7 +69,7 @@ def may_be_late(
     from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
     until_ms = NOON_MS + recorded_ms + early_ms + PROVES_MS
     times = other_times.times_beside_samples(LAST, placed, (from_ms, until_ms), states, WINDOW)
-    return other_times.is_thrown(made, 0, LAST, placed, states, times)
+    return other_times.is_thrown(made, 0, LAST, placed, events, states, times)
 
 
 @pytest.mark.parametrize(("lag_ms", "is_excused"), [(6, True), (3, False)])
@@ -122,6 +122,34 @@ def test_one_placed_before_its_line_may_have_been_recorded_when_that_says(
     thrown_at_ms: int, *, is_excused: bool
 ) -> None:
     assert may_be_late(thrown_ms(thrown_at_ms), 60, 2_950, early_ms=32) == is_excused
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_one_that_a_throttle_tells_to_be_later_is_not_of_a_late_line(*, is_told: bool) -> None:
+    # Had it been recorded before the sample left, at 2,998 ms, the throttle at 3,004 ms had its
+    # amount. One that is not replayed as logged says nothing of that.
+    times_ms = [*AT_MS[:-2], 3_004, 3_006]
+    rate = Rate(PROFILE, SAMPLES, WINDOW_MS)
+    thrown = []
+    for at_ms in times_ms:
+        rate.record(AMOUNT, at_ms)
+        thrown.append(throttle_time_ms(rate.measure(at_ms), BOUND, rate.window_size_ms(at_ms)))
+    told_ms = [0] * (LAST - 1) + [thrown[-2] if is_told else thrown[-2] + 50]
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    rows = [
+        amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=11, logged_throttle_time_ms=logged_ms)
+        for at_ms, logged_ms in zip(times_ms, [*told_ms, 0], strict=True)
+    ]
+    made, placed, events = aligned(rows, times_ms)
+    recorded_ms = placed.recorded_at_ms.copy()
+    recorded_ms[LAST] = NOON_MS + 2_998
+    then = states.take(np.array([0]))
+    early_ms = other_times.replayed(made, placed.order, recorded_ms, then).throttle_time_ms[LAST]
+    made.logged_ms[LAST] = early_ms
+    between_ms = NOON_MS + 2_995, NOON_MS + 3_006 + PROVES_MS
+    times = other_times.times_beside_samples(LAST, placed, between_ms, states, WINDOW)
+    found = other_times.is_thrown(made, 0, LAST, placed, events, states, times)
+    assert found != is_told
 
 
 def test_any_other_throttle_is_not_excused() -> None:
