@@ -26,6 +26,7 @@ def proven(
     window: Window,
     reach_ms: int,
     is_neither: Bools | bool = False,
+    is_lie: Bools | bool = False,
 ) -> Bools:
     """Return True for each request whose nearest throttles on both sides are mostly replayed.
 
@@ -35,12 +36,13 @@ def proven(
     what stands between, or is what the throttle lacks, the two may have been recorded in the other
     order, unless one connection sent them: then nothing is proven. Nor is it close to a change of
     the quota, unless its throttle ``is_neither`` that of before nor of after; nor where the search
-    explains a throttle that the replay, of one time out of those that it left, does not.
+    explains a throttle that the replay, of one time out of those that it left, does not. A throttle
+    that is known as a lie counts on no side.
     """
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
     # A time before its line's is one that its throttle asked for: it fits whatever the state is.
-    is_own &= placed.recorded_at_ms >= events.earliest_ms[placed.order]
+    is_own &= (placed.recorded_at_ms >= events.earliest_ms[placed.order]) & np.logical_not(is_lie)
     replayed_ms = replayed.throttle_time_ms
     tells = is_own & ((logged_ms > 0) | (replayed_ms > 0)) & ~np.isnan(events.bound[placed.order])
     off_ms = logged_ms - replayed_ms
@@ -86,7 +88,8 @@ def proven(
     alike |= _lacks_a_follower(placed, events, own_connection, off_ms)
     jumps = lacks & _is_near_whole_window(placed, events, replayed, window)
     alike |= _waited_with_its_time(placed, events, own_connection, off_ms, jumps, window)
-    alike |= _is_near_wrong_state(placed, off_ms, tells, logged_ms > 0, window.window_ms)
+    throws = (logged_ms > 0) & np.logical_not(is_lie)
+    alike |= _is_near_wrong_state(placed, off_ms, tells, throws, window.window_ms)
     # A time before those recorded ahead of it: the order that was found is not that of the times.
     alike |= np.maximum.accumulate(at_ms) - at_ms > PROVES_MS
     is_right = tells & (logged_ms > 0) & ~is_wrong

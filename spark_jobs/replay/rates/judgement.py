@@ -108,14 +108,18 @@ def judge_placed(
     reach_ms = 2 * window.expire_age_ms
     neither = is_neither(rows, start + placed.order, placed.recorded_at_ms, replay, window)
     is_proven = proven(placed, events, replay, window, reach_ms, neither)
-    for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
+
+    def may_be_late(row: int) -> bool:
+        """Return True if the row is thrown as logged, were its line as late as others are."""
         from_ms = from_if_late_ms(rows, start, row, placed, events)
         until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
         times = times_beside_samples(row, placed, (from_ms, until_ms), states, window)
-        is_proven[row] = not (
-            is_thrown(rows, start, row, placed, events, states, times)
-            or came_before_others(rows, start, row, placed, events, states, from_ms)
+        return is_thrown(rows, start, row, placed, events, states, times) or came_before_others(
+            rows, start, row, placed, events, states, from_ms
         )
+
+    for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
+        is_proven[row] = not may_be_late(row)
     is_off = (off_ms > PROVES_MS) & np.isin(placed.status, (NEAR, UNEXPLAINED))
     is_accused = is_off & (placed.status == UNEXPLAINED)
     is_impossible = np.zeros(len(is_accused), bool)
@@ -131,12 +135,27 @@ def judge_placed(
             placed, events, window, known, is_accused, is_sure, held_nothing=is_new
         )
         is_impossible = impossible(placed, events, *possible)
-    # No other times inside of what their lines admit explain those.
-    is_accused &= ~is_impossible & (is_proven | (off_ms > window.window_ms))
     stretch = Stretch.of(placed, events, window)
-    other = explained_otherwise(
-        np.flatnonzero(is_accused), stretch, states, window, np.flatnonzero(is_off)
-    )
+
+    def explained(is_proven: Bools) -> OtherHistory:
+        # No other times inside of what their lines admit explain those that are impossible.
+        is_asked = is_accused & ~is_impossible & (is_proven | (off_ms > window.window_ms))
+        asked, off = np.flatnonzero(is_asked), np.flatnonzero(is_off)
+        return explained_otherwise(asked, stretch, states, window, off)
+
+    other = explained(is_proven)
+    # Throttles that are wrong for sure tell nothing of the state: those beside them may be, too.
+    is_wrong = is_accused & (is_impossible | (is_proven & ~other.is_explained))
+    while is_wrong.any():
+        more = proven(placed, events, replay, window, reach_ms, neither, is_wrong)
+        more &= is_accused & ~is_proven & ~is_impossible
+        for row in np.flatnonzero(more).tolist():
+            more[row] = not may_be_late(row)
+        if not more.any():
+            break
+        is_proven |= more
+        other = explained(is_proven)
+        is_wrong |= more & ~other.is_explained
     if set(other.row[:fixed].tolist()) != set(range(fixed)):
         other = OtherHistory(np.arange(len(is_off)), stretch.at_ms, other.is_explained)
     # The replay is of one time out of those that the search left: it may be off where that is not.

@@ -31,13 +31,14 @@ def proven_with(
     window_size_ms: int = 10 * WINDOW_MS,
     connections: int = REQUESTS,
     other_quota: slice | None = None,
+    lies: tuple[int, ...] = (),
 ) -> Bools:
     """Return what is proven where rows' logged throttles are so far off the replayed ones.
 
     Those before the MIDDLE are placed ``ahead_ms`` later. The MIDDLE may have been recorded from
     ``began_ms`` before to ``ends_ms`` after. A row in ``early_ms`` is recorded that long before
     its line allows for it. The requests take turns on so many ``connections``. Rows of
-    ``other_quota`` have twice the quota.
+    ``other_quota`` have twice the quota. Those of ``lies`` are known to be wrong.
     """
     logged = np.full(REQUESTS, THROTTLE_MS)
     for row, throttle_ms in (logged_ms or {}).items():
@@ -71,7 +72,8 @@ def proven_with(
     none = np.zeros(REQUESTS)
     sizes_ms = np.full(REQUESTS, window_size_ms)
     replay = RateReplay(none, none, sizes_ms, replayed, none, none.astype(np.int64))
-    return proven(placed, events, replay, WINDOW, REACH_MS)
+    is_lie = np.isin(np.arange(REQUESTS), lies)
+    return proven(placed, events, replay, WINDOW, REACH_MS, is_lie=is_lie)
 
 
 def test_throttles_that_are_replayed_prove_the_state_of_the_one_between_that_is_not() -> None:
@@ -87,6 +89,13 @@ def test_throttles_of_lines_that_are_taken_to_be_late_prove_nothing() -> None:
 def test_requests_without_replayed_throttles_around_them_prove_nothing() -> None:
     others = dict.fromkeys(range(REQUESTS), 700)
     assert not proven_with(others)[MIDDLE]
+
+
+@pytest.mark.parametrize(("lies", "is_proven"), [((), False), ((1, 2), True)])
+def test_lies_around_a_throttle_do_not_count(lies: tuple[int, ...], *, is_proven: bool) -> None:
+    after = tuple(MIDDLE + step for step in lies)
+    wrong = {MIDDLE + 1: -130, MIDDLE + 2: -230, MIDDLE + 4: -330, MIDDLE: 700}
+    assert proven_with(wrong, lies=after)[MIDDLE] == is_proven
 
 
 @pytest.mark.parametrize("gap_ms", [35, 300, 1_035])
