@@ -19,13 +19,18 @@ from spark_jobs.judge.causes.hypotheses import (
     OtherQuota,
     OtherReplay,
     explain_stretch,
+    is_explained,
 )
 from spark_jobs.judge.causes.profile_trials import (
     ProfileTrial,
     counted_otherwise,
     profile_trial,
 )
-from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, history_of
+from spark_jobs.judge.causes.sensor_decisions import (
+    SensorDecisions,
+    history_of,
+    throttle_ms,
+)
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
 from spark_jobs.judge.causes.stretches import Stretch, find_stretches, losses_before
 from spark_jobs.judge.decision_counts import decisions_by_sensor, sensors_at_a_time
@@ -57,6 +62,9 @@ from spark_jobs.resolve.timeline.resolution import QuotaInterval
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.read import read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
+
+# So many rows of a stretch tell when its sensor began anew.
+_LOSS_TOLD_BY = 1_000
 
 HISTORY_COLUMNS = (
     *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
@@ -286,12 +294,27 @@ def other_profiles(history: SensorDecisions, rules: BrokerRules) -> list[OtherRe
 def lost_states(
     history: SensorDecisions, stretch: Stretch, rules: BrokerRules, tolerance_ms: int
 ) -> list[OtherReplay]:
-    """Return the history as if the sensor had begun anew just before ``stretch``."""
+    """Return the history as if the sensor had begun anew before ``stretch``, none of a young one.
+
+    It is the moment that explains most throttles of it; of several the longest silence's end.
+    """
     memory_ms = (rules.samples + 2) * rules.window_ms
-    return [
-        _replayed(history, STATE_LOST, rules.profile, rules, slice(first, stretch.end))
-        for first in losses_before(history, stretch, tolerance_ms, memory_ms)
-    ]
+    losses = losses_before(history, stretch, tolerance_ms, memory_ms)
+    if not losses:
+        return []
+    before = losses.start - 1
+    near = history.rows(slice(before, min(stretch.end, stretch.first + _LOSS_TOLD_BY)))
+    told = slice(stretch.first - before, len(near))
+
+    def explained(first: int) -> tuple[int, int]:
+        own = first - before
+        other = _replayed(near, STATE_LOST, rules.profile, rules, slice(own, len(near)))
+        expected_ms = throttle_ms(other.rate, other.window_size_ms, near.bound)[told]
+        silence_ms = int(near.recorded_at_ms[own] - near.recorded_at_ms[own - 1])
+        return int(is_explained(near.logged_ms[told], expected_ms).sum()), silence_ms
+
+    rows = slice(max(losses, key=explained), stretch.end)
+    return [_replayed(history, STATE_LOST, rules.profile, rules, rows)]
 
 
 def _replayed(

@@ -36,6 +36,10 @@ class SensorDecisions:
     def __len__(self) -> int:
         return len(self.recorded_at_ms)
 
+    def rows(self, rows: slice) -> SensorDecisions:
+        """Return these decisions alone."""
+        return SensorDecisions(**{name: each[rows] for name, each in fields_of(self).items()})
+
     def throttle_ms(self, bound: npt.ArrayLike) -> Int64s:
         """Return each decision's throttle under ``bound`` (NaN: none), -1 where it is unknown.
 

@@ -11,6 +11,9 @@ import numpy as np
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.quota.states import Bools
 
+LOSSES_MAX = 512
+"""So many rows before a stretch are tried as those at which its sensor began anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
@@ -50,21 +53,23 @@ def find_stretches(
 
 def losses_before(
     history: SensorDecisions, stretch: Stretch, tolerance_ms: int, memory_ms: int
-) -> list[int]:
+) -> range:
     """Return the rows at which the sensor may have begun anew, so that ``stretch`` disagrees.
 
-    It was after the last decision before it that agrees; most likely after the longest silence
-    since. None while the sensor is younger than ``memory_ms``: its past is not known anyway.
+    Such as 17 to 22: it was after the last decision before it that agrees, and no longer ago than
+    a sensor remembers; LOSSES_MAX of them at most. None while the sensor is younger than
+    ``memory_ms``: its past is not known anyway.
     """
     at_ms, epoch = history.recorded_at_ms, history.sensor_epoch
     epoch_first = int(np.searchsorted(epoch, epoch[stretch.first]))
     if at_ms[stretch.first] - at_ms[epoch_first] < memory_ms:
-        return []
+        return range(0)
     evidence, disagrees = _told(history, tolerance_ms)
     agreeing = np.flatnonzero((evidence & ~disagrees)[epoch_first : stretch.first])
     after = epoch_first + int(agreeing[-1]) + 1 if len(agreeing) else epoch_first + 1
-    silences_ms = np.diff(at_ms[after - 1 : stretch.first + 1])
-    return sorted({after, after + int(np.argmax(silences_ms)), stretch.first})
+    since_ms = at_ms[stretch.first] - memory_ms
+    remembered = after + int(np.count_nonzero(at_ms[after : stretch.first] < since_ms))
+    return range(max(remembered, stretch.first + 1 - LOSSES_MAX), stretch.first + 1)
 
 
 def _told(history: SensorDecisions, tolerance_ms: int) -> tuple[Bools, Bools]:

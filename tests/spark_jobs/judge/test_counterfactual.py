@@ -133,3 +133,7 @@ def test_a_lost_state_is_told_until_the_windows_have_passed() -> None:
     assert explanation.winner.hypothesis == "state_lost"
     assert explanation.winner.share > 0.95
     assert 29_000 < forgetful.recorded_at_ms[stretch.first] - START_MS < 33_000
+    (lost,) = replays
+    begun = np.flatnonzero(~np.isnan(lost.rate))[0]
+    before, since = forgetful.recorded_at_ms[begun - 1 : begun + 1] - START_MS
+    assert before < 30_000 <= since
