@@ -1,12 +1,13 @@
 """Faults planted into simulated brokers: how many of them the audit finds, and how small ones.
 
 ``python -m tests.fleet.simulated_faults [RUNS] [--seed N]`` simulates, audits and prints a table by
-kind of fault and size, one by how many decisions a fault made wrong, one by the size of a wrong
-throttle and the log's pauses, one of what was said of those that were not told, the brokers whose
-fault was not told, and recall and precision. A decision is planted where the log's throttle is not
-what a sound broker of the version gives at that record. It is found where the audit calls it wrong,
-and told where it does, or a warning or critical finding on its sensor covers it. One that is not
-told and agrees is what a sound broker gives at another time that the log admits.
+kind of fault and size, one by how many decisions a fault made wrong, one of the largest fault of
+each kind that was not told, one by the size of a wrong throttle and the log's pauses, one of what
+was said of those that were not told, the brokers whose fault was not told, and recall and
+precision. A decision is planted where the log's throttle is not what a sound broker of the version
+gives at that record. It is found where the audit calls it wrong, and told where it does, or a
+warning or critical finding on its sensor covers it. One that is not told and agrees is what a sound
+broker gives at another time that the log admits.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ def print_faults(console: Console, judged: Sequence[Judged]) -> None:
     told_runs = {one.run for one in planted if one.is_told}
     console.print(_kinds(judged))
     console.print(_traces(planted, told_runs))
+    console.print(_always_told(planted, told_runs))
     console.print(_wrong_by(judged))
     console.print(_said_of_untold(planted))
     missed = Counter((one.run, one.fault) for one in planted if one.run not in told_runs)
@@ -203,6 +205,30 @@ def _traces(planted: Iterable[Judged], told_runs: Container[str]) -> Table:
         groups[_bucket(decisions, _TRACES)].append(run in told_runs)
     for trace, own in sorted(groups.items()):
         table.add_row(trace, str(len(own)), str(sum(own)), shown_share(sum(own), len(own)))
+    return table
+
+
+def _always_told(planted: Sequence[Judged], told_runs: Container[str]) -> Table:
+    """Return by kind the largest fault that was not told, and how much of larger ones was.
+
+    A fault is as large as the number of its wrong decisions that no sound history explains.
+    """
+    table = Table(
+        "fault", "faults", "told", "largest not told", "larger", "their decisions", "told", "share",
+        title="The smallest faults, by wrong decisions that no sound history explains",
+    )  # fmt: skip
+    unexplained = [one for one in planted if one.is_told or one.said not in _EXCUSED]
+    kinds = defaultdict(Counter[str])
+    for one in unexplained:
+        kinds[one.fault.kind][one.run] += 1
+    for kind, sizes in sorted(kinds.items()):
+        largest = max((n for run, n in sizes.items() if run not in told_runs), default=0)
+        larger = {run for run, n in sizes.items() if n > largest}
+        own = [one.is_told for one in unexplained if one.run in larger]
+        table.add_row(
+            kind, str(len(sizes)), str(sum(run in told_runs for run in sizes)), str(largest),
+            str(len(larger)), f"{len(own):,}", f"{sum(own):,}", shown_share(sum(own), len(own)),
+        )  # fmt: skip
     return table
 
 

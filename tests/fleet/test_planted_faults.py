@@ -121,5 +121,11 @@ def test_the_tables_tell_what_was_planted_found_and_missed() -> None:
     assert "not told: b, Fault(kind='skipped throttles'" in text
     assert "wrong bound       │ 5: from 2" in text
     assert [line for line in text.splitlines() if line.startswith("│ agree │ 1 ")]
+    # The throttle that agrees is of no size: nothing was missed that can be told.
+    (row,) = [line for line in text.splitlines() if line.startswith("│ wrong bound │")]
+    assert [cell.strip() for cell in row.split("│")[2:-1]] == [
+        "1", "1", "0", "1", "2", "2", "1.0000",
+    ]  # fmt: skip
+    assert not [line for line in text.splitlines() if line.startswith("│ skipped throttles │ 0 ")]
     (row,) = [line for line in text.splitlines() if line.startswith("│ 1: from 2 ")]
     assert row.split("│")[2:5] == [" 1      ", " 1    ", " 1.0000 "]
