@@ -67,7 +67,7 @@ class ProfileTrial:
     own: str  # the profile of its broker's version, such as rate_3_8
     tried: str
     counts: Counts
-    told: ExplainedStretch | None  # from its first deviating decision to its last
+    told: ExplainedStretch | None  # of the sensor's life that deviates, or of several
 
 
 def profile_trial(
@@ -91,7 +91,11 @@ def profile_trial(
     counts = Counts(*(int(np.count_nonzero(mask)) for mask in masks))
     told = None
     if counts.deviating:
-        rows = np.flatnonzero(deviating)
+        # No process counts by two rates: it did so for as long as this sensor lived.
+        epoch = history.sensor_epoch
+        first, last = epoch[np.flatnonzero(deviating)[[0, -1]]]
+        is_bound = ~np.isnan(history.bound)
+        rows = np.flatnonzero(is_bound & (epoch >= first) & (epoch <= last))
         stretch = Stretch(int(rows[0]), int(rows[-1]) + 1, 0, len(history))
         explanation = _explanation(stretch, counts, replay.detail)
         told = explained_stretch(key, history, explanation, change_ms)

@@ -52,7 +52,7 @@ CLEAR = Counts(100, 95, 50, 50, 45, 20)
 FEW = Counts(12, 11, 6, 6, 5, 1)
 
 
-def test_a_sensor_counted_by_another_rate_is_told_from_its_first_deviation_to_its_last() -> None:
+def test_a_sensor_counted_by_another_rate_is_told_for_as_long_as_it_lived() -> None:
     (found,) = counted_otherwise(told(sensor("a"))).values()
     assert (found.hypothesis, found.evidence["detail"]) == ("other_rate_profile", "rate_3_3")
     assert found.share >= 0.9
