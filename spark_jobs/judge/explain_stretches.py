@@ -5,6 +5,7 @@ Tried are values that a broker may have held instead, and other ways in which it
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +33,12 @@ from spark_jobs.judge.causes.sensor_decisions import (
     throttle_ms,
 )
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
-from spark_jobs.judge.causes.stretches import Stretch, find_stretches, losses_before
+from spark_jobs.judge.causes.stretches import (
+    Stretch,
+    find_stretches,
+    losses_before,
+    losses_between,
+)
 from spark_jobs.judge.decision_counts import decisions_by_sensor, sensors_at_a_time
 from spark_jobs.quota.codes import (
     BANDWIDTH_TYPES,
@@ -77,7 +83,8 @@ def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[Explaine
     """Return the explained stretches in which many throttles are not the configured bound's.
 
     Only sensors with enough such decisions are looked at; without one nothing more is read. A
-    sensor that was counted by another rate all day has that one stretch alone.
+    sensor that was counted by another rate all day has that one stretch alone. Where a broker lost
+    the state of one sensor, its others are tried with that moment.
     """
     suspects = _suspects(scope, settings)
     if not suspects:
@@ -85,14 +92,36 @@ def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[Explaine
     day = _Day.of(scope, settings)
     found: list[ExplainedStretch] = []
     trials: list[ProfileTrial] = []
-    for sensors in sensors_at_a_time(suspects):
-        table = read_table(scope, "decisions", HISTORY_COLUMNS, sensor_filter(sensors))
-        for decisions in sensors_in(table):
-            stretches, tried = day.explain(decisions)
-            found += stretches
-            trials += tried
+    for decisions in _decisions_of(scope, suspects):
+        stretches, tried = day.explain(decisions)
+        found += stretches
+        trials += tried
+    losses = _losses(found)
+    told = {one.key for one in found}
+    others = {k: n for k, n in suspects.items() if k.broker_id in losses and k not in told}
+    for decisions in _decisions_of(scope, others):
+        found += day.explain(decisions, losses)[0]
     otherwise = counted_otherwise(trials)
     return [one for one in found if one.key not in otherwise] + [*otherwise.values()]
+
+
+def _decisions_of(scope: RunScope, suspects: Mapping[SensorKey, int]) -> Iterator[pa.RecordBatch]:
+    """Yield the decisions of each of these sensors (HISTORY_COLUMNS), in recording order."""
+    for sensors in sensors_at_a_time(suspects):
+        table = read_table(scope, "decisions", HISTORY_COLUMNS, sensor_filter(sensors))
+        yield from sensors_in(table)
+
+
+Losses = Mapping[int, Sequence[tuple[int, int]]]
+"""By broker: between which of a sensor's requests (ms) its state was lost."""
+
+
+def _losses(found: Iterable[ExplainedStretch]) -> Losses:
+    losses = defaultdict(list)
+    for one in found:
+        if one.lost_between_ms is not None:
+            losses[one.key.broker_id].append(one.lost_between_ms)
+    return losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +150,12 @@ class _Day:
         )
 
     def explain(
-        self, decisions: pa.RecordBatch
+        self, decisions: pa.RecordBatch, losses: Losses | None = None
     ) -> tuple[list[ExplainedStretch], list[ProfileTrial]]:
-        """Return the explained stretches of one sensor's ``decisions``, and other rates of all."""
+        """Return the explained stretches of one sensor's ``decisions``, and other rates of all.
+
+        With ``losses`` only those that a known loss of its broker explains.
+        """
         key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
         if key.broker_id in self.unknown:
             return [], []
@@ -131,8 +163,11 @@ class _Day:
         history = self._history(key, decisions)
         profiles = other_profiles(history, rules)
         trials = [profile_trial(key, str(rules.profile), history, p, change_ms) for p in profiles]
-        explained = self._explained(key, history, decisions, profiles)
-        stretches = (explained_stretch(key, history, one, change_ms) for one in explained)
+        known = None if losses is None else losses[key.broker_id]
+        stretches = [
+            explained_stretch(key, history, one, change_ms, lost_between_ms)
+            for one, lost_between_ms in self._explained(key, history, decisions, profiles, known)
+        ]
         return [one for one in stretches if one is not None], trials
 
     def _history(self, key: SensorKey, decisions: pa.RecordBatch) -> SensorDecisions:
@@ -147,19 +182,34 @@ class _Day:
         history: SensorDecisions,
         decisions: pa.RecordBatch,
         profiles: Sequence[OtherReplay],
-    ) -> Iterator[Explanation]:
+        known: Sequence[tuple[int, int]] | None,
+    ) -> Iterator[tuple[Explanation, tuple[int, int] | None]]:
+        """Yield what explains each stretch; of a lost state, between which times it was lost."""
         rules, tolerance_ms = self.rules[key.broker_id], self.settings.tolerance_ms
+        memory_ms = remembered_ms(rules.samples, rules.window_ms)
         for stretch in find_stretches(history, tolerance_ms, self.settings.finding_min_decisions):
             rows = decisions.slice(stretch.first, stretch.end - stretch.first)
             at_ms = history.recorded_at_ms[stretch.rows]
+            losses = losses_before(history, stretch, tolerance_ms, memory_ms)
+            if known is not None:
+                losses = losses_between(history, stretch, known)
+            first = lost_at(history, stretch, rules, losses)
+            lost = [] if first is None else [lost_state(history, stretch, rules, first)]
             explanation = explain_stretch(
                 history,
                 stretch,
                 other_quotas(self.changes, rows, int(at_ms[0]), int(at_ms[-1])),
-                [*profiles, *lost_states(history, stretch, rules, tolerance_ms)],
+                [*profiles, *lost],
+                is_loss_known=known is not None,
             )
-            if explanation is not None:
-                yield explanation
+            if explanation is None:
+                continue
+            is_lost = explanation.winner.hypothesis == STATE_LOST
+            if is_lost and first is not None:
+                before_ms, since_ms = history.recorded_at_ms[first - 1 : first + 1].tolist()
+                yield explanation, (before_ms, since_ms)
+            elif known is None:
+                yield explanation, None
 
 
 def _suspects(scope: RunScope, settings: JudgeSettings) -> dict[SensorKey, int]:
@@ -291,17 +341,15 @@ def other_profiles(history: SensorDecisions, rules: BrokerRules) -> list[OtherRe
     ]
 
 
-def lost_states(
-    history: SensorDecisions, stretch: Stretch, rules: BrokerRules, tolerance_ms: int
-) -> list[OtherReplay]:
-    """Return the history as if the sensor had begun anew before ``stretch``, none of a young one.
+def lost_at(
+    history: SensorDecisions, stretch: Stretch, rules: BrokerRules, losses: range
+) -> int | None:
+    """Return the row of ``losses`` at which the sensor began anew, None without one.
 
-    It is the moment that explains most throttles of it; of several the longest silence's end.
+    It is the one that explains most throttles of ``stretch``; of several the longest silence's end.
     """
-    memory_ms = (rules.samples + 2) * rules.window_ms
-    losses = losses_before(history, stretch, tolerance_ms, memory_ms)
     if not losses:
-        return []
+        return None
     before = losses.start - 1
     near = history.rows(slice(before, min(stretch.end, stretch.first + _LOSS_TOLD_BY)))
     told = slice(stretch.first - before, len(near))
@@ -313,8 +361,14 @@ def lost_states(
         silence_ms = int(near.recorded_at_ms[own] - near.recorded_at_ms[own - 1])
         return int(is_explained(near.logged_ms[told], expected_ms).sum()), silence_ms
 
-    rows = slice(max(losses, key=explained), stretch.end)
-    return [_replayed(history, STATE_LOST, rules.profile, rules, rows)]
+    return max(losses, key=explained)
+
+
+def lost_state(
+    history: SensorDecisions, stretch: Stretch, rules: BrokerRules, first: int
+) -> OtherReplay:
+    """Return the history as if the sensor had begun anew with the row ``first``."""
+    return _replayed(history, STATE_LOST, rules.profile, rules, slice(first, stretch.end))
 
 
 def _replayed(

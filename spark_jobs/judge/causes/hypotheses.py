@@ -135,9 +135,14 @@ def explain_stretch(
     stretch: Stretch,
     quotas: Sequence[OtherQuota] = (),
     replays: Sequence[OtherReplay] = (),
+    *,
+    is_loss_known: bool = False,
 ) -> Explanation | None:
-    """Return the hypothesis that explains a stretch, None where none does clearly."""
-    trial = _Trial(history, stretch)
+    """Return the hypothesis that explains a stretch, None where none does clearly.
+
+    Another sensor tells that the broker lost its state then where ``is_loss_known``.
+    """
+    trial = _Trial(history, stretch, is_loss_known)
     configured = trial.score(CONFIGURED, trial.configured_ms)
     estimate = estimate_bound(history, stretch.rows)
     scores = [configured, trial.score(NOT_ENFORCED, np.zeros(len(trial), np.int64))]
@@ -153,7 +158,7 @@ def explain_stretch(
     is_clear = winner.share >= SHARE_MIN and winner.share - configured.share >= GAIN_MIN
     if winner.hypothesis not in HARMLESS:
         is_clear &= winner.share - rival.share >= _MARGIN_MIN
-        is_clear &= trial.has_wrong or _is_told_unaccused(winner, rival)
+        is_clear &= trial.is_accused(winner) or _is_told_unaccused(winner, rival)
     if winner.hypothesis == CONFIGURED or not is_clear:
         return None
     return Explanation(
@@ -182,8 +187,9 @@ def _says_other(one: Score, other: Score) -> bool:
 class _Trial:
     """The rows of a stretch and what was logged for them."""
 
-    def __init__(self, history: SensorDecisions, stretch: Stretch) -> None:
+    def __init__(self, history: SensorDecisions, stretch: Stretch, is_loss_known: bool) -> None:
         self.history = history
+        self._is_loss_known = is_loss_known
         self.stretch = stretch
         rows = stretch.rows
         self.logged_ms = history.logged_ms[rows]
@@ -191,19 +197,23 @@ class _Trial:
         self.is_known = self.configured_ms >= 0
         self.counts = self.is_known & ((self.logged_ms > 0) | (self.configured_ms > 0))
         self.evidence = int(np.count_nonzero(self.counts))
-        self.has_wrong = bool(history.is_wrong[rows].any())
+        self._has_wrong = bool(history.is_wrong[rows].any())
         self._agrees = is_explained(self.logged_ms, self.configured_ms)
         self._throttled = self.is_known & (self.logged_ms > 0)
 
     def __len__(self) -> int:
         return len(self.logged_ms)
 
+    def is_accused(self, score: Score) -> bool:
+        """Return True if a decision is wrong, or the loss of a state is known from elsewhere."""
+        return self._has_wrong or (score.hypothesis == STATE_LOST and self._is_loss_known)
+
     def has_evidence(self, score: Score) -> bool:
         """Return True if throttles tell of a hypothesis, not only that there were none."""
         by_throttles = score.throttles >= THROTTLES_MIN
         throttled = int(np.count_nonzero(self._throttled))
         is_free = throttled <= _THROTTLED_SHARE_MAX * self.evidence
-        if score.hypothesis == STATE_LOST and not self.has_wrong:
+        if score.hypothesis == STATE_LOST and not self.is_accused(score):
             # A sample that begins at another record than replayed looks the same.
             return False
         if score.hypothesis in (STATE_LOST, OTHER_RATE_PROFILE, UNKNOWN_QUOTA):

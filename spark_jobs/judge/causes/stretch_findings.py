@@ -48,6 +48,7 @@ class ExplainedStretch:
     runner_up: str
     runner_up_share: float
     evidence: dict[str, Any]
+    lost_between_ms: tuple[int, int] | None = None  # of a lost state: when it was lost
 
     @property
     def kind(self) -> str:
@@ -71,7 +72,11 @@ class ExplainedStretch:
 
 
 def explained_stretch(
-    key: SensorKey, history: SensorDecisions, explanation: Explanation, change_ms: int
+    key: SensorKey,
+    history: SensorDecisions,
+    explanation: Explanation,
+    change_ms: int,
+    lost_between_ms: tuple[int, int] | None = None,
 ) -> ExplainedStretch | None:
     """Return the stretch as findings tell it; None where there is nothing to tell.
 
@@ -113,6 +118,7 @@ def explained_stretch(
         runner_up=explanation.runner_up.hypothesis,
         runner_up_share=round(explanation.runner_up.share, 4),
         evidence=evidence,
+        lost_between_ms=lost_between_ms,
     )
 
 

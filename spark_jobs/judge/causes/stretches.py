@@ -72,6 +72,24 @@ def losses_before(
     return range(max(remembered, stretch.first + 1 - LOSSES_MAX), stretch.first + 1)
 
 
+def losses_between(
+    history: SensorDecisions, stretch: Stretch, known_ms: Iterable[tuple[int, int]]
+) -> range:
+    """Return the rows at which the sensor may have begun anew with another one of its broker.
+
+    That one began anew between two of its requests: ``known_ms`` are such times. Of several the
+    last one before ``stretch`` counts. Such as 17 to 22.
+    """
+    at_ms = history.recorded_at_ms
+    before = [each for each in known_ms if each[0] <= at_ms[stretch.first]]
+    if not before:
+        return range(0)
+    from_ms, until_ms = max(before)
+    first = max(int(np.searchsorted(at_ms, from_ms)), 1)
+    last = min(int(np.searchsorted(at_ms, until_ms)), stretch.first)
+    return range(max(first, last + 1 - LOSSES_MAX), last + 1)
+
+
 def _told(history: SensorDecisions, tolerance_ms: int) -> tuple[Bools, Bools]:
     """Return masks of the decisions that say anything of the bound, and of those that disagree."""
     expected_ms = history.throttle_ms(history.bound)

@@ -117,3 +117,23 @@ def test_a_sensor_that_was_counted_by_another_rate_all_day_has_that_finding_alon
     # No process counts by two rates: its first decisions, of which nothing is known, are of it.
     at_ms = older.recorded_at_ms
     assert (found.from_ms, found.until_ms) == (at_ms[0], at_ms[-1] + 1)
+
+
+def test_a_loss_is_told_of_each_sensor_of_its_broker(tmp_path: Path) -> None:
+    bound = constant(50_000.0)
+    forgetful = history(bound, bound, forgets_at_ms=30_000)
+    other = history(bound, bound, forgets_at_ms=30_000, seed=2)
+    is_wrong = (forgetful.logged_ms == 0) & (forgetful.throttle_ms(forgetful.bound) > 0)
+    accused = decisions(forgetful)
+    for i in is_wrong.nonzero()[0].tolist():
+        accused[i] |= {"verdict": "under_throttled", "reason": None}
+    rows = [*accused, *decisions(other, quota_user="bob"), *decisions(other, broker_id=2)]
+    quotas = [
+        change(START_MS - HOUR_MS, None, 50_000.0, quota_user=user) for user in ("alice", "bob")
+    ]
+    scope = warehouse(tmp_path, rows, *quotas)
+    found = explain_stretches(scope, JudgeSettings())
+    assert {(s.key.broker_id, s.key.quota_user, s.hypothesis) for s in found} == {
+        (1, "alice", "state_lost"),
+        (1, "bob", "state_lost"),
+    }
