@@ -141,16 +141,18 @@ class Stretch:
         ``as_estimated`` where all of them leave more than ``cost_max`` unexplained.
         """
         group = sorted(as_estimated.order)
-        for cost in range(as_estimated.cost + 1):
-            if cost > cost_max:
-                break
-            runs = list(self._orders(group, before, fixed_ms, left, cost))
+        cost = 0
+        while cost <= cost_max:
+            above: set[int] = set()
+            runs = list(self._orders(group, before, fixed_ms, left, cost, above))
             runs += [as_estimated] if cost == as_estimated.cost else []
             if runs:
                 best = min(runs, key=lambda run: run.moved_ms)
                 if any(run.blamed() != best.blamed() for run in runs):
                     best.open_orders.update(group)
                 return best
+            # What leaves no more than anything in between finds the same orders: none.
+            cost = min(above | {as_estimated.cost})
         return as_estimated
 
     def _orders(
@@ -160,10 +162,12 @@ class Stretch:
         fixed_ms: Mapping[int, int],
         left: int | None,
         cost_max: int,
+        above: set[int],
     ) -> Iterator[Run]:
         """Yield what orders of these requests come to that leave no more than so much unexplained.
 
-        Where one is not explained, those shortly before it are the first to change their places.
+        What others left, as far as they were tried, is added to ``above``. Where one is not
+        explained, those shortly before it are the first to change their places.
         """
         is_fixed = 0 in fixed_ms
         begun = [(before.copy(), group, self._may_be_next(group, is_first_fixed=is_fixed))]
@@ -178,6 +182,7 @@ class Stretch:
             run = run.further()
             self._record(i, run, fixed_ms, left)
             if run.cost > cost_max:
+                above.add(run.cost)
                 continue
             if rest := [other for other in rest if other != i]:
                 begun.append((run, rest, self._may_be_next(rest, is_first_fixed=is_fixed)))
