@@ -190,9 +190,11 @@ class _Day:
         for stretch in find_stretches(history, tolerance_ms, self.settings.finding_min_decisions):
             rows = decisions.slice(stretch.first, stretch.end - stretch.first)
             at_ms = history.recorded_at_ms[stretch.rows]
-            losses = losses_before(history, stretch, tolerance_ms, memory_ms)
-            if known is not None:
-                losses = losses_between(history, stretch, known)
+            losses = (
+                losses_before(history, stretch, tolerance_ms, memory_ms)
+                if known is None
+                else losses_between(history, stretch, known)
+            )
             first = lost_at(history, stretch, rules, losses)
             lost = [] if first is None else [lost_state(history, stretch, rules, first)]
             explanation = explain_stretch(

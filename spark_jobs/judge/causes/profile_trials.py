@@ -50,7 +50,7 @@ class Counts:
 
     @property
     def is_clear(self) -> bool:
-        """Return True if only the other rate explains them: nearly all, and far more."""
+        """Return True if only the other rate explains them: four in five, and far more."""
         return (
             self.explained >= _SHARE_MIN_TOGETHER * self.decisions
             and self.explained - self.configured >= GAIN_MIN * self.decisions
