@@ -114,9 +114,10 @@ def judge_placed(
         from_ms = from_if_late_ms(rows, start, row, placed, events)
         until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
         times = times_beside_samples(row, placed, (from_ms, until_ms), states, window)
-        return is_thrown(rows, start, row, placed, events, states, times) or came_before_others(
-            rows, start, row, placed, events, states, from_ms
-        )
+        thrown_ms = replay.throttle_time_ms
+        return is_thrown(
+            rows, start, row, placed, events, states, thrown_ms, times
+        ) or came_before_others(rows, start, row, placed, events, states, from_ms)
 
     for row in np.flatnonzero(is_proven & (placed.status == UNEXPLAINED)).tolist():
         is_proven[row] = not may_be_late(row)

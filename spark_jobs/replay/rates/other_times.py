@@ -14,7 +14,7 @@ import numpy as np
 from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
-from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.states import Int64s, SensorStates
 from spark_jobs.replay.alignment.events import EXACT, Events, Window
 from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.proof import NEIGHBOURS
@@ -128,24 +128,26 @@ def is_thrown(
     placed: Placed,
     events: Events,
     states: SensorStates,
+    thrown_ms: Int64s,
     times: Sequence[_Time],
 ) -> bool:
     """Return True if the row was throttled as logged if recorded at one of the times.
 
     A line that is late hides that a sample was still counted, and a millisecond that it was not.
-    The row is recorded after those ahead of it: see :func:`_told_since_ms`.
+    The row is recorded after those ahead of it, which are ``thrown_ms``: see
+    :func:`_told_since_ms`.
     """
     recorded_at_ms = placed.recorded_at_ms[: row + 1].copy()
-    told_since_ms = _told_since_ms(rows, start, row, placed, events, states)
+    told_since_ms = _told_since_ms(rows, start, row, placed, events, thrown_ms)
     places = start + placed.order[: row + 1]
     for time in times:
         if time.at_ms + time.later_ms < told_since_ms:
             continue
         recorded_at_ms[row] = time.at_ms
         trial = states.take(np.array([0]))
-        thrown_ms = replayed(rows, places, recorded_at_ms, trial).throttle_time_ms[row]
+        then_ms = replayed(rows, places, recorded_at_ms, trial).throttle_time_ms[row]
         # A millisecond earlier it was a millisecond longer.
-        longer_ms = int(rows.logged_ms[places[row]] - thrown_ms)
+        longer_ms = int(rows.logged_ms[places[row]] - then_ms)
         earlier_ms = min(time.earlier_ms, time.at_ms - told_since_ms)
         if -PROVES_MS - time.later_ms <= longer_ms <= earlier_ms + PROVES_MS:
             return True
@@ -153,7 +155,7 @@ def is_thrown(
 
 
 def _told_since_ms(
-    rows: SensorRows, start: int, row: int, placed: Placed, events: Events, states: SensorStates
+    rows: SensorRows, start: int, row: int, placed: Placed, events: Events, thrown_ms: Int64s
 ) -> int:
     """Return the time (ms) from which on the row was recorded, as throttles ahead of it tell.
 
@@ -167,12 +169,9 @@ def _told_since_ms(
     ahead = np.flatnonzero(at_ms[:row] >= at_ms[row] - events.line_lag_max_ms[event] - PROVES_MS)
     if not len(ahead):
         return int(at_ms[0])
-    thrown_ms = replayed(
-        rows, start + order[:row], at_ms[:row], states.take(np.array([0]))
-    ).throttle_time_ms
     logged_ms = rows.logged_ms[start + order[:row]]
     tells = (events.evidence[order[:row]] == EXACT) & (logged_ms > 0)
-    tells &= np.abs(logged_ms - thrown_ms) <= PROVES_MS
+    tells &= np.abs(logged_ms - thrown_ms[:row]) <= PROVES_MS
     tells &= share_ms > admitted_ms[:row] + 2 * PROVES_MS
     told_ms = at_ms[ahead][tells[ahead]]
     return int(told_ms.max(initial=int(at_ms[0])) - admitted_ms[row] - PROVES_MS)

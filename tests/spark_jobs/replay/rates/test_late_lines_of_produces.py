@@ -69,7 +69,17 @@ def may_be_late(
     from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
     until_ms = NOON_MS + recorded_ms + early_ms + PROVES_MS
     times = other_times.times_beside_samples(LAST, placed, (from_ms, until_ms), states, WINDOW)
-    return other_times.is_thrown(made, 0, LAST, placed, events, states, times)
+    return is_thrown(made, placed, events, times)
+
+
+def is_thrown(made: SensorRows, placed: Placed, events: Events, times: Any) -> bool:
+    """Return True if the last request was throttled as logged at one of the times."""
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    before = states.take(np.array([0]))
+    thrown_ms = other_times.replayed(
+        made, placed.order, placed.recorded_at_ms, before
+    ).throttle_time_ms
+    return other_times.is_thrown(made, 0, LAST, placed, events, states, thrown_ms, times)
 
 
 @pytest.mark.parametrize(("lag_ms", "is_excused"), [(6, True), (3, False)])
@@ -148,7 +158,7 @@ def test_one_that_a_throttle_tells_to_be_later_is_not_of_a_late_line(*, is_told:
     made.logged_ms[LAST] = early_ms
     between_ms = NOON_MS + 2_995, NOON_MS + 3_006 + PROVES_MS
     times = other_times.times_beside_samples(LAST, placed, between_ms, states, WINDOW)
-    found = other_times.is_thrown(made, 0, LAST, placed, events, states, times)
+    found = is_thrown(made, placed, events, times)
     assert found != is_told
 
 
