@@ -154,7 +154,7 @@ class _Day:
     ) -> tuple[list[ExplainedStretch], list[ProfileTrial]]:
         """Return the explained stretches of one sensor's ``decisions``, and other rates of all.
 
-        With ``losses`` only those that a known loss of its broker explains.
+        With ``losses`` only those that a known loss of its broker explains, and no other rates.
         """
         key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
         if key.broker_id in self.unknown:
@@ -162,8 +162,9 @@ class _Day:
         rules, change_ms = self.rules[key.broker_id], self.settings.change_ms
         history = self._history(key, decisions)
         profiles = other_profiles(history, rules)
-        trials = [profile_trial(key, str(rules.profile), history, p, change_ms) for p in profiles]
         known = None if losses is None else losses[key.broker_id]
+        tried = profiles if known is None else []
+        trials = [profile_trial(key, str(rules.profile), history, p, change_ms) for p in tried]
         stretches = [
             explained_stretch(key, history, one, change_ms, lost_between_ms)
             for one, lost_between_ms in self._explained(key, history, decisions, profiles, known)
