@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.judge.causes.counting_trials import (
+    CountingTrial,
+    counted_otherwise,
+    counting_trial,
+)
 from spark_jobs.judge.causes.hypotheses import (
     Explanation,
     OtherQuota,
     OtherReplay,
     explain_stretch,
     is_explained,
-)
-from spark_jobs.judge.causes.profile_trials import (
-    ProfileTrial,
-    counted_otherwise,
-    profile_trial,
 )
 from spark_jobs.judge.causes.sensor_decisions import (
     SensorDecisions,
@@ -91,7 +91,7 @@ def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[Explaine
         return []
     day = _Day.of(scope, settings)
     found: list[ExplainedStretch] = []
-    trials: list[ProfileTrial] = []
+    trials: list[CountingTrial] = []
     for decisions in _decisions_of(scope, suspects):
         stretches, tried = day.explain(decisions)
         found += stretches
@@ -151,7 +151,7 @@ class _Day:
 
     def explain(
         self, decisions: pa.RecordBatch, losses: Losses | None = None
-    ) -> tuple[list[ExplainedStretch], list[ProfileTrial]]:
+    ) -> tuple[list[ExplainedStretch], list[CountingTrial]]:
         """Return the explained stretches of one sensor's ``decisions``, and other rates of all.
 
         With ``losses`` only those that a known loss of its broker explains, and no other rates.
@@ -164,7 +164,7 @@ class _Day:
         profiles = other_profiles(history, rules)
         known = None if losses is None else losses[key.broker_id]
         tried = profiles if known is None else []
-        trials = [profile_trial(key, str(rules.profile), history, p, change_ms) for p in tried]
+        trials = [counting_trial(key, str(rules.profile), history, p, change_ms) for p in tried]
         stretches = [
             explained_stretch(key, history, one, change_ms, lost_between_ms)
             for one, lost_between_ms in self._explained(key, history, decisions, profiles, known)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_jobs.judge.causes.profile_trials import (
+from spark_jobs.judge.causes.counting_trials import (
+    CountingTrial,
     Counts,
-    ProfileTrial,
     counted_otherwise,
-    profile_trial,
+    counting_trial,
 )
 from spark_jobs.judge.causes.sensor_decisions import fields_of, history_of
 from spark_jobs.judge.explain_stretches import other_profiles
@@ -30,22 +30,22 @@ def sensor(client_id: str, broker_id: int = 1) -> SensorKey:
 
 def told(
     key: SensorKey, broker_profile: RateProfile = RateProfile.RATE_3_3, seconds: int = 60
-) -> list[ProfileTrial]:
+) -> list[CountingTrial]:
     """Return the trials of a sensor on a broker that counts by this profile, audited as 3.8."""
     found = history(
         constant(50_000.0), constant(50_000.0), broker_profile=broker_profile, seconds=seconds
     )
     return [
-        profile_trial(key, "rate_3_8", found, replay, CHANGE_MS)
+        counting_trial(key, "rate_3_8", found, replay, CHANGE_MS)
         for replay in other_profiles(found, RULES)
     ]
 
 
-def trial(counts: Counts, name: str = "a", broker_id: int = 1, tried: str = "x") -> ProfileTrial:
+def trial(counts: Counts, name: str = "a", broker_id: int = 1, tried: str = "x") -> CountingTrial:
     found = told(sensor("any"))[0].told
     assert found is not None
     found = replace(found, evidence=found.evidence | {"detail": tried})
-    return ProfileTrial(sensor(name, broker_id), "own", tried, counts, found)
+    return CountingTrial(sensor(name, broker_id), "own", tried, counts, found)
 
 
 CLEAR = Counts(100, 95, 50, 50, 45, 20)
@@ -103,4 +103,4 @@ def test_throttles_that_a_request_quota_may_have_thrown_tell_nothing() -> None:
     n = len(older)
     shared = history_of(**{**fields_of(older), "request_throttle_max_ms": np.full(n, 1_000)})
     (replay, *_) = other_profiles(shared, RULES)
-    assert profile_trial(sensor("a"), "rate_3_8", shared, replay, CHANGE_MS).counts == Counts()
+    assert counting_trial(sensor("a"), "rate_3_8", shared, replay, CHANGE_MS).counts == Counts()

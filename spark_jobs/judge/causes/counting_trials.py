@@ -60,7 +60,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileTrial:
+class CountingTrial:
     """One sensor's decisions of a day, and what one rate profile makes of them."""
 
     key: SensorKey
@@ -70,9 +70,9 @@ class ProfileTrial:
     told: ExplainedStretch | None  # of the sensor's life that deviates, or of several
 
 
-def profile_trial(
+def counting_trial(
     key: SensorKey, own: str, history: SensorDecisions, replay: OtherReplay, change_ms: int
-) -> ProfileTrial:
+) -> CountingTrial:
     """Return a trial: the counts of a sensor's ``history`` as ``replay`` counts it, and a stretch.
 
     Such as 144 decisions, all explained by rate_3_3, of which rate_3_8 explains 72. ``replay`` is
@@ -99,7 +99,7 @@ def profile_trial(
         stretch = Stretch(int(rows[0]), int(rows[-1]) + 1, 0, len(history))
         explanation = _explanation(stretch, counts, replay.detail)
         told = explained_stretch(key, history, explanation, change_ms)
-    return ProfileTrial(key, own, replay.detail, counts, told)
+    return CountingTrial(key, own, replay.detail, counts, told)
 
 
 def _explanation(stretch: Stretch, counts: Counts, profile: str) -> Explanation:
@@ -112,7 +112,7 @@ def _explanation(stretch: Stretch, counts: Counts, profile: str) -> Explanation:
     return Explanation(stretch, winner, configured, configured, counts.decisions, None)
 
 
-def counted_otherwise(trials: Iterable[ProfileTrial]) -> dict[SensorKey, ExplainedStretch]:
+def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, ExplainedStretch]:
     """Return the sensors that were counted by another rate, each with what is told of it.
 
     ``trials`` hold, for each sensor, the likelier of two alike profiles first.
@@ -135,7 +135,7 @@ def counted_otherwise(trials: Iterable[ProfileTrial]) -> dict[SensorKey, Explain
     return found
 
 
-def _pools(trial: ProfileTrial) -> tuple[tuple[object, ...], ...]:
+def _pools(trial: CountingTrial) -> tuple[tuple[object, ...], ...]:
     """Return the keys of the three pools that a trial counts towards.
 
     Such as those of its sensor, of broker 1, and of all that are said to count by rate_3_8.
