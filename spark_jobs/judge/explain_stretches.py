@@ -25,16 +25,14 @@ from spark_jobs.judge.causes.hypotheses import (
     OtherQuota,
     OtherReplay,
     explain_stretch,
-    is_explained,
 )
+from spark_jobs.judge.causes.other_replays import lost_at, lost_state, other_profiles
 from spark_jobs.judge.causes.sensor_decisions import (
     SensorDecisions,
     history_of,
-    throttle_ms,
 )
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
 from spark_jobs.judge.causes.stretches import (
-    Stretch,
     find_stretches,
     losses_before,
     losses_between,
@@ -43,17 +41,13 @@ from spark_jobs.judge.decision_counts import decisions_by_sensor, sensors_at_a_t
 from spark_jobs.quota.codes import (
     BANDWIDTH_TYPES,
     OTHER_LEVEL,
-    OTHER_RATE_PROFILE,
     PREVIOUS_QUOTA,
     STATE_LOST,
     WRONG_VERDICTS,
     QuotaType,
 )
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
-from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
-from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
-from spark_jobs.quota.states import SensorStates, remembered_ms
+from spark_jobs.quota.states import remembered_ms
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
 from spark_jobs.replay.day_edges import read_lost_requests
 from spark_jobs.replay.sensors.aligned_mutations import changes
@@ -68,9 +62,6 @@ from spark_jobs.resolve.timeline.resolution import QuotaInterval
 from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.read import read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
-
-# So many rows of a stretch tell when its sensor began anew.
-_LOSS_TOLD_BY = 1_000
 
 HISTORY_COLUMNS = (
     *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
@@ -330,78 +321,6 @@ def _distinct_clients(decisions: pa.RecordBatch) -> list[dict[str, Any]]:
     table = pa.Table.from_batches([decisions.select(["user", "client_id"])])
     clients: list[dict[str, Any]] = table.group_by(["user", "client_id"]).aggregate([]).to_pylist()
     return clients
-
-
-def other_profiles(history: SensorDecisions, rules: BrokerRules) -> list[OtherReplay]:
-    """Return the history under each rate profile that its broker is not known to follow.
-
-    Newest first: where two of them do not differ, the newer one is the likelier.
-    """
-    return [
-        _replayed(history, OTHER_RATE_PROFILE, profile, rules, slice(0, len(history)))
-        for profile in reversed(RateProfile)
-        if profile is not rules.profile
-    ]
-
-
-def lost_at(
-    history: SensorDecisions, stretch: Stretch, rules: BrokerRules, losses: range
-) -> int | None:
-    """Return the row of ``losses`` at which the sensor began anew, None without one.
-
-    It is the one that explains most throttles of ``stretch``; of several the longest silence's end.
-    """
-    if not losses:
-        return None
-    before = losses.start - 1
-    near = history.rows(slice(before, min(stretch.end, stretch.first + _LOSS_TOLD_BY)))
-    told = slice(stretch.first - before, len(near))
-
-    def explained(first: int) -> tuple[int, int]:
-        own = first - before
-        other = _replayed(near, STATE_LOST, rules.profile, rules, slice(own, len(near)))
-        expected_ms = throttle_ms(other.rate, other.window_size_ms, near.bound)[told]
-        silence_ms = int(near.recorded_at_ms[own] - near.recorded_at_ms[own - 1])
-        return int(is_explained(near.logged_ms[told], expected_ms).sum()), silence_ms
-
-    return max(losses, key=explained)
-
-
-def lost_state(
-    history: SensorDecisions, stretch: Stretch, rules: BrokerRules, first: int
-) -> OtherReplay:
-    """Return the history as if the sensor had begun anew with the row ``first``."""
-    return _replayed(history, STATE_LOST, rules.profile, rules, slice(first, stretch.end))
-
-
-def _replayed(
-    history: SensorDecisions, hypothesis: str, profile: RateProfile, rules: BrokerRules, rows: slice
-) -> OtherReplay:
-    """Return the replay of ``rows`` by ``profile``, each epoch of the sensor from nothing."""
-    _, epoch = np.unique(history.sensor_epoch[rows], return_inverse=True)
-    epochs = int(epoch.max(initial=-1)) + 1
-    states = SensorStates.allocate(
-        profiles=[profile] * epochs,
-        samples=[rules.samples] * epochs,
-        window_ms=[rules.window_ms] * epochs,
-    )
-    is_unrecorded = history.is_unrecorded[rows]
-    amount = np.where(np.isnan(history.amount[rows]), 0.0, history.amount[rows])
-    result = replay_rate(
-        epoch,
-        history.recorded_at_ms[rows],
-        amount,
-        history.bound[rows],
-        np.where(is_unrecorded, RECORD_AND_UNRECORD, RECORD),
-        history.logged_ms[rows],
-        np.full(len(epoch), NO_THROTTLE_MAX),
-        *states.rate_arrays(),
-    )
-    rate = np.full(len(history), np.nan)
-    window_size_ms = np.ones(len(history), np.int64)
-    rate[rows] = np.where(np.isnan(history.rate[rows]), np.nan, result.rate)
-    window_size_ms[rows] = np.maximum(result.window_size_ms, 1)
-    return OtherReplay(hypothesis, str(profile), rate, window_size_ms)
 
 
 def sensors_in(decisions: pa.Table) -> Sequence[pa.RecordBatch]:

@@ -13,8 +13,8 @@ from spark_jobs.judge.causes.counting_trials import (
     counted_otherwise,
     counting_trial,
 )
+from spark_jobs.judge.causes.other_replays import other_profiles
 from spark_jobs.judge.causes.sensor_decisions import fields_of, history_of
-from spark_jobs.judge.explain_stretches import other_profiles
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
