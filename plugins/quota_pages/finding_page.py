@@ -49,6 +49,10 @@ HYPOTHESES = {
         "a restart",
         "The broker had forgotten what it had counted, after a restart or an expiry.",
     ),
+    "counted_apart": (
+        "a connection that is counted apart",
+        "The broker counted one connection's requests on their own, not with the client's others.",
+    ),
     "client_ignores_throttle": (
         "connections that are not held back",
         "The broker read a connection more than 100 ms before its throttle had ended.",
@@ -88,6 +92,11 @@ WHAT_TO_DO = {
     "state_lost": (
         "See whether the broker was restarted at that time. Archive its server.log too: the audit "
         "then knows of starts, and takes this for no fault."
+    ),
+    "counted_apart": (
+        "If the broker has its own client.quota.callback.class or principal.builder.class, see "
+        "which metric tags it gives to this connection's requests. If it has not, take the "
+        "decisions below to whoever runs the broker."
     ),
     "throttle_ignored": (
         "Brokers since 2.0 do not read a connection until its throttle has ended, so this is no "

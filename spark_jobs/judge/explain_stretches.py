@@ -26,7 +26,12 @@ from spark_jobs.judge.causes.hypotheses import (
     OtherReplay,
     explain_stretch,
 )
-from spark_jobs.judge.causes.other_replays import lost_at, lost_state, other_profiles
+from spark_jobs.judge.causes.other_replays import (
+    connections_apart,
+    lost_at,
+    lost_state,
+    other_profiles,
+)
 from spark_jobs.judge.causes.sensor_decisions import (
     SensorDecisions,
     history_of,
@@ -103,6 +108,19 @@ def _decisions_of(scope: RunScope, suspects: Mapping[SensorKey, int]) -> Iterato
         yield from sensors_in(table)
 
 
+def _apart(
+    history: SensorDecisions, decisions: pa.RecordBatch, rules: BrokerRules
+) -> list[OtherReplay]:
+    """Return the history with a connection counted apart, for each; none without a wrong decision.
+
+    A sample begun at another record than replayed may look the same.
+    """
+    if not history.is_wrong.any():
+        return []
+    connections = decisions["connection"].dictionary_encode().dictionary.to_pylist()
+    return connections_apart(history, connections, rules)
+
+
 Losses = Mapping[int, Sequence[tuple[int, int]]]
 """By broker: between which of a sensor's requests (ms) its state was lost."""
 
@@ -154,8 +172,8 @@ class _Day:
         history = self._history(key, decisions)
         profiles = other_profiles(history, rules)
         known = None if losses is None else losses[key.broker_id]
-        tried = profiles if known is None else []
-        trials = [counting_trial(key, str(rules.profile), history, p, change_ms) for p in tried]
+        tried = [] if known is not None else [*profiles, *_apart(history, decisions, rules)]
+        trials = [counting_trial(key, str(rules.profile), history, r, change_ms) for r in tried]
         stretches = [
             explained_stretch(key, history, one, change_ms, lost_between_ms)
             for one, lost_between_ms in self._explained(key, history, decisions, profiles, known)

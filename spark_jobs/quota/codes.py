@@ -58,6 +58,7 @@ FINDING_KINDS = (
     "wrong_quota",
     "other_rate_profile",
     "state_lost",
+    "counted_apart",
     "throttle_ignored",
     "lines_missing",
     "disagrees_with_metrics",
@@ -70,6 +71,7 @@ OTHER_LEVEL = "other_level"
 NOT_ENFORCED = "not_enforced"
 OTHER_RATE_PROFILE = "other_rate_profile"
 STATE_LOST = "state_lost"
+COUNTED_APART = "counted_apart"
 UNKNOWN_QUOTA = "unknown_quota"
 LINES_MISSING = "lines_missing"
 REQUEST_QUOTA = "request_quota"
@@ -83,6 +85,7 @@ HYPOTHESES = (
     NOT_ENFORCED,
     OTHER_RATE_PROFILE,
     STATE_LOST,
+    COUNTED_APART,
     CLIENT_IGNORES_THROTTLE,
     REQUEST_QUOTA,
     LINES_MISSING,

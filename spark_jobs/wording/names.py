@@ -20,6 +20,7 @@ FINDING_KINDS = VERDICTS | {
     "wrong_quota": "enforced with another value",
     "other_rate_profile": "counted by another rate",
     "state_lost": "counted anew",
+    "counted_apart": "a connection counted apart",
     "throttle_ignored": "told, but not waited for",
     "lines_missing": "not checked: lines are missing",
     "disagrees_with_metrics": "the broker's metrics differ from its log",

@@ -1,7 +1,9 @@
-"""Whether brokers counted by the rate of another version: what the throttles of a day say together.
+"""Whether brokers counted otherwise than configured: what the throttles of a day say together.
 
-Those of one sensor may deviate because its samples began at other times. What nearly all throttles
-of a sensor, of a broker, or of all brokers of one version say, only another rate explains.
+They may have counted by the rate of another version, or one connection apart from the others.
+Throttles of one sensor may deviate because its samples began at other times. What nearly all
+throttles of a sensor, of a broker, or of all brokers of one version say, only another way of
+counting explains.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from spark_jobs.judge.causes.hypotheses import (
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, throttle_ms
 from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained_stretch
 from spark_jobs.judge.causes.stretches import Stretch
-from spark_jobs.quota.codes import CONFIGURED, OTHER_RATE_PROFILE
+from spark_jobs.quota.codes import CONFIGURED, COUNTED_APART
 from spark_jobs.quota.sensor_key import SensorKey
+from spark_jobs.quota.states import Bools
 
 _DEVIATING_MIN = 10
 # Requests were placed by the rate of the broker's version: where throttles are of another, some
@@ -35,14 +38,14 @@ _SHARE_MIN_TOGETHER = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Decisions that say anything of a rate, such as 144, and how many of them each explains."""
+    """Decisions that say anything, such as 144, and how many of them each way explains."""
 
     decisions: int = 0
-    explained: int = 0  # by the other rate
+    explained: int = 0  # by the other way of counting
     configured: int = 0  # by that of the broker's version
     deviating: int = 0  # that the broker's version does not explain
     deviating_explained: int = 0
-    throttles: int = 0  # of these, the throttled ones
+    throttles: int = 0  # of the sensor, that only the other way explains
 
     def __add__(self, other: Counts) -> Counts:
         """Return the counts of both together."""
@@ -50,7 +53,7 @@ class Counts:
 
     @property
     def is_clear(self) -> bool:
-        """Return True if only the other rate explains them: four in five, and far more."""
+        """Return True if only the other way explains them: four in five, and far more."""
         return (
             self.explained >= _SHARE_MIN_TOGETHER * self.decisions
             and self.explained - self.configured >= GAIN_MIN * self.decisions
@@ -61,11 +64,12 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class CountingTrial:
-    """One sensor's decisions of a day, and what one rate profile makes of them."""
+    """One sensor's decisions of a day, and what one other way of counting makes of them."""
 
     key: SensorKey
     own: str  # the profile of its broker's version, such as rate_3_8
-    tried: str
+    hypothesis: str  # OTHER_RATE_PROFILE or COUNTED_APART
+    tried: str  # a profile, or a connection
     counts: Counts
     told: ExplainedStretch | None  # of the sensor's life that deviates, or of several
 
@@ -76,46 +80,57 @@ def counting_trial(
     """Return a trial: the counts of a sensor's ``history`` as ``replay`` counts it, and a stretch.
 
     Such as 144 decisions, all explained by rate_3_3, of which rate_3_8 explains 72. ``replay`` is
-    of another rate profile than the ``own`` one.
+    of another rate profile than the ``own`` one, or of a connection apart from the others.
     """
     configured_ms = history.throttle_ms(history.bound)
     other_ms = throttle_ms(replay.rate, replay.window_size_ms, history.bound)
     # Of two quotas of one request the larger throttle is logged: the other one's tells nothing.
     says = (configured_ms >= 0) & ~np.isnan(history.bound) & (history.request_throttle_max_ms == 0)
     says &= (history.logged_ms > 0) | (configured_ms > 0) | (other_ms > 0)
+    is_tried = np.zeros(len(history), bool)
+    is_tried[replay.rows] = True
+    says &= is_tried
     agrees = is_explained(history.logged_ms, configured_ms)
     is_other = is_explained(history.logged_ms, other_ms)
     deviating = says & ~agrees
     throttles = deviating & is_other & (history.logged_ms > 0)
-    masks = (says, says & is_other, says & agrees, deviating, deviating & is_other, throttles)
-    counts = Counts(*(int(np.count_nonzero(mask)) for mask in masks))
+
+    def counted(rows: Bools) -> Counts:
+        masks = (rows, rows & is_other, rows & agrees, rows & ~agrees, rows & ~agrees & is_other)
+        return Counts(*(int(np.count_nonzero(mask)) for mask in (*masks, throttles)))
+
+    counts = counted(says)
+    if replay.apart is not None:
+        # The others' requests were placed as if all were counted together, and some are off.
+        of_connection = counted(says & (history.connection == replay.apart))
+        counts = of_connection if of_connection.is_clear else counts
     told = None
     if counts.deviating:
-        # No process counts by two rates: it did so for as long as this sensor lived.
+        # No process counts in two ways: it did so for as long as this sensor lived.
         epoch = history.sensor_epoch
         first, last = epoch[np.flatnonzero(deviating)[[0, -1]]]
         is_bound = ~np.isnan(history.bound)
-        rows = np.flatnonzero(is_bound & (epoch >= first) & (epoch <= last))
+        rows = np.flatnonzero(is_tried & is_bound & (epoch >= first) & (epoch <= last))
         stretch = Stretch(int(rows[0]), int(rows[-1]) + 1, 0, len(history))
-        explanation = _explanation(stretch, counts, replay.detail)
+        explanation = _explanation(stretch, counts, replay)
         told = explained_stretch(key, history, explanation, change_ms)
-    return CountingTrial(key, own, replay.detail, counts, told)
+    return CountingTrial(key, own, replay.hypothesis, replay.detail, counts, told)
 
 
-def _explanation(stretch: Stretch, counts: Counts, profile: str) -> Explanation:
+def _explanation(stretch: Stretch, counts: Counts, replay: OtherReplay) -> Explanation:
     def score(hypothesis: str, explained: int, throttles: int, detail: str | None) -> Score:
         share = explained / counts.decisions
         return Score(hypothesis, share, explained, throttles, detail=detail)
 
     configured = score(CONFIGURED, counts.configured, 0, None)
-    winner = score(OTHER_RATE_PROFILE, counts.explained, counts.throttles, profile)
+    winner = score(replay.hypothesis, counts.explained, counts.throttles, replay.detail)
     return Explanation(stretch, winner, configured, configured, counts.decisions, None)
 
 
 def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, ExplainedStretch]:
-    """Return the sensors that were counted by another rate, each with what is told of it.
+    """Return the sensors that were counted otherwise, each with what is told of it.
 
-    ``trials`` hold, for each sensor, the likelier of two alike profiles first.
+    ``trials`` hold, for each sensor, the likelier of two alike ways first.
     """
     listed = list(trials)
     pools: defaultdict[tuple[object, ...], Counts] = defaultdict(Counts)
@@ -126,7 +141,7 @@ def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, Explai
     best: dict[SensorKey, int] = {}
     for trial in listed:
         counts, told = trial.counts, trial.told
-        # Whatever others say, most of what deviates here does so as the rate does.
+        # Whatever others say, most of what deviates here does so in this way.
         is_own = counts.deviating_explained >= SHARE_MIN * counts.deviating
         clear = [pools[pool].explained for pool in _pools(trial) if pools[pool].is_clear]
         if told is None or not is_own or not clear or max(clear) <= best.get(trial.key, 0):
@@ -136,9 +151,12 @@ def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, Explai
 
 
 def _pools(trial: CountingTrial) -> tuple[tuple[object, ...], ...]:
-    """Return the keys of the three pools that a trial counts towards.
+    """Return the keys of the pools that a trial counts towards.
 
-    Such as those of its sensor, of broker 1, and of all that are said to count by rate_3_8.
+    Such as those of its sensor, of broker 1, and of all that are said to count by rate_3_8. A
+    connection is of one sensor alone.
     """
     alike = (trial.own, trial.tried)
+    if trial.hypothesis == COUNTED_APART:
+        return (("sensor", trial.key, *alike),)
     return (("sensor", trial.key, *alike), ("broker", trial.key.broker_id, *alike), alike)

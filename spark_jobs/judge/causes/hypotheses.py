@@ -85,10 +85,12 @@ class OtherQuota:
 class OtherReplay:
     """The sensor replayed otherwise: arrays of the history's length, NaN rate where it was not."""
 
-    hypothesis: str  # OTHER_RATE_PROFILE or STATE_LOST
+    hypothesis: str  # OTHER_RATE_PROFILE, STATE_LOST or COUNTED_APART
     detail: str
     rate: Floats
     window_size_ms: Int64s
+    rows: slice  # that were tried
+    apart: int | None = None  # the code of the connection that is counted apart
 
 
 @dataclass(frozen=True, slots=True)

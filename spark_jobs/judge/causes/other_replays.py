@@ -1,21 +1,31 @@
-"""One sensor's decisions replayed otherwise: by another rate profile, or begun anew."""
+"""One sensor's decisions replayed otherwise: by another rate, begun anew, or a connection apart."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from spark_jobs.judge.causes.hypotheses import OtherReplay, is_explained
-from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, throttle_ms
+from spark_jobs.judge.causes.sensor_decisions import (
+    SensorDecisions,
+    fields_of,
+    history_of,
+    throttle_ms,
+)
 from spark_jobs.judge.causes.stretches import Stretch
-from spark_jobs.quota.codes import OTHER_RATE_PROFILE, STATE_LOST
+from spark_jobs.quota.codes import COUNTED_APART, OTHER_RATE_PROFILE, STATE_LOST
 from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
 from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.rate_profile import RateProfile
-from spark_jobs.quota.states import SensorStates
+from spark_jobs.quota.states import SensorStates, remembered_ms
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 
 # So many rows of a stretch tell when its sensor began anew.
 _LOSS_TOLD_BY = 1_000
+# Each is a replay of the whole sensor; the ones with most requests tell most.
+_CONNECTIONS_MAX = 32
 
 
 def other_profiles(history: SensorDecisions, rules: BrokerRules) -> list[OtherReplay]:
@@ -28,6 +38,33 @@ def other_profiles(history: SensorDecisions, rules: BrokerRules) -> list[OtherRe
         for profile in reversed(RateProfile)
         if profile is not rules.profile
     ]
+
+
+def connections_apart(
+    history: SensorDecisions, connections: Sequence[str], rules: BrokerRules
+) -> list[OtherReplay]:
+    """Return the history with one connection counted apart, for each of the largest connections.
+
+    ``connections`` are the names of their codes. Tried are the decisions from a connection's first
+    request on, until no window remembers its last one.
+    """
+    if len(connections) < 2:
+        return []
+    memory_ms = remembered_ms(rules.samples, rules.window_ms)
+    everything = slice(0, len(history))
+    requests = np.bincount(history.connection, minlength=len(connections))
+    replays = []
+    for code in np.argsort(-requests, kind="stable")[:_CONNECTIONS_MAX].tolist():
+        is_apart = history.connection == code
+        epoch = 2 * history.sensor_epoch + is_apart
+        split = history_of(**fields_of(history) | {"sensor_epoch": epoch})
+        other = _replayed(split, COUNTED_APART, rules.profile, rules, everything)
+        first, last = np.flatnonzero(is_apart)[[0, -1]].tolist()
+        forgotten_ms = history.recorded_at_ms[last] + memory_ms
+        end = int(np.searchsorted(history.recorded_at_ms, forgotten_ms))
+        rows = slice(first, end)
+        replays.append(replace(other, detail=connections[code], rows=rows, apart=code))
+    return replays
 
 
 def lost_at(
@@ -87,4 +124,4 @@ def _replayed(
     window_size_ms = np.ones(len(history), np.int64)
     rate[rows] = np.where(np.isnan(history.rate[rows]), np.nan, result.rate)
     window_size_ms[rows] = np.maximum(result.window_size_ms, 1)
-    return OtherReplay(hypothesis, str(profile), rate, window_size_ms)
+    return OtherReplay(hypothesis, str(profile), rate, window_size_ms, rows)

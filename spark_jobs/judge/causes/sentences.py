@@ -97,6 +97,10 @@ _HYPOTHESES = {
         "{who}: broker {broker} had forgotten what it had counted for {quota} of {configured}, as "
         "after a restart, and throttled as if the client had been idle."
     ),
+    "counted_apart": (
+        "{who}: broker {broker} did not count connection {detail} together with this client's "
+        "others for {quota} of {configured}: each part was held to the quota on its own."
+    ),
     "client_ignores_throttle": (
         "{who}: broker {broker} went on reading connections that it had throttled by {quota} of "
         "{configured}; {early} requests came more than {early_s} s before their throttle had ended."
@@ -115,6 +119,7 @@ _OTHERS = {
     "not_enforced": "no enforcement at all",
     "other_rate_profile": "the rate of another version",
     "state_lost": "a restart",
+    "counted_apart": "a connection that is counted apart",
     "client_ignores_throttle": "clients that do not wait",
     "request_quota": "a request quota",
     "lines_missing": "missing lines",

@@ -15,6 +15,7 @@ from spark_jobs.judge.causes.hypotheses import (
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.quota.codes import (
     CLIENT_IGNORES_THROTTLE,
+    COUNTED_APART,
     LINES_MISSING,
     NOT_ENFORCED,
     OTHER_RATE_PROFILE,
@@ -28,6 +29,7 @@ KIND_OF_HYPOTHESIS = {
     NOT_ENFORCED: "not_enforced",
     OTHER_RATE_PROFILE: "other_rate_profile",
     STATE_LOST: "state_lost",
+    COUNTED_APART: "counted_apart",
     CLIENT_IGNORES_THROTTLE: "throttle_ignored",
     LINES_MISSING: "lines_missing",
 }

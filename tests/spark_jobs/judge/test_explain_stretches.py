@@ -3,6 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
 from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.judge_decisions import judge_decisions
@@ -117,6 +119,23 @@ def test_a_sensor_that_was_counted_by_another_rate_all_day_has_that_finding_alon
     # No process counts by two rates: its first decisions, of which nothing is known, are of it.
     at_ms = older.recorded_at_ms
     assert (found.from_ms, found.until_ms) == (at_ms[0], at_ms[-1] + 1)
+
+
+@pytest.mark.parametrize("is_accused", [True, False])
+def test_a_connection_counted_apart_is_told_where_a_decision_is_wrong(
+    tmp_path: Path, *, is_accused: bool
+) -> None:
+    split = history(constant(50_000.0), constant(50_000.0), apart=2)
+    rows = decisions(split)
+    if is_accused:
+        rows[-1] |= {"verdict": "under_throttled", "reason": None}
+    scope = warehouse(tmp_path, rows, change(START_MS - HOUR_MS, None, 50_000.0))
+    found = [
+        (one.hypothesis, one.evidence["detail"])
+        for one in explain_stretches(scope, JudgeSettings())
+        if one.hypothesis == "counted_apart"
+    ]
+    assert found == ([("counted_apart", "connection-2")] if is_accused else [])
 
 
 def test_a_loss_is_told_of_each_sensor_of_its_broker(tmp_path: Path) -> None:

@@ -39,15 +39,18 @@ def history(
     is_fetch: bool = False,
     broker_profile: RateProfile = RateProfile.RATE_3_8,
     forgets_at_ms: int | None = None,
+    apart: int | None = None,
     lost_share: float = 0.0,
 ) -> SensorDecisions:
     """Return what an audit that believes ``configured`` sees of a broker that goes by ``enforced``.
 
     Four connections send as soon as they may, so the client is throttled most of the time;
-    ``lost_share`` of its requests is not in the log.
+    ``lost_share`` of its requests is not in the log. The broker counts connection ``apart`` on its
+    own.
     """
     chance = random.Random(seed)
     broker, audit = Rate(broker_profile), Rate(RateProfile.RATE_3_8)
+    alone = Rate(broker_profile)
     free_ms = [START_MS + chance.randrange(400) for _ in range(4)]
     columns: dict[str, list[float]] = {
         name: []
@@ -63,7 +66,8 @@ def history(
             broker, was_forgotten = Rate(broker_profile), True
         # A throttled fetch is asked for again, from the same position.
         size = waiting.pop(connection, amount * chance.uniform(0.5, 1.5))
-        logged_ms = _recorded(broker, size, enforced(now_ms), now_ms, is_fetch)
+        bucket = alone if connection == apart else broker
+        logged_ms = _recorded(bucket, size, enforced(now_ms), now_ms, is_fetch)
         free_ms[connection] = now_ms + logged_ms + chance.randrange(100, 400)
         if is_fetch and logged_ms:
             waiting[connection] = size

@@ -13,12 +13,12 @@ from spark_jobs.judge.causes.counting_trials import (
     counted_otherwise,
     counting_trial,
 )
-from spark_jobs.judge.causes.other_replays import other_profiles
-from spark_jobs.judge.causes.sensor_decisions import fields_of, history_of
+from spark_jobs.judge.causes.other_replays import connections_apart, other_profiles
+from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, fields_of, history_of
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
-from tests.spark_jobs.judge.causes.sensor_builder import constant, history
+from tests.spark_jobs.judge.causes.sensor_builder import START_MS, constant, history, with_columns
 
 RULES = BrokerRules(RateProfile.RATE_3_8, 11, 1000, 11, 1000)
 CHANGE_MS = 1_000
@@ -45,7 +45,7 @@ def trial(counts: Counts, name: str = "a", broker_id: int = 1, tried: str = "x")
     found = told(sensor("any"))[0].told
     assert found is not None
     found = replace(found, evidence=found.evidence | {"detail": tried})
-    return CountingTrial(sensor(name, broker_id), "own", tried, counts, found)
+    return CountingTrial(sensor(name, broker_id), "own", "other_rate_profile", tried, counts, found)
 
 
 CLEAR = Counts(100, 95, 50, 50, 45, 20)
@@ -104,3 +104,57 @@ def test_throttles_that_a_request_quota_may_have_thrown_tell_nothing() -> None:
     shared = history_of(**{**fields_of(older), "request_throttle_max_ms": np.full(n, 1_000)})
     (replay, *_) = other_profiles(shared, RULES)
     assert counting_trial(sensor("a"), "rate_3_8", shared, replay, CHANGE_MS).counts == Counts()
+
+
+CONNECTIONS = ["north", "east", "south", "west"]
+
+
+def told_apart(of: SensorDecisions) -> list[tuple[str, str]]:
+    """Return what is told of a sensor of four connections: the hypothesis, and the connection."""
+    trials = [
+        counting_trial(sensor("a"), "rate_3_8", of, replay, CHANGE_MS)
+        for replay in connections_apart(of, CONNECTIONS, RULES)
+    ]
+    found = counted_otherwise(trials).values()
+    return [(one.hypothesis, one.evidence["detail"]) for one in found]
+
+
+@pytest.mark.parametrize("is_fetch", [False, True])
+@pytest.mark.parametrize("apart", [0, 3])
+def test_a_connection_that_is_counted_apart_is_told_by_name(apart: int, *, is_fetch: bool) -> None:
+    split = history(constant(50_000.0), constant(50_000.0), apart=apart, is_fetch=is_fetch)
+    assert told_apart(split.with_attempts()) == [("counted_apart", CONNECTIONS[apart])]
+
+
+@pytest.mark.parametrize("enforced", [50_000.0, 40_000.0, 70_000.0, 1e9])
+def test_another_quota_is_no_connection_counted_apart(enforced: float) -> None:
+    assert told_apart(history(constant(enforced), constant(50_000.0))) == []
+
+
+def test_a_connection_whose_own_throttles_tell_enough_needs_not_all_of_the_others() -> None:
+    split = history(constant(50_000.0), constant(50_000.0), apart=0)
+    # Two in three of the others were placed where another throttle is due.
+    is_off = (split.connection != 0) & (np.arange(len(split)) % 3 > 0)
+    shifted = with_columns(split, rate=np.where(is_off, split.rate + 700, split.rate))
+    (replay, *_) = connections_apart(split, CONNECTIONS, RULES)
+    off = replace(replay, rate=np.where(is_off, replay.rate + 700, replay.rate))
+    trial = counting_trial(sensor("a"), "rate_3_8", shifted, off, CHANGE_MS)
+    assert trial.counts.is_clear
+    assert trial.counts.explained == trial.counts.decisions
+    assert trial.counts.decisions <= np.count_nonzero(split.connection == 0)
+
+
+def test_the_only_connection_of_a_sensor_is_apart_from_none() -> None:
+    found = history(constant(50_000.0), constant(50_000.0))
+    assert connections_apart(found, ["all"], RULES) == []
+
+
+def test_a_connection_is_tried_from_its_first_request_until_its_last_is_forgotten() -> None:
+    found = history(constant(50_000.0), constant(50_000.0), seconds=90)
+    at_ms = found.recorded_at_ms - START_MS
+    is_brief = (found.connection == 0) & ((at_ms < 20_000) | (at_ms > 40_000))
+    brief = with_columns(found, connection=np.where(is_brief, 1, found.connection))
+    replays = connections_apart(brief, CONNECTIONS, RULES)
+    (rows,) = [r.rows for r in replays if r.detail == "north"]
+    assert at_ms[rows.start] >= 20_000
+    assert 52_000 < at_ms[rows.stop - 1] < 53_000
