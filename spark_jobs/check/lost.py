@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.ingest.lost_lines.gap_spans import (
+    API_VERSIONS,
     JAVA,
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,
     ClientLines,
 )
 from spark_jobs.ingest.lost_lines.lost_lines import gaps_of
+from spark_jobs.ingest.quota_sources.restarts import ConnectionSpan, inferred_starts, restart_spans
 
 LINES_MAX = 1_000_000
 """Of more requests the lost ones are not looked for: they take half a GB of memory."""
@@ -49,11 +51,24 @@ def lost_requests(
     code = np.asarray(name.combine_chunks().dictionary_encode().indices)
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    down = restart_spans(inferred_starts(_connection_spans(rows)))
     lines = _lines(clients)
     for of_client in np.split(order, starts[1:]):
-        for gap in gaps_of(lines.take(of_client)):
+        for gap in gaps_of(lines.take(of_client), down):
             losses[gap.cause] += gap.missing
     return losses
+
+
+def _connection_spans(rows: pa.Table) -> list[ConnectionSpan]:
+    opens = pc.or_(pc.equal(rows["api_key"], API_VERSIONS), pc.equal(rows["correlation_id"], 0))
+    in_order = rows.append_column("opens", opens).sort_by(
+        [("log_time_ms", "ascending"), ("correlation_id", "ascending")]
+    )
+    found = in_order.group_by(["broker_id", "connection"], use_threads=False).aggregate(
+        [("recorded_earliest_ms", "min"), ("log_time_ms", "max"), ("opens", "first")]
+    )
+    names = ["broker_id", "connection", "first_ms", "last_ms", "is_opened"]
+    return [ConnectionSpan(**row) for row in found.rename_columns(names).to_pylist()]
 
 
 def _lines(rows: pa.Table) -> ClientLines:

@@ -34,7 +34,13 @@ from spark_jobs.ingest.ingested_files import (
 from spark_jobs.ingest.lines.chunk import LogOptions
 from spark_jobs.ingest.lines.served_apis import ServedApis, newer_sentences
 from spark_jobs.ingest.log_gaps import loss_sentences, write_log_gaps
-from spark_jobs.ingest.quota_sources.restarts import ConnectionSpan, inferred_starts, known_starts
+from spark_jobs.ingest.quota_sources.restarts import (
+    BrokerStart,
+    ConnectionSpan,
+    inferred_starts,
+    known_starts,
+    restart_spans,
+)
 from spark_jobs.ingest.quota_sources.server_log import ServerLog
 from spark_jobs.ingest.read_logs import ReadTask, read_archived
 from spark_jobs.ingest.read_quota_sources import known_quotas
@@ -126,7 +132,8 @@ def ingest_requests(
         write_table(pa.Table.from_pylist(of_day, FILES), "files", scope)
         write_table(pa.Table.from_pylist(events, QUOTA_EVENTS), "quota_events", scope)
         write_table(pa.Table.from_pylist(facts, BROKERS), "brokers", scope)
-    write_server_log_tables(spark, scopes, known.server_logs)
+    starts = inferred_starts(_connection_spans(spark, scopes))
+    write_server_log_tables(scopes, known.server_logs, starts)
     return IngestReport(
         scopes=tuple(scopes),
         files=len({f["source_file"] for f in files}),
@@ -139,7 +146,7 @@ def ingest_requests(
             *same_lines_sentences(reports),
             *known.warnings,
             *newer_sentences(facts),
-            *_losses(spark, scopes, files),
+            *_losses(spark, scopes, files, starts),
         ),
         brokers=tuple(
             f"broker {f['broker_id']}: {f['version'] or 'version unknown'} ({f['version_source']})"
@@ -184,12 +191,16 @@ def read_archive(
 
 
 def _losses(
-    spark: SparkSession, scopes: Sequence[RunScope], files: Sequence[Mapping[str, Any]]
+    spark: SparkSession,
+    scopes: Sequence[RunScope],
+    files: Sequence[Mapping[str, Any]],
+    starts: Iterable[BrokerStart],
 ) -> Iterator[str]:
     """Yield a sentence a day about requests that are missing from the log."""
+    down = restart_spans(starts)
     for scope in scopes:
         requests = sum(f["requests"] for f in files if f["date"] == scope.day)
-        for sentence in loss_sentences(write_log_gaps(spark, scope), requests):
+        for sentence in loss_sentences(write_log_gaps(spark, scope, down), requests):
             yield f"{scope.day}: {sentence}"
 
 
@@ -217,14 +228,13 @@ def _read(
 
 
 def write_server_log_tables(
-    spark: SparkSession, scopes: Sequence[RunScope], server_logs: Iterable[ServerLog]
+    scopes: Sequence[RunScope], server_logs: Iterable[ServerLog], inferred: Iterable[BrokerStart]
 ) -> None:
     """Write ``broker_starts`` and ``throttle_records`` of ingested days of one cluster.
 
-    Brokers whose server log tells of no start are looked at in the request log.
+    Of brokers whose server log tells of no start, the ``inferred`` ones count.
     """
     logs = list(server_logs)
-    inferred = inferred_starts(_connection_spans(spark, scopes))
     starts = [s.row() for s in known_starts((s for log in logs for s in log.starts), inferred)]
     throttles = [record.row() for log in logs for record in log.throttles]
     throttles.sort(key=lambda r: (r["at_ms"], r["source_file"], r["source_line"]))

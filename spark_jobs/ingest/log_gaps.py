@@ -18,6 +18,7 @@ from spark_jobs.ingest.lost_lines.gap_spans import (
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,
     ClientLines,
+    Span,
 )
 from spark_jobs.ingest.lost_lines.lost_lines import LOST_LINES, OTHER_BROKER, Gap, gaps_of
 from spark_jobs.ingest.messages.message_definition import CONTROLLER_APIS
@@ -54,12 +55,15 @@ class ClientLoss:
     missing: int
 
 
-def write_log_gaps(spark: SparkSession, scope: RunScope) -> list[ClientLoss]:
-    """Write the table log_gaps of a day from its requests; return the losses, largest first."""
+def write_log_gaps(spark: SparkSession, scope: RunScope, down: Sequence[Span]) -> list[ClientLoss]:
+    """Write the table log_gaps of a day from its requests; return the losses, largest first.
+
+    ``down``: when brokers were, between two starts.
+    """
     requests = read_frame(spark, "requests", scope)
     lines = _client_lines(requests)
     found = lines.groupBy(*_CLIENT, "portion").applyInArrow(
-        _gaps_of_group, from_arrow_schema(_GROUP)
+        lambda group: _gaps_of_group(group, down), from_arrow_schema(_GROUP)
     )
     gaps = found.persist()
     try:
@@ -153,10 +157,10 @@ def _is_large(clients: DataFrame) -> Column:
     return reduce(or_, large, F.lit(False))
 
 
-def _gaps_of_group(group: pa.Table) -> pa.Table:
+def _gaps_of_group(group: pa.Table, down: Sequence[Span]) -> pa.Table:
     columns = {f.name: _array(group[f.name]) for f in fields(ClientLines)}
     client = {name: group[name][0].as_py() for name in _CLIENT}
-    rows = [client | _row(gap) for gap in gaps_of(ClientLines(**columns))]
+    rows = [client | _row(gap) for gap in gaps_of(ClientLines(**columns), down)]
     return pa.Table.from_pylist(rows, schema=_GROUP)
 
 

@@ -66,6 +66,14 @@ class Span:
     after_ms: int
     before_ms: int
 
+    def meets(self, other: Span) -> bool:
+        """Return True if it may be of the same broker and moment as ``other``."""
+        return (
+            self.broker_id == other.broker_id
+            and self.after_ms <= other.before_ms + ON_THE_WAY_MAX_MS
+            and other.after_ms <= self.before_ms + ON_THE_WAY_MAX_MS
+        )
+
 
 class GapSpans:
     """The connections of one counter, and which of them can have carried missing requests.
@@ -127,19 +135,22 @@ class GapSpans:
         A throttled connection is muted. What a client has sent on it by then is lost, and was
         never recorded, where the client goes away before the broker reads on. The broker may still
         read what its own buffer holds. A client that has connected anew sends no more on the
-        connection before.
+        connection before. A broker itself closes a connection whose produce with acks=0 failed,
+        for it has no other way to say so (``KafkaApis``): the client then connects anew.
         """
         never = np.zeros(len(before), bool)
         unmuted_ms = self._lines.received_ms - self._muted_for_ms - ON_THE_WAY_MAX_MS
         from_ms = np.maximum(self._sent_from_ms, np.maximum.accumulate(unmuted_ms))[before]
+        is_unbounded = ~self._lines.is_answered[self._last]
         begin = np.searchsorted(before, self._last)
         end = np.searchsorted(from_ms, self._lines.free_at_ms[self._last], side="right")
-        end = np.minimum(end, np.searchsorted(before, self._followed_by()))
-        for connection in np.flatnonzero(self._are_behind() & (begin < end)):
+        followed_by = self._followed_by()
+        end = np.minimum(end, np.searchsorted(before, followed_by))
+        are_left = self._are_behind() | (is_unbounded & (followed_by < len(self._ids)))
+        for connection in np.flatnonzero(are_left & (begin < end)):
             gaps = slice(begin[connection], end[connection])
             unclaimed = np.where(never[gaps], 0, missing[gaps])
-            is_unbounded = not self._lines.is_answered[self._last[connection]]
-            never[gaps] |= is_unbounded | (np.cumsum(unclaimed) <= IN_FLIGHT)
+            never[gaps] |= is_unbounded[connection] | (np.cumsum(unclaimed) <= IN_FLIGHT)
         return never
 
     def _are_behind(self) -> np.ndarray:

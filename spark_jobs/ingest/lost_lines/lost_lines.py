@@ -8,7 +8,7 @@ not in the archive are all missing (:data:`OTHER_BROKER_SHARE`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,8 @@ from spark_jobs.ingest.lost_lines.gap_spans import (
 from spark_jobs.quota.apis import APIS
 
 LOST_LINES, NEVER_READ, OTHER_BROKER = "lost_lines", "never_read", "other_broker"
-"""Why requests are missing: lines were lost; or the connection they were sent on was muted for a
-throttle and closed before the broker read them; or a broker's log is not in the archive."""
+"""Why requests are missing: lines were lost; or their connection was closed before its broker read
+them, which had muted it for a throttle, or stopped; or a broker's log is not in the archive."""
 
 TELEMETRY_WITHIN_IDS = 64
 """A Java client of 3.7 or later uses up one of its first ids for a telemetry request (KIP-714)
@@ -72,8 +72,11 @@ class Gap:
     handler_time_us_max: int
 
 
-def gaps_of(lines: ClientLines) -> list[Gap]:
-    """Return the gaps in the ids of one (user, client-id), its instances told apart."""
+def gaps_of(lines: ClientLines, down: Sequence[Span] = ()) -> list[Gap]:
+    """Return the gaps in the ids of one (user, client-id), its instances told apart.
+
+    ``down``: when brokers were, between two starts.
+    """
     if not len(lines.correlation_id):
         return []
     lines, ids, connection = _in_order(lines)
@@ -94,7 +97,7 @@ def gaps_of(lines: ClientLines) -> list[Gap]:
     for rows in np.split(order, starts[1:]):
         has_holes = ids[rows[-1]] - ids[rows[0]] + 1 > len(rows)
         if has_holes and not np.isin(lines.api_key[rows], _OF_BROKERS).any():
-            gaps += _gaps_of_counter(lines.take(rows), ids[rows], connection[rows])
+            gaps += _gaps_of_counter(lines.take(rows), ids[rows], connection[rows], down)
     return gaps
 
 
@@ -111,32 +114,36 @@ def _in_order(lines: ClientLines) -> tuple[ClientLines, np.ndarray, np.ndarray]:
     return lines.take(order), ids[order], connection[order]
 
 
-def _gaps_of_counter(lines: ClientLines, ids: np.ndarray, connection: np.ndarray) -> Iterator[Gap]:
-    """Yield the gaps of one counter, whose lines are in the order of their ids."""
+def _gaps_of_counter(
+    lines: ClientLines, ids: np.ndarray, connection: np.ndarray, down: Sequence[Span]
+) -> list[Gap]:
+    """Return the gaps of one counter, whose lines are in the order of their ids."""
     before = np.flatnonzero(np.diff(ids) > 1)
     first_of_connection = np.zeros(len(ids), bool)
     first_of_connection[np.unique(connection, return_index=True)[1]] = True
     missing = _lost(lines, ids, before, first_of_connection)
     before, missing = before[missing > 0], missing[missing > 0]
     if not len(before):
-        return
+        return []
     spans, sizes = GapSpans(lines, ids, connection), _sizes(lines)
+    blocks = np.split(before, range(_GAPS_AT_ONCE, len(before), _GAPS_AT_ONCE))
+    found = [each for block in blocks for each in spans.of(block)]
     never_read = spans.were_never_read(before, missing)
+    # What was under way to a broker that stopped was not read, nor what a client tried meanwhile.
+    never_read |= [any(p.meets(d) for p in places for d in down) for places, _ in found]
     left_out = OTHER_BROKER if _is_elsewhere(before, missing, never_read, len(ids)) else LOST_LINES
-    cause = np.where(never_read, NEVER_READ, left_out)
-    for begin in range(0, len(before), _GAPS_AT_ONCE):
-        block = before[begin : begin + _GAPS_AT_ONCE]
-        found = spans.of(block)
-        for i, (row, (brokers, only)) in enumerate(zip(block, found, strict=True), start=begin):
-            yield Gap(
-                correlation_id_before=int(lines.correlation_id[row]),
-                correlation_id_after=int(lines.correlation_id[row + 1]),
-                missing=int(missing[i]),
-                cause=str(cause[i]),
-                connection=only,
-                places=brokers,
-                **sizes,
-            )
+    return [
+        Gap(
+            correlation_id_before=int(lines.correlation_id[row]),
+            correlation_id_after=int(lines.correlation_id[row + 1]),
+            missing=int(missing[i]),
+            cause=NEVER_READ if never_read[i] else left_out,
+            connection=only,
+            places=places,
+            **sizes,
+        )
+        for i, (row, (places, only)) in enumerate(zip(before, found, strict=True))
+    ]
 
 
 def _is_elsewhere(

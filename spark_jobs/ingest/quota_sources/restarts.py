@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
+from spark_jobs.ingest.lost_lines.gap_spans import Span
+
 SERVER_LOG, INFERRED = "server_log", "inferred"
 
 SILENCE_MIN_MS = 1_000
@@ -26,6 +28,8 @@ SILENCE_MIN_MS = 1_000
 INDEX_BEFORE_MIN = 2
 """Names of brokers before 4.0 do not tell the network thread: until one of a listener's threads
 got so far, index 0 may be another thread's first."""
+RESTART_MAX_MS = 600_000
+"""Brokers are up again in less, but for a recovery of all their logs."""
 NEW_CONNECTIONS_MS = 60_000
 """Connections that begin within this time of a silence's end are looked at."""
 
@@ -174,3 +178,17 @@ def restarts_ms(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[int]]:
     for row in rows:
         by_broker[row["broker_id"]].append(row["started_ms"])
     return {broker_id: sorted(each) for broker_id, each in by_broker.items()}
+
+
+def restart_spans(inferred: Iterable[BrokerStart]) -> list[Span]:
+    """Return when brokers were down, from their last answer to the first request to them again.
+
+    Such as broker 1 from 16:00:02.150 to 16:00:09.480. A silence of more than RESTART_MAX_MS may be
+    a log file that is not there.
+    """
+    spans = []
+    for start in inferred:
+        silent_from_ms = json.loads(start.evidence).get("silent_from_ms", start.started_ms)
+        if 0 < start.started_ms - silent_from_ms <= RESTART_MAX_MS:
+            spans.append(Span(start.broker_id, silent_from_ms, start.started_ms))
+    return spans

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.ingest.lost_lines.gap_spans import JAVA, JAVA_WITH_TELEMETRY, OTHER_SOFTWARE
+from spark_jobs.ingest.lost_lines.gap_spans import JAVA, JAVA_WITH_TELEMETRY, OTHER_SOFTWARE, Span
 from spark_jobs.ingest.lost_lines.lost_lines import (
     LOST_LINES,
     NEVER_READ,
@@ -260,3 +261,31 @@ def test_a_loss_while_a_clock_was_set_back_has_a_span_all_the_same() -> None:
     (span,) = gap.places
     assert span.after_ms <= BEGIN_MS + 30
     assert span.before_ms >= BEGIN_MS + 9_000
+
+
+def test_requests_under_way_to_a_broker_that_stopped_were_never_read() -> None:
+    sent = Sent()
+    for number in range(20):
+        sent.add(1 + number % 2, 10 + number % 2, number, 10 * number)
+    # Broker 2 is gone: three requests were under way, and it is up again after four seconds.
+    for number in range(23, 40):
+        sent.add(1, 10, number, 10 * number)
+    for number in range(40, 60):
+        sent.add(1 + number % 2, 10 + 2 * (number % 2), number, 4_000 + 10 * number)
+    down = Span(2, BEGIN_MS + 192, BEGIN_MS + 4_410)
+    assert [(g.missing, g.cause) for g in gaps_of(sent.lines())] == [(3, LOST_LINES)]
+    assert [(g.missing, g.cause) for g in gaps_of(sent.lines(), [down])] == [(3, NEVER_READ)]
+    for elsewhere in (replace(down, broker_id=3), Span(2, BEGIN_MS + 60_000, BEGIN_MS + 64_000)):
+        assert [g.cause for g in gaps_of(sent.lines(), [elsewhere])] == [LOST_LINES]
+
+
+def test_requests_behind_a_produce_that_failed_and_awaits_no_answer_were_never_read() -> None:
+    sent = Sent()
+    for number in range(20):
+        sent.add(1 + number % 2, 10 + number % 2, number, 10 * number, acks=0)
+    # Broker 2 has closed the connection, and the client connects anew.
+    for number in range(60, 80):
+        sent.add(1 + number % 2, 10 + 2 * (number % 2), number, 200 + number, acks=0)
+    assert [(g.missing, g.cause) for g in gaps_of(sent.lines())] == [(40, NEVER_READ)]
+    (inner,) = [g for g in gaps_of(sent.lines({10})) if g.cause == LOST_LINES]
+    assert inner.missing == 1, "what came before it was read"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.ingest.lost_lines.gap_spans import Span
 from spark_jobs.ingest.quota_sources.restarts import (
     INFERRED,
     SERVER_LOG,
@@ -15,6 +16,7 @@ from spark_jobs.ingest.quota_sources.restarts import (
     ConnectionSpan,
     inferred_starts,
     known_starts,
+    restart_spans,
     restarts_ms,
 )
 
@@ -52,6 +54,20 @@ def test_connections_that_are_numbered_anew_after_a_silence_show_a_start() -> No
 def test_every_start_of_every_broker_is_found() -> None:
     again = [span("0-0", 40_000, 50_000), span("0-0", 0, 1, broker_id=2)]
     assert [s.started_ms for s in inferred_starts(BEFORE + AFTER + again)] == [13_000, 40_000]
+
+
+def test_a_broker_was_down_from_its_last_answer_until_it_was_asked_again() -> None:
+    begun = [span(f"0-{n}", n, 10, broker_id=2, is_opened=True) for n in (0, 1)]
+    starts = inferred_starts([*BEFORE, *AFTER, *begun])
+    assert [start.broker_id for start in starts] == [1, 2]
+    assert restart_spans(starts) == [Span(1, 10_000, 13_000)]
+
+
+def test_after_a_silence_of_more_than_ten_minutes_a_file_may_be_missing() -> None:
+    late = [span("0-0", 620_000, 640_000), span("1-0", 620_100, 630_000)]
+    starts = inferred_starts([*BEFORE, *late])
+    assert [start.started_ms for start in starts] == [620_000]
+    assert restart_spans(starts) == []
 
 
 def test_a_connection_that_lives_on_disproves_a_start() -> None:
