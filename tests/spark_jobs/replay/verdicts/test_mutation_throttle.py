@@ -213,3 +213,23 @@ def test_a_request_may_come_between_two_topics_that_are_recorded_one_by_one(
     mutations = [(1, 0, 200.0, True), (2, 4000, 5.0, True), *charged]
     rows = requests(mutations, due_ms, is_strict=False, is_atomic=is_atomic)
     assert judged(rows).tolist() == [AGREE, expected, AGREE, AGREE]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "took_ms", "is_atomic", "expected"),
+    [
+        # A debt of 9 s less that of the first topic, which owes 9.02 s: over before that came.
+        (90.2, 60, False, LATE_LINE),
+        (90.2, 60, True, UNDER_THROTTLED),
+        (90.2, 5, False, UNDER_THROTTLED),
+        (80.0, 60, False, UNDER_THROTTLED),
+    ],
+)
+def test_a_topic_may_be_refused_before_others_of_its_request_are_admitted(
+    partitions: float, took_ms: int, expected: int, *, is_atomic: bool
+) -> None:
+    topics = [(1, 0, 200.0 - partitions, True), (2, 0, partitions, True), (2, 0, 5.0, False)]
+    rows = requests(topics, {1: 0, 2: 0}, interval_ms=took_ms, is_atomic=is_atomic)
+    assert judged(rows).tolist()[1:] == [expected, expected]
+    throttled = requests(topics, {1: 0, 2: 300}, interval_ms=took_ms, is_atomic=is_atomic)
+    assert judged(throttled).tolist()[1:] == [UNDER_THROTTLED] * 2
