@@ -163,6 +163,9 @@ _DOUBTFUL_COST = 3 * UNEXPLAINED_COST
 # One after LATER_MS must explain nearly all that the best sooner moment does not.
 _UNEXPLAINED_SHARE_MAX = 0.1
 _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
+# More where it takes more to know what a sensor holds as the quota changes, such as 75 requests a
+# second in the 39 s of windows of three.
+_ROWS_TO_KNOW_MAX = 4_000
 _SENSORS_MAX = 6
 # Everything explained: no other moment can be better.
 _PERFECT_COST = 2.0
@@ -410,9 +413,11 @@ class _Trial:
     ) -> Events:
         estimate_ms = np.concatenate([client.estimate_ms[rows] for client, rows, _ in parts])
         turn = np.argsort(estimate_ms, kind="stable")
-        before = int(np.searchsorted(estimate_ms[turn], self._nominal_ms))
-        first = max(0, min(before - _ROWS_BEFORE_MAX, len(turn) - _ROWS_MAX))
-        turn = turn[first : first + _ROWS_MAX]
+        known_from_ms = self._nominal_ms - self._lag_ms - self._window.window_ms
+        to_know, before = np.searchsorted(estimate_ms[turn], [known_from_ms, self._nominal_ms])
+        more = max(0, min(int(before - to_know), _ROWS_TO_KNOW_MAX) - _ROWS_BEFORE_MAX)
+        first = max(0, min(int(before) - _ROWS_BEFORE_MAX - more, len(turn) - _ROWS_MAX))
+        turn = turn[first : first + _ROWS_MAX + more]
         columns = {
             name: np.concatenate([getattr(client.events, name)[rows] for client, rows, _ in parts])
             for name in Events._fields
