@@ -15,6 +15,7 @@ from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.locate_changes import late_changes
+from spark_jobs.replay.sensors import located_changes
 from spark_jobs.replay.sensors.located_changes import (
     LATER_MS,
     NO_SENSOR,
@@ -102,6 +103,22 @@ def test_the_first_request_looked_at_may_belong_to_a_sample_that_began_before(
     answered = np.array([EPOCH_MS + true_ms - late_ms])
     told = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
     (found,) = located(told, answered, log.window).tolist()
+    assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+
+
+@pytest.mark.parametrize("late_ms", [310, 640])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_as_many_requests_are_looked_at_as_it_takes_to_know_what_a_window_holds(
+    profile: str, late_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 4 s before the change, some 200, where otherwise 60 would do."""
+    monkeypatch.setattr(located_changes, "_ROWS_BEFORE_MAX", 60)
+    monkeypatch.setattr(located_changes, "_ROWS_MAX", 150)
+    true_ms = 12_000
+    log = logged(traffic(((0, HIGH), (true_ms, LOW)), profile=profile, seed=late_ms))
+    answered = np.array([EPOCH_MS + true_ms - late_ms])
+    clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
+    (found,) = located(clients, answered, log.window).tolist()
     assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
 
 
