@@ -362,3 +362,23 @@ def test_a_try_whose_line_came_late_began_its_sample_earlier(
     # Not cut to the quota, so that only the late line explains the fourth.
     limits = FetchLimits(cuts_to_quota=False, samples=3, keeps_overlapping=False, state_slack_ms=10)
     assert judged(rows, limits)[3] is expected
+
+
+@pytest.mark.parametrize(("line_lag_max_ms", "is_accused"), [(200, False), (100, True)])
+def test_a_try_that_seems_to_be_nearly_a_window_less_was_recorded_before_its_late_line(
+    line_lag_max_ms: int, *, is_accused: bool
+) -> None:
+    # Kafka 4.4.0, 3 samples of 1 s: the third is 5,274 bytes less than its records, 879 ms of the
+    # quota. It was recorded 121 ms earlier, so its sample had left by the sixth.
+    tries = (12_063.0, False), (12_063.0, True), (6_789.0, True), (12_063.0, False)
+    rows = fetches(*tries, (11_337.0, True), (12_969.0, True), (12_063.0, False))
+    at_ms = np.array([23_810, 23_844, 25_873, 27_024, 27_029, 28_779, 30_046])
+    rows = replace(
+        rows,
+        recorded_at_ms=rows.recorded_at_ms[0] + at_ms,
+        line_lag_max_ms=np.full(7, line_lag_max_ms),
+        bound=np.full(7, 6_000.0),
+        span_ms=np.full(7, 3_000),
+    )
+    limits = FetchLimits(samples=3)
+    assert (judged(rows, limits)[5] in ODD_ATTEMPTS) == is_accused
