@@ -188,6 +188,8 @@ def _replayed(
     change_distance_ms = part["change_distance_ms"].to_numpy()
     is_order_open = bools(part["is_order_open"])
     request = request_numbers(part)
+    amid_debt = is_amid_debt(part, request, tolerances.throttle_ms)
+    doubt_tokens = np.nan_to_num(bound) * UNEXPLAINED_DEBT_MS / 1000.0
     result = replay_token_bucket(
         sensor,
         recorded_at_ms,
@@ -196,7 +198,8 @@ def _replayed(
         is_strict.astype(np.int8),
         logged_admitted.astype(np.int8),
         *states.bucket_arrays(),
-        doubt_tokens=np.nan_to_num(bound) * UNEXPLAINED_DEBT_MS / 1000.0,
+        # Whatever the debt is: what cannot have been admitted may have spent nothing.
+        doubt_tokens=np.where(amid_debt, -np.inf, doubt_tokens),
         bucket_gap=gap,
         slack_tokens=np.nan_to_num(bound) * (interval_ms + UNEXPLAINED_DEBT_MS) / 1000.0,
         told_tokens=told_tokens(part, sensor, request),
@@ -224,7 +227,6 @@ def _replayed(
         debt_slack_ms=states.debt_slack_ms,
         debt_bound=states.debt_bound,
     )
-    amid_debt = is_amid_debt(part, request, tolerances.throttle_ms)
     admitted = result.admitted & ~amid_debt
     is_right = logged_admitted & admitted & is_strict
     is_told = says_its_debt(part, recorded_at_ms + result.throttle_time_ms, tolerances.throttle_ms)

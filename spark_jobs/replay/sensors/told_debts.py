@@ -73,10 +73,12 @@ def is_amid_debt(part: pa.RecordBatch, request: np.ndarray, tolerance_ms: int) -
 
     A controller takes the topics of a request in their order, and nobody else's in between. The
     throttle is what is left, at the response, of the debt that the last refused topic met
-    (``AbstractControllerMutationQuota.throttleTime``): nothing was admitted after that. Topics to
-    create, admitted before it, leave no more debt than their own partitions: 3 of them at a quota
-    of 2/s at most 1,500 ms. After a topic that was refused they leave all of it, but for what was
-    refilled until the response. Topics are deleted in another order
+    (``AbstractControllerMutationQuota.throttleTime``): nothing was admitted after that. Of several
+    that seem to be, the last one is wrong: where that was refused, the others came before it. So is
+    the last one of a request with a throttle and no refusal.
+    Topics to create, admitted before it, leave no more debt than their own partitions: 3 of them at
+    a quota of 2/s at most 1,500 ms. After a topic that was refused they leave all of it, but for
+    what was refilled until the response. Topics are deleted in another order
     (``ControllerApis.deleteTopics``), and a topic that fails for another reason may have been
     charged for its new partitions (``ReplicationControlManager.createPartitions``).
     """
@@ -89,16 +91,15 @@ def is_amid_debt(part: pa.RecordBatch, request: np.ndarray, tolerance_ms: int) -
     first, last = np.full(requests, np.iinfo(np.int64).max), np.full(requests, -1)
     np.minimum.at(first, request[~admitted], index[~admitted])
     np.maximum.at(last, request[~admitted], index[~admitted])
+    latest = np.full(requests, -1)
+    np.maximum.at(latest, request, index)
     charged_ms = _charged_until(part, request, last, index)
     refilled_ms = (part["response_latest_ms"].to_numpy() - part["earliest_ms"].to_numpy()).clip(0)
-    is_impossible = index > last[request]
-    is_impossible |= bools(pc.equal(part["api_name"], "CREATE_TOPICS")) & (
-        logged_ms > charged_ms + tolerance_ms
-    )
-    is_impossible |= (index > first[request]) & (
-        logged_ms < charged_ms - refilled_ms - tolerance_ms
-    )
-    return np.asarray(tells & admitted & (last[request] >= 0) & is_impossible)
+    is_more = bools(pc.equal(part["api_name"], "CREATE_TOPICS"))
+    is_more &= logged_ms > charged_ms + tolerance_ms
+    is_less = (index > first[request]) & (logged_ms < charged_ms - refilled_ms - tolerance_ms)
+    is_impossible = np.where(index > last[request], index == latest[request], is_more | is_less)
+    return np.asarray(tells & admitted & is_impossible)
 
 
 def _charged_until(

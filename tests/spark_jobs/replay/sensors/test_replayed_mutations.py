@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.kernels import CHARGES_MISSING
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
@@ -123,6 +124,9 @@ def test_a_topic_is_refused_after_another_of_its_request_whatever_the_state_is(
         (["?", "1", "refused"], 606, ["indeterminate", "wrongly_admitted"]),
         # What comes after it leaves no debt to the one refused.
         (["3", "refused", "4"], 606, ["wrongly_admitted", "wrongly_admitted"]),
+        # Were the last one refused, the one before it came before the last that was.
+        (["refused", "3", "4"], 606, ["indeterminate", "wrongly_admitted"]),
+        (["3", "4"], 606, ["indeterminate", "wrongly_admitted"]),
         # The bucket may have been full before the three, unless a topic was refused before them.
         (["3", "refused"], 400, ["indeterminate"]),
         (["refused", "3", "refused"], 400, ["wrongly_admitted"]),
@@ -152,6 +156,24 @@ def test_a_topic_leaves_the_debt_of_its_partitions_to_the_next(
     found = [row["verdict"] for row in decisions(replay([unknown, *rows]))[1:]]
     let_in = [verdict for verdict, topic in zip(found, topics, strict=True) if topic != "refused"]
     assert let_in == verdicts
+
+
+def test_a_topic_that_cannot_have_been_admitted_may_have_spent_nothing() -> None:
+    """A debt of 18 partitions ends after 18 s: one that is admitted soon after that is right."""
+    request = {
+        "api_name": "CREATE_TOPICS", "correlation_id": 7, "is_atomic": True,
+        "logged_throttle_time_ms": 300, "response_latest_ms": 18_009,
+    }  # fmt: skip
+    rows = [
+        mutation(0, 29.0),
+        # Its throttle says that the debt was not over, though it was by its line's time.
+        mutation(18_001, 3.0, logged_admitted=False, resource_index=0, **request),
+        mutation(18_001, 9.0, resource_index=1, **request),
+        mutation(18_400, 3.0, correlation_id=8),
+    ]
+    found = [row["verdict"] for row in decisions(replay(rows))]
+    assert found[2] == "wrongly_admitted"
+    assert found[3] not in WRONG_VERDICTS
 
 
 @pytest.mark.parametrize("bound", [0.03, 0.06, 0.07, 1.0])
