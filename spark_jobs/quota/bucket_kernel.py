@@ -76,15 +76,15 @@ def replay_mutations(
             out_throttle_time_ms[i] = _debt_throttle_time_ms(most, in_force)
         if is_strict and follow_logged:
             admitted = logged_admitted[i] != 0
-            if admitted and not is_known:
-                least = max(least, 0.0 - slack_tokens[i])
-            elif not is_known:
-                most = min(most, SMALLEST_DEBT + slack_tokens[i])
-            elif admitted and most < -doubt_tokens[i]:
+            if admitted and most < -doubt_tokens[i]:
                 admitted = False
                 # It may have been spent all the same; of what was learned, only bounds are known.
                 is_bounded = most == least and not np.isnan(amount[i])
                 least = least - amount[i] if is_bounded else -np.inf
+            elif admitted and not is_known:
+                least = max(least, 0.0 - slack_tokens[i])
+            elif not is_known:
+                most = min(most, SMALLEST_DEBT + slack_tokens[i])
             if logged_admitted[i] == 0 and most != least and not np.isnan(told_most[i]):
                 is_apart = told_least[i] > most or told_most[i] < least
                 least = told_least[i] if is_apart else max(least, told_least[i])

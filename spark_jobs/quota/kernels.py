@@ -142,7 +142,7 @@ def replay_token_bucket(
     admitted (``logged_admitted``), so that one wrong decision does not spoil all later ones;
     without it, what the rule admits. With ``doubt_tokens`` an admission against a debt larger than
     that spends nothing or, as the bucket's least, all: the line is wrong or late, or the broker
-    keeps no such bucket.
+    keeps no such bucket. It is so whatever the bucket holds where ``doubt_tokens`` is -inf.
     ``bucket_gap`` is SAME_BUCKET, CHARGES_MISSING or OTHER_BUCKET, without it all are the first.
     ``slack_tokens`` is what the record time leaves open of what an unknown state learns.
     ``told_tokens`` are the least and most tokens that the throttle of a refusal tells of, NaN where
