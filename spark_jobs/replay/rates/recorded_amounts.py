@@ -204,6 +204,7 @@ class RecordedAmounts:
             bound_beside=_bound_beside(at_ms, resolved),
             has_request_bound=self._resolutions.has_request_bound(index, at_ms),
             lost_requests=lost_requests,
+            joined_ms=resolved.joined_ms,
             request_bytes=request_bytes,
             fetch_max_bytes=(
                 floats(requests["fetch_max_bytes"])[rows] if is_fetch else repeated(np.nan, n)

@@ -45,6 +45,7 @@ class StreamRows:
     bound_beside: np.ndarray  # on the other side of that change, NaN: not known
     has_request_bound: np.ndarray
     lost_requests: np.ndarray
+    joined_ms: np.ndarray  # since when the client's amounts go to the sensor
     # Of fetches, else zeros and NaN.
     request_bytes: np.ndarray
     fetch_max_bytes: np.ndarray

@@ -165,14 +165,15 @@ def _positions(rows: StreamRows, sensor: np.ndarray, is_throttled: np.ndarray) -
     Within a fetch session a client names only the partitions whose position it changed, so after
     an answer without data its next request names none, and is short (KIP-227). A longer one after
     a throttled try was made by a seek, a pause or another assignment. A share fetch that is
-    throttled has acquired its records for good: the next one reads others (KIP-932).
+    throttled has acquired its records for good: the next one reads others (KIP-932). A client that
+    was counted on another sensor meanwhile has read on there.
     """
     is_shared = is_any_of(rows.own_lines()["api_name"], ("SHARE_FETCH",))
     connection = rows.connections()
     key = sensor * (int(connection.max()) + 1) + connection
     order = np.lexsort((np.arange(len(key)), key))
     is_first = np.ones(len(key), bool)
-    is_first[1:] = np.diff(key[order]) != 0
+    is_first[1:] = (np.diff(key[order]) != 0) | (np.diff(rows.joined_ms[order]) != 0)
     moved = is_first.copy()
     in_order, tried = rows.request_bytes[order], is_throttled[order]
     moved[1:] |= tried[:-1] & (~(in_order[1:] <= in_order[:-1]) | is_shared[order][1:])

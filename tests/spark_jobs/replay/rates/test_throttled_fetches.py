@@ -297,3 +297,15 @@ def test_tries_of_a_share_group_are_no_run() -> None:
     after = fetch(8e5, request_bytes=NEXT_BYTES, **shared)
     assert set(attempts(tries(*sizes, **shared))) == {Attempt.UNKNOWN}
     assert Attempt.TOO_SMALL not in attempts([*tries(*sizes, **shared), after])
+
+
+@pytest.mark.parametrize(("joined_ms", "is_accused"), [(0, True), (6_000, False)])
+def test_a_client_that_was_counted_elsewhere_meanwhile_has_read_on_there(
+    joined_ms: int, *, is_accused: bool
+) -> None:
+    # Its data grew to 2 MB, which it was handed out on the other sensor.
+    rows = [
+        *tries(3e5, 9e5, 2e6),
+        fetch(1e5, at_ms=8_000, request_bytes=NEXT_BYTES, joined_ms=joined_ms),
+    ]
+    assert any(attempt in ODD_ATTEMPTS for attempt in attempts(rows)) == is_accused
