@@ -161,9 +161,9 @@ class _Day:
     def explain(
         self, decisions: pa.RecordBatch, losses: Losses | None = None
     ) -> tuple[list[ExplainedStretch], list[CountingTrial]]:
-        """Return the explained stretches of one sensor's ``decisions``, and other rates of all.
+        """Return the explained stretches of one sensor's ``decisions``, and trials of other counts.
 
-        With ``losses`` only those that a known loss of its broker explains, and no other rates.
+        With ``losses`` only those that a known loss of its broker explains, and no trials.
         """
         key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
         if key.broker_id in self.unknown:

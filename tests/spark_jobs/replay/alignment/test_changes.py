@@ -69,6 +69,14 @@ def located(
     return locate_changes(clients, answered_ms, bounds_ms, window, restarts_ms)
 
 
+def found_late(log: Log, true_ms: int, late_ms: int) -> int:
+    """Return when a quota was lowered that was answered ``late_ms`` before ``true_ms``."""
+    answered = np.array([EPOCH_MS + true_ms - late_ms])
+    clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
+    (found,) = located(clients, answered, log.window).tolist()
+    return int(found)
+
+
 def is_between_the_same_requests(log: Log, moment_ms: int, true_ms: int) -> bool:
     """Return whether no request's record lies between both, but for one as they were made."""
     lowest, highest = sorted((moment_ms, true_ms))
@@ -83,10 +91,7 @@ def test_a_changed_value_is_in_force_when_throttles_begin_to_follow_it(
 ) -> None:
     true_ms = 5_000
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), profile=profile, seed=late_ms))
-    answered = np.array([EPOCH_MS + true_ms - late_ms])
-    clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
-    (found,) = located(clients, answered, log.window).tolist()
-    assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+    assert is_between_the_same_requests(log, found_late(log, true_ms, late_ms), EPOCH_MS + true_ms)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +121,7 @@ def test_as_many_requests_are_looked_at_as_it_takes_to_know_what_a_window_holds(
     monkeypatch.setattr(located_changes, "_ROWS_MAX", 150)
     true_ms = 12_000
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), profile=profile, seed=late_ms))
-    answered = np.array([EPOCH_MS + true_ms - late_ms])
-    clients = clients_of(log, sensors=(0, 0), bounds=(HIGH, LOW))
-    (found,) = located(clients, answered, log.window).tolist()
-    assert is_between_the_same_requests(log, found, EPOCH_MS + true_ms)
+    assert is_between_the_same_requests(log, found_late(log, true_ms, late_ms), EPOCH_MS + true_ms)
 
 
 def test_a_change_is_not_looked_for_later_than_a_broker_that_runs_follows() -> None:
