@@ -63,6 +63,7 @@ def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRo
         amount=events.amount[order],
         bound=events.bound[order] if is_throttled else np.full(n, FAR),
         logged_ms=events.logged_throttle_time_ms[order] if is_throttled else nothing,
+        joined_ms=nothing,
         known_for_ms=np.full(n, 10**9),
         change_distance_ms=np.full(n, 10**9),
         bound_beside=np.full(n, np.nan),
