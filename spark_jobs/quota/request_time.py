@@ -241,7 +241,8 @@ class RequestRows:
     sensor: Int64s  # row of the states
     earliest_ms: Int64s  # of the record of the handler time
     latest_ms: Int64s
-    log_time_ms: Int64s  # the network time is recorded just before the line is written
+    line_from_ms: Int64s  # the network time is recorded just before the line, no sooner than this
+    log_time_ms: Int64s
     handler_time_us: Floats
     network_time_max_us: Floats
     # False where another sensor may have got it: around a quota change, a forwarded request.
@@ -265,7 +266,7 @@ def replay_requests(rows: RequestRows, states: IntervalStates) -> RateIntervals:
     counted_us = np.where(rows.surely_counted, rows.handler_time_us, 0.0)
     # A logged microsecond is cut: up to one more was counted.
     most_us = np.concatenate([rows.handler_time_us + 1.0, rows.network_time_max_us])
-    line_ms = rows.log_time_ms - LINE_LAG_US // 1000
+    line_ms = rows.line_from_ms - LINE_LAG_US // 1000
     events = IntervalRows(
         sensor=np.tile(rows.sensor, 2)[order],
         earliest_ms=np.concatenate([rows.earliest_ms, line_ms])[order],

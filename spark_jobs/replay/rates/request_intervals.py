@@ -167,8 +167,12 @@ class _Sensor:
         likely = replay_requests(
             replace(counted, network_time_max_us=np.fmin(likely_us, most_us)), self._likely
         )
-        earliest_ms = rows.earliest_ms - rows.line_lag_max_ms
-        if_late = replay_requests(replace(counted, earliest_ms=earliest_ms), self._late)
+        late = replace(
+            counted,
+            earliest_ms=rows.earliest_ms - rows.line_lag_max_ms,
+            line_from_ms=rows.log_time_ms - rows.line_lag_max_ms,
+        )
+        if_late = replay_requests(late, self._late)
         known = self._can_say & (rows.at_ms >= self._known_from_ms)
         known &= (rows.earliest_ms >= self._first_ms) & ~np.isnan(rows.bound)
         told_least_ms, told_most_ms = self._told.throttles_ms(
@@ -222,6 +226,7 @@ class _Sensor:
             sensor=np.zeros(len(rows), np.int64),
             earliest_ms=rows.earliest_ms,
             latest_ms=rows.latest_ms,
+            line_from_ms=rows.log_time_ms,
             log_time_ms=rows.log_time_ms,
             handler_time_us=np.rint(rows.amount / PERCENT_PER_US),
             network_time_max_us=most_us,

@@ -34,6 +34,7 @@ def requests(handler_us: list[float], network_us: float = 0.0, gap_ms: int = 100
         sensor=np.zeros(n, np.int64),
         earliest_ms=at_ms,
         latest_ms=at_ms,
+        line_from_ms=at_ms + 2,
         log_time_ms=at_ms + 2,
         handler_time_us=np.array(handler_us),
         network_time_max_us=np.full(n, network_us),

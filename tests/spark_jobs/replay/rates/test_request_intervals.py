@@ -245,3 +245,14 @@ def test_a_late_line_may_have_begun_another_sample_long_before(
     # That sample left at 12,990 ms; one from 1,990 to 2,900 ms is still counted.
     rows[-1]["logged_throttle_time_ms"] = logged_ms
     assert bounds_ms(intervals(rows))[-1] == (least_ms, 1000)
+
+
+@pytest.mark.parametrize(("lag_ms", "least_ms"), [(10, 0), (2, 1000)])
+def test_a_late_line_counts_its_network_time_late_as_well(lag_ms: int, least_ms: int) -> None:
+    """What is counted with a late line was recorded before the moment at which it was due, too."""
+    # The long one is of a sample that ends before the second, if it was recorded 5 ms earlier.
+    sent = [(10, 900_000), *((1_005 + 1_000 * i, 10) for i in range(10)), (11_007, 10)]
+    rows = [request(at_ms, handler_us, line_lag_max_ms=0) for at_ms, handler_us in sent]
+    rows[0]["line_lag_max_ms"] = lag_ms
+    rows[-1]["logged_throttle_time_ms"] = 0
+    assert bounds_ms(intervals(rows))[-1] == (least_ms, 1000)
