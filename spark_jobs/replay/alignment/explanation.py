@@ -39,6 +39,10 @@ LATE_LINE = 2  # if its line was written later than its phases say
 NEAR = 3  # but for a millisecond or two
 UNEXPLAINED = 4
 
+# What an event is to the samples: it belongs to the current one, or begins the next one; or does so
+# if its line was written late, for then it was recorded earlier than the line says.
+BELONGS, BEGINS, BELONGS_IF_LATE, BEGINS_IF_LATE = range(4)
+
 # What a step says of its time and the oldest sample's start.
 NO_RELATION = 0
 EQUAL = 1  # time = start + relation_ms
@@ -46,15 +50,29 @@ AT_LEAST = 2  # time >= start + relation_ms
 AT_MOST = 3  # time <= start + relation_ms
 
 UNEXPLAINED_COST = 8.0
+LATE_START_COST = 4.0
+"""What it costs that a line is late whose request says nothing else: half a wrong throttle."""
 NEAR_MS = 2
 _FAR_FUTURE = 1 << 60
 _HALF = 1e-6
 
-# Columns of steps: the step before, the event, whether it started a sample, which samples it
-# purged (bits), how well it is explained, the slot of the oldest sample (NO_BASE: the event's own),
+# Columns of steps: the step before, the event, what it is to the samples, which samples it purged
+# (bits), how well it is explained, the slot of the oldest sample (NO_BASE: the event's own),
 # and the relation of its time to that one's start.
-PARENT, EVENT, STARTS_SAMPLE, PURGED, STATUS, OLDEST, RELATION, RELATION_MS = range(8)
+PARENT, EVENT, WAY, PURGED, STATUS, OLDEST, RELATION, RELATION_MS = range(8)
 STEP_COLUMNS = 8
+
+
+@njit(forceinline=True)
+def begins(way: int) -> bool:
+    """Return True if an event that goes this way begins a sample."""
+    return way in (BEGINS, BEGINS_IF_LATE)
+
+
+@njit(forceinline=True)
+def is_if_late(way: int) -> bool:
+    """Return True if an event goes this way only if its line was written late."""
+    return way in (BELONGS_IF_LATE, BEGINS_IF_LATE)
 
 
 @njit(forceinline=True)
@@ -73,7 +91,7 @@ def explain(
 
     Returns the base and offset of the event's own time (NO_BASE: free) and its interval.
     """
-    total, oldest = _total_and_oldest(beam, c, steps[c, PURGED], steps[c, STARTS_SAMPLE] == 1)
+    total, oldest = _total_and_oldest(beam, c, steps[c, PURGED], begins(steps[c, WAY]))
     steps[c, OLDEST] = oldest
     steps[c, RELATION] = NO_RELATION
     steps[c, RELATION_MS] = 0
@@ -313,7 +331,7 @@ def _pin(
     steps: Int64s,
 ) -> tuple[int, int, int, int]:
     """Place the event: the throttle tells its time from the oldest sample's start, exactly."""
-    if not _is_in_turn(beam, c, oldest, elapsed_ms, window_ms, steps[c, STARTS_SAMPLE] == 1):
+    if not _is_in_turn(beam, c, oldest, elapsed_ms, window_ms, begins(steps[c, WAY])):
         beam.costs[c] += UNEXPLAINED_COST
         steps[c, STATUS] = UNEXPLAINED
         return NO_BASE, 0, from_ms, until_ms

@@ -18,6 +18,8 @@ from spark_jobs.replay.alignment.events import Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import (
     AT_LEAST,
     AT_MOST,
+    BEGINS,
+    BEGINS_IF_LATE,
     EQUAL,
     EVENT,
     LATE_LINE,
@@ -26,8 +28,10 @@ from spark_jobs.replay.alignment.explanation import (
     PURGED,
     RELATION,
     RELATION_MS,
-    STARTS_SAMPLE,
     STATUS,
+    WAY,
+    begins,
+    is_if_late,
 )
 from spark_jobs.replay.alignment.search import Found
 
@@ -58,7 +62,8 @@ def place(events: Events, samples: Samples, window: Window, found: Found) -> Pla
     network, order = constraints(events, samples, window, found)
     recorded = _solve(network, np.ascontiguousarray(likely_ms[order]))
     steps = found.steps[_path(found.steps, found.leaf, n)]
-    return Placed(order, recorded[:n], steps[:, STATUS], steps[:, STARTS_SAMPLE] == 1)
+    starts_sample = np.isin(steps[:, WAY], (BEGINS, BEGINS_IF_LATE))
+    return Placed(order, recorded[:n], steps[:, STATUS], starts_sample)
 
 
 def constraints(
@@ -118,15 +123,15 @@ def _constraints(
     ended = np.arange(n + slots, n + 2 * slots)
     for k in range(n):
         node = path[k]
-        is_late = steps[node, STATUS] == LATE_LINE
+        is_late = _is_late(steps, node)
         if is_late:
             network.low_ms[k] -= events.line_lag_max_ms[steps[node, EVENT]]
-        if k > 0 and not is_late and steps[path[k - 1], STATUS] != LATE_LINE:
+        if k > 0 and not is_late and not _is_late(steps, path[k - 1]):
             arcs = _at_most(network, arcs, k, k - 1, 1)
         if count == 0:
             count, index = 1, 0
             begun[0] = k
-        elif steps[node, STARTS_SAMPLE] == 1:
+        elif begins(steps[node, WAY]):
             arcs = _at_most(network, arcs, k, begun[index], -window_ms)
             index = index + 1 if index + 1 < slots else 0
             count = max(count, index + 1)
@@ -144,6 +149,11 @@ def _constraints(
         if relation in (EQUAL, AT_MOST):
             arcs = _at_most(network, arcs, begun[steps[node, OLDEST]], k, relation_ms)
     return network, arcs
+
+
+@njit(cache=True)
+def _is_late(steps: Int64s, node: int) -> bool:
+    return bool(steps[node, STATUS] == LATE_LINE or is_if_late(steps[node, WAY]))
 
 
 @njit(cache=True)

@@ -16,6 +16,9 @@ from spark_jobs.quota.states import Floats, Int64s
 from spark_jobs.replay.alignment.beam import (
     AHEAD,
     BASE,
+    BASE_FROM,
+    BASE_UNTIL,
+    COUNT,
     FLOOR,
     INDEX,
     NEXT_EVENT,
@@ -35,13 +38,24 @@ from spark_jobs.replay.alignment.events import (
     EARLIEST,
     LATEST,
     LIKELY_FROM,
+    LINE_LAG_MAX,
     EventArrays,
     Events,
     Samples,
     Window,
     borrowed_events,
 )
-from spark_jobs.replay.alignment.explanation import PARENT, STEP_COLUMNS, UNEXPLAINED_COST
+from spark_jobs.replay.alignment.explanation import (
+    BEGINS,
+    BEGINS_IF_LATE,
+    BELONGS,
+    BELONGS_IF_LATE,
+    PARENT,
+    STEP_COLUMNS,
+    UNEXPLAINED_COST,
+    begins,
+    is_if_late,
+)
 from spark_jobs.replay.alignment.start_evidence import unlikely_starts
 from spark_jobs.replay.alignment.step import record
 
@@ -179,32 +193,78 @@ def _expand(
     """Write what each hypothesis becomes by its possible next events; return how many."""
     n = len(events.whole)
     grown = 0
-    room = len(children.costs)
     for h in range(kept):
         first = beam.heads[h, NEXT_EVENT]
-        last_turn_ms = events.whole[first, LATEST]
         for j in range(first, min(n, first + LOOK_AHEAD)):
             turn_cost = _turn_cost(beam, h, events, first, j)
             if turn_cost < 0:
                 continue
-            for starts_sample in (False, True):
-                for purges in range(samples + 1):
-                    if grown >= room:
-                        return grown
-                    is_possible, may_purge_more = record(
-                        beam, h, events, j, last_turn_ms, starts_sample, purges,
-                        samples, window_ms, keeps_overlapping, children, grown, taken,
-                    )  # fmt: skip
-                    if is_possible:
-                        children.costs[grown] += turn_cost
-                        if starts_sample:
-                            children.doubts[grown] += unlikely_start[j]
-                        taken[grown, PARENT] = beam.heads[h, NODE]
-                        _take_turn(children, grown, j - first)
-                        grown += 1
-                    if not may_purge_more:
-                        break
+            before = grown
+            grown = _grow(
+                beam, h, events, first, j, unlikely_start, children, grown, taken,
+                samples, window_ms, keeps_overlapping,
+            )  # fmt: skip
+            children.costs[before:grown] += turn_cost
     return grown
+
+
+@njit(forceinline=True)
+def _grow(
+    beam: Beam,
+    h: int,
+    events: EventArrays,
+    first: int,
+    j: int,
+    unlikely_start: Floats,
+    children: Beam,
+    grown: int,
+    taken: Int64s,
+    samples: int,
+    window_ms: int,
+    keeps_overlapping: bool,
+) -> int:
+    """Write what a hypothesis becomes by event ``j`` after ``grown`` others; return how many."""
+    last_turn_ms = events.whole[first, LATEST]
+    for way in (BELONGS, BEGINS, BELONGS_IF_LATE, BEGINS_IF_LATE):
+        late_ms = 0
+        if is_if_late(way):
+            late_ms = _late_ms(beam, h, events, j, way, window_ms)
+            if late_ms == 0:
+                continue
+        for purges in range(samples + 1):
+            if grown >= len(children.costs):
+                return grown
+            is_possible, may_purge_more = record(
+                beam, h, events, j, last_turn_ms, way, late_ms, purges,
+                samples, window_ms, keeps_overlapping, children, grown, taken,
+            )  # fmt: skip
+            if is_possible:
+                if begins(way):
+                    children.doubts[grown] += unlikely_start[j]
+                taken[grown, PARENT] = beam.heads[h, NODE]
+                _take_turn(children, grown, j - first)
+                grown += 1
+            if not may_purge_more:
+                break
+    return grown
+
+
+@njit(forceinline=True)
+def _late_ms(beam: Beam, h: int, events: EventArrays, j: int, way: int, window_ms: int) -> int:
+    """Return how late the line of event ``j`` may be, where that lets it go a way that is closed.
+
+    0 where the way is open to it by its line, or closed in any case.
+    """
+    lag_ms = int(events.whole[j, LINE_LAG_MAX])
+    if lag_ms == 0 or beam.heads[h, COUNT] == 0:
+        return 0
+    s = beam.heads[h, INDEX]
+    earliest_ms = events.whole[j, EARLIEST]
+    if way == BEGINS_IF_LATE:
+        may_begin_ms = beam.moments[h, s, BASE_FROM] + beam.moments[h, s, OFFSET] + window_ms
+        return lag_ms if may_begin_ms < earliest_ms else 0
+    ends_ms = beam.moments[h, s, BASE_UNTIL] + beam.moments[h, s, OFFSET] + window_ms
+    return lag_ms if earliest_ms - lag_ms < ends_ms <= earliest_ms else 0
 
 
 @njit(forceinline=True)

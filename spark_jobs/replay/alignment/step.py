@@ -27,8 +27,19 @@ from spark_jobs.replay.alignment.beam import (
     off_likely_ms,
     unlikely_cost,
 )
-from spark_jobs.replay.alignment.events import AMOUNT, EARLIEST, LATEST, EventArrays
-from spark_jobs.replay.alignment.explanation import EVENT, PURGED, STARTS_SAMPLE, explain
+from spark_jobs.replay.alignment.events import AMOUNT, EARLIEST, LATEST, LOGGED, EventArrays
+from spark_jobs.replay.alignment.explanation import (
+    EVENT,
+    EXPLAINED,
+    LATE_LINE,
+    LATE_START_COST,
+    PURGED,
+    STATUS,
+    WAY,
+    begins,
+    explain,
+    is_if_late,
+)
 
 
 @njit(forceinline=True)
@@ -38,7 +49,8 @@ def record(
     events: EventArrays,
     j: int,
     last_turn_ms: int,
-    starts_sample: bool,
+    way: int,
+    late_ms: int,
     purges: int,
     samples: int,
     window_ms: int,
@@ -49,11 +61,13 @@ def record(
 ) -> tuple[bool, bool]:
     """Record event ``j`` on hypothesis ``h`` and write the outcome as child ``c``.
 
-    ``last_turn_ms`` is the latest the event can be without its turn being another's. Returns
-    whether that is possible, and whether more than ``purges`` samples may be obsolete.
+    ``last_turn_ms`` is the latest the event can be without its turn being another's, ``late_ms``
+    how late its line may be where it is taken to be late. Returns whether that is possible, and
+    whether more than ``purges`` samples may be obsolete.
     """
     slots = samples + 1 if keeps_overlapping else samples
-    from_ms = max(events.whole[j, EARLIEST], beam.heads[h, FLOOR] - 1)
+    starts_sample = begins(way)
+    from_ms = max(events.whole[j, EARLIEST] - late_ms, beam.heads[h, FLOOR] - 1)
     until_ms = max(min(events.whole[j, LATEST], last_turn_ms + 1), events.whole[j, EARLIEST])
     from_ms = min(from_ms, until_ms)
     is_first = beam.heads[h, COUNT] == 0
@@ -76,12 +90,17 @@ def record(
     if from_ms > until_ms:
         return False, may_purge_more
     steps[c, EVENT] = j
-    steps[c, STARTS_SAMPLE] = 1 if starts_sample else 0
+    steps[c, WAY] = way
     steps[c, PURGED] = purged
     base, offset_ms, from_ms, until_ms = explain(
         children, c, events, j, from_ms, until_ms, samples, window_ms, steps
     )
-    children.costs[c] += unlikely_cost(off_likely_ms(events, j, from_ms, until_ms))
+    if is_if_late(way):
+        children.costs[c] += LATE_START_COST
+        if steps[c, STATUS] == EXPLAINED and events.whole[j, LOGGED] > 0:
+            steps[c, STATUS] = LATE_LINE
+    else:
+        children.costs[c] += unlikely_cost(off_likely_ms(events, j, from_ms, until_ms))
     _settle(children, c, j, base, offset_ms, from_ms, until_ms, starts_sample, purged)
     return True, may_purge_more
 

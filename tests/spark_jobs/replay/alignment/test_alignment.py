@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from spark_jobs.replay.alignment.events import Events, Samples
 from spark_jobs.replay.alignment.explanation import (
+    BEGINS,
     EXPLAINED,
     LATE_LINE,
     NOT_ASKED,
-    STARTS_SAMPLE,
     UNEXPLAINED_COST,
+    WAY,
 )
 from spark_jobs.replay.alignment.placement import place
 from spark_jobs.replay.alignment.search import search
@@ -245,5 +246,5 @@ def test_a_pause_longer_than_the_window_empties_every_sample() -> None:
 def test_the_first_request_begins_the_first_sample() -> None:
     log = log_of([7], [50.0], NO_QUOTA, Traffic().window, early_ms=2, late_ms=3)
     result = audited(log, 1)
-    assert result.found.steps[result.found.leaf, STARTS_SAMPLE] == 1
+    assert result.found.steps[result.found.leaf, WAY] == BEGINS
     assert abs(int(result.recorded_at_ms[0]) - EPOCH_MS - 7) <= 3

@@ -65,21 +65,22 @@ def test_a_sound_log_leaves_nothing_unexplained_however_wide_the_search(traffic:
     assert (audited(logged(traffic), 256).status == EXPLAINED).all()
 
 
-@pytest.mark.parametrize("late_s", [3, 12, 25])
-def test_one_late_line_long_before_the_first_throttle_moves_every_sample_until_then(
-    late_s: int,
+@pytest.mark.parametrize("late_s", [[3], [12], [25], [3, 12], [30, 31], [3, 4.1, 25]])
+@pytest.mark.parametrize("keeps_overlapping", [False, True])
+def test_late_lines_long_before_the_first_throttle_move_every_sample_until_then(
+    late_s: list[float], *, keeps_overlapping: bool
 ) -> None:
     """A steady client's request begins a sample, and its line is late; so is each sample after it.
 
     Nothing tells until the client is throttled after 40 s, and then each of its throttles does.
     """
-    window = Window(samples=11, window_ms=1_000, keeps_overlapping=False)
+    window = Window(samples=11, window_ms=1_000, keeps_overlapping=keeps_overlapping)
     times_ms = list(range(0, 60_000, 100))
     amounts = [90.0 if at_ms < 40_000 else 130.0 + at_ms // 100 % 7 for at_ms in times_ms]
     log = log_of(times_ms, amounts, 1_000.0, window)
-    row = late_s * 10
+    rows = [round(at_s * 10) for at_s in late_s]
     for column in log.events[:2]:
-        column[row] += LINE_LAG_MAX_MS - 5
+        column[rows] += LINE_LAG_MAX_MS - 5
     aligned = align_window(log.events, Samples.empty(window.slots), window, is_last=True)
     assert (aligned.placed.status == EXPLAINED).all()
     replay = replayed(log, aligned.placed.order, aligned.placed.recorded_at_ms)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.replay.alignment.events import Events, Window
-from spark_jobs.replay.alignment.explanation import EVENT, EXPLAINED, PARENT, STARTS_SAMPLE
+from spark_jobs.replay.alignment.explanation import BEGINS, EVENT, EXPLAINED, PARENT, WAY
 from spark_jobs.replay.alignment.search import LOOK_AHEAD
 from tests.builders.synthetic_broker import (
     EPOCH_MS,
@@ -35,7 +35,7 @@ def starts_sample(result: Audited) -> dict[int, bool]:
     steps, node = result.found.steps, result.found.leaf
     starts = {}
     while steps[node, PARENT] >= 0:
-        starts[int(steps[node, EVENT])] = bool(steps[node, STARTS_SAMPLE])
+        starts[int(steps[node, EVENT])] = bool(steps[node, WAY] == BEGINS)
         node = steps[node, PARENT]
     return starts
 
