@@ -363,16 +363,17 @@ def _miss(
 ) -> tuple[int, int, int, int]:
     """No time inside the request's phases gives its throttle."""
     is_early = oldest != NO_BASE and elapsed_ms < least_ms
+    may_be_late = is_early and distance_ms <= lag_max_ms
     if distance_ms <= NEAR_MS:
         beam.costs[c] += 1.0 + distance_ms
-        steps[c, STATUS] = NEAR
-        return NO_BASE, 0, from_ms, until_ms
-    if not is_early or distance_ms > lag_max_ms:
+    elif may_be_late:
+        # However late, a line that explains costs less than nothing that does (UNEXPLAINED_COST).
+        beam.costs[c] += 6.0 + min(distance_ms * 0.02, 1.9)
+    else:
         beam.costs[c] += UNEXPLAINED_COST
-        steps[c, STATUS] = UNEXPLAINED
+    if not may_be_late:
+        steps[c, STATUS] = NEAR if distance_ms <= NEAR_MS else UNEXPLAINED
         return NO_BASE, 0, from_ms, until_ms
-    # However late, a line that explains costs less than nothing that does (UNEXPLAINED_COST).
-    beam.costs[c] += 6.0 + min(distance_ms * 0.02, 1.9)
     steps[c, STATUS] = LATE_LINE
     steps[c, RELATION] = EQUAL
     steps[c, RELATION_MS] = elapsed_ms

@@ -42,7 +42,8 @@ def proven(
     logged_ms = events.logged_throttle_time_ms[placed.order]
     is_own = events.evidence[placed.order] == EXACT
     # A time before its line's is one that its throttle asked for: it fits whatever the state is.
-    is_own &= (placed.recorded_at_ms >= events.earliest_ms[placed.order]) & np.logical_not(is_lie)
+    early_ms = events.earliest_ms[placed.order] - placed.recorded_at_ms
+    is_own &= (early_ms <= PROVES_MS) & np.logical_not(is_lie)
     replayed_ms = replayed.throttle_time_ms
     tells = is_own & ((logged_ms > 0) | (replayed_ms > 0)) & ~np.isnan(events.bound[placed.order])
     off_ms = logged_ms - replayed_ms

@@ -152,7 +152,7 @@ def test_under_a_request_quota_all_rows_stay_explained_and_lies_below_do_not(pro
     assert audited(low, 128).status[row] == UNEXPLAINED
 
 
-@pytest.mark.parametrize("late_ms", [8, 25, 45])
+@pytest.mark.parametrize("late_ms", [1, 2, 8, 25, 45])
 def test_a_line_written_late_is_named_and_its_request_put_before_its_phases(late_ms: int) -> None:
     earlier = [0] * len(TIMES)
     earlier[LAST] = -late_ms
