@@ -40,8 +40,6 @@ _STEPS_MAX = 8_000_000
 """The trials of a window take so many steps of hypotheses together, some two seconds."""
 _ROUNDS_OF_ARCS_MAX = 64
 _ARCS_MAX = 24
-_GAIN_MIN = 4
-"""A hypothesis is better where so many throttles more are replayed."""
 
 
 def agreeing(
@@ -50,11 +48,11 @@ def agreeing(
     """Return the events with a hypothesis that its own times explain, and those times.
 
     They are as given where no request in another sample gives a better replay. ``width`` is how
-    many hypotheses each trial has.
+    many hypotheses each trial has: as many as it took to explain what is given.
     """
     wrong = _replayed_wrong(placed, events, samples, window)
     left = _STEPS_MAX // (width * max(len(events.amount), 1))
-    while left > 0 and wrong >= int((placed.status == UNEXPLAINED).sum()) + _GAIN_MIN:
+    while left > 0 and wrong > int((placed.status == UNEXPLAINED).sum()):
         tried = list(islice(_trials(events, samples, window, found), left))
         left -= len(tried)
         trials = [
@@ -64,7 +62,7 @@ def agreeing(
             for there in [place(trial, samples, window, other)]
         ]
         best = min(trials, key=lambda each: (each[0], each[2].cost), default=None)
-        if best is None or best[0] > wrong - _GAIN_MIN:
+        if best is None or best[0] >= wrong:
             break
         wrong, events, found, placed = best
     return events, found, placed
@@ -94,30 +92,43 @@ def _replayed_wrong(placed: Placed, events: Events, samples: Samples, window: Wi
 
 
 def _trials(events: Events, samples: Samples, window: Window, found: Found) -> Iterator[Events]:
-    """Yield the events with a request of a circle surely in the other sample."""
+    """Yield the events with a request of a circle surely in the other sample, the last one first.
+
+    A circle closes with its last request; a chain of samples may lead there from afar.
+    """
     network, order = constraints(events, samples, window, found)
-    circle = _circle(network, network.low_ms.copy(), network.high_ms.copy())
-    earliest_ms, latest_ms = events.earliest_ms, events.latest_ms
+    circle = _circle(network, network.low_ms.copy(), network.high_ms.copy())[::-1]
+    # Lines that the hypothesis takes to be late have earlier times here.
+    earliest_ms, latest_ms = events.earliest_ms.copy(), events.latest_ms
+    earliest_ms[order] = network.low_ms[: len(order)]
     for u, v, w in zip(*(column[circle].tolist() for column in network[2:]), strict=True):
         if max(u, v) >= len(order):
             continue
-        if w == window.window_ms - 1:  # v belongs to the sample that u begins
-            first, row = int(order[u]), int(order[v])
-            until_ms = min(int(latest_ms[first]), int(latest_ms[row]) - window.window_ms)
-            if until_ms >= earliest_ms[first]:
-                yield _limited(events, first, until_ms, row, until_ms + window.window_ms)
-        elif w == -window.window_ms:  # a sample begins with u, the one before with v
-            first, row = int(order[v]), int(order[u])
-            from_ms = max(int(earliest_ms[first]), int(earliest_ms[row]) - window.window_ms + 1)
-            if from_ms <= latest_ms[first]:
-                yield _limited(events, row, from_ms + window.window_ms - 1, first, from_ms)
+        for span_ms in (window.window_ms, window.expire_age_ms):
+            if w == span_ms - 1:  # v belongs to the sample that u begins, or what u ended is there
+                first, row = int(order[u]), int(order[v])
+                until_ms = min(int(latest_ms[first]), int(latest_ms[row]) - span_ms)
+                if until_ms >= earliest_ms[first]:
+                    yield _limited(events, earliest_ms, first, until_ms, row, until_ms + span_ms)
+            elif w == -span_ms:  # a sample begins with u after the one of v, or what v ended left
+                first, row = int(order[v]), int(order[u])
+                from_ms = max(int(earliest_ms[first]), int(earliest_ms[row]) - span_ms + 1)
+                if from_ms <= latest_ms[first]:
+                    until_ms = from_ms + span_ms - 1
+                    yield _limited(events, earliest_ms, row, until_ms, first, from_ms)
 
 
-def _limited(events: Events, early: int, until_ms: int, late: int, from_ms: int) -> Events:
-    """Return the events with ``early`` recorded until a time, and ``late`` from another one on."""
+def _limited(
+    events: Events, least_ms: Int64s, early: int, until_ms: int, late: int, from_ms: int
+) -> Events:
+    """Return the events with ``early`` recorded until a time, and ``late`` from another one on.
+
+    Both as early as ``least_ms`` has it, no sooner.
+    """
     earliest_ms, latest_ms = events.earliest_ms.copy(), events.latest_ms.copy()
+    earliest_ms[early] = least_ms[early]
     latest_ms[early] = min(int(latest_ms[early]), until_ms)
-    earliest_ms[late] = max(int(earliest_ms[late]), from_ms)
+    earliest_ms[late] = max(int(least_ms[late]), from_ms)
     return events._replace(earliest_ms=earliest_ms, latest_ms=latest_ms)
 
 

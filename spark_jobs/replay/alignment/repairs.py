@@ -17,7 +17,7 @@ import numpy as np
 from spark_jobs.replay.alignment.events import Events, Samples, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed, place
-from spark_jobs.replay.alignment.search import search
+from spark_jobs.replay.alignment.search import Found, search
 
 # It has to explain as much as this to be believed: half a wrong throttle.
 _GAIN_MIN = 4.0
@@ -35,12 +35,15 @@ def repaired(
     events: Events,
     samples: Samples,
     window: Window,
+    found: Found,
     best: Placed,
-    cost: float,
     width: int,
     failures_max: int,
-) -> Placed:
-    """Return ``best``, or what is better with a few requests at other times than the log says."""
+) -> tuple[Events, Found, Placed]:
+    """Return what is given, or what is better with a few requests at other times than the log says.
+
+    The events have those times then.
+    """
     repairs = failures = after = 0
     left = _ROWS_SEARCHED_MAX // width
     while repairs < _REPAIRS_MAX and failures < failures_max and left > 0:
@@ -50,8 +53,8 @@ def repaired(
         k = after + int(unexplained[0])
         trial, searched = _best_trial(events, samples, window, best, k, width, left)
         left -= searched
-        found = None if trial is None else search(trial, samples, window, width)
-        if trial is None or found is None or found.cost > cost - _GAIN_MIN:
+        other = None if trial is None else search(trial, samples, window, width)
+        if trial is None or other is None or other.cost > found.cost - _GAIN_MIN:
             failures += 1
             after = int(
                 np.searchsorted(best.recorded_at_ms, best.recorded_at_ms[k] + window.window_ms)
@@ -59,9 +62,9 @@ def repaired(
             after = max(after, k + 1)
             continue
         repairs += 1
-        events, cost = trial, found.cost
+        events, found = trial, other
         best = place(events, samples, window, found)
-    return best
+    return events, found, best
 
 
 def _best_trial(

@@ -46,14 +46,15 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
     rows ``placed.order[:fixed]`` are the first ``fixed`` events, in another order maybe.
     """
     found, best, used = _widely(events, samples, window)
-    events, found, best = agreeing(events, samples, window, found, best, WIDTHS[0])
+    events, found, best = agreeing(events, samples, window, found, best, used)
     share = _share_unexplained(best, events)
     if share > 0.0:
         # One request that is late may have moved all samples until the throttles begin.
         failures_max = _FAILURES_MAX if share < _HOPELESS_SHARE else 1
-        best = repaired(
-            events, samples, window, best, found.cost, min(used, WIDTHS[1]), failures_max
-        )
+        width = min(used, WIDTHS[1])
+        again = repaired(events, samples, window, found, best, width, failures_max)
+        if again[2] is not best:
+            best = agreeing(again[0], samples, window, *again[1:], width)[2]
     fixed = len(best.order) if is_last else _fixed(best, events, window)
     return Aligned(best, fixed, used)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from pyarrow import csv
 
-from spark_jobs.replay.alignment.events import Events, Samples, Window
-from spark_jobs.replay.alignment.explanation import EXPLAINED
+from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
+from spark_jobs.replay.alignment.explanation import EXPLAINED, UNEXPLAINED
 from spark_jobs.replay.alignment.window import align_window
 from tests.builders.synthetic_broker import (
+    EPOCH_MS,
     LINE_LAG_MAX_MS,
+    Log,
     Traffic,
     audited,
     log_of,
@@ -17,6 +22,7 @@ from tests.builders.synthetic_broker import (
     replayed,
 )
 
+KEPT_LOGS = Path(__file__).parent / "kept_logs"
 WINDOW = Window(samples=5, window_ms=200, keeps_overlapping=True)
 TWO_PURGES = Traffic(
     seed=849693342,
@@ -86,6 +92,36 @@ def test_late_lines_long_before_the_first_throttle_move_every_sample_until_then(
     replay = replayed(log, aligned.placed.order, aligned.placed.recorded_at_ms)
     thrown_ms = log.events.logged_throttle_time_ms[aligned.placed.order]
     assert (thrown_ms > 0).sum() > 100
+    assert np.abs(replay.throttle_time_ms - thrown_ms).max() <= 1
+
+
+@pytest.mark.parametrize("name", ["samples_a_millisecond_apart", "late_line_that_ends_a_sample"])
+def test_what_the_search_explains_is_replayed_by_the_times_that_it_gives(name: str) -> None:
+    """Logs of simulated brokers, each sound; the search forgets what two throttles say together.
+
+    In one of them samples begin a millisecond earlier or later, in the other one a request's line
+    is late, and the sample that it ends leaves sooner for it.
+    """
+    kept = csv.read_csv(KEPT_LOGS / f"{name}.csv")
+    columns = {column: kept[column].to_numpy() for column in kept.column_names}
+    events = Events(
+        earliest_ms=EPOCH_MS + columns["earliest_ms"],
+        latest_ms=EPOCH_MS + columns["latest_ms"],
+        likely_from_ms=EPOCH_MS + columns["likely_from_ms"],
+        likely_until_ms=EPOCH_MS + columns["latest_ms"],
+        amount=columns["amount"].astype(float),
+        bound=columns["bound"].astype(float),
+        logged_throttle_time_ms=columns["throttle_time_ms"],
+        evidence=np.full(len(kept), EXACT, np.int8),
+        line_lag_max_ms=columns["line_lag_max_ms"],
+        connection=columns["connection"],
+    )
+    window = Window(samples=11, window_ms=1_000, keeps_overlapping=True)
+    placed = align_window(events, Samples.empty(window.slots), window, is_last=True).placed
+    assert (placed.status != UNEXPLAINED).all()
+    nothing = np.zeros(len(kept), np.int64)
+    replay = replayed(Log(events, window, nothing, nothing), placed.order, placed.recorded_at_ms)
+    thrown_ms = events.logged_throttle_time_ms[placed.order]
     assert np.abs(replay.throttle_time_ms - thrown_ms).max() <= 1
 
 
