@@ -80,11 +80,18 @@ class Found(NamedTuple):
 
 
 def search(
-    events: Events, samples: Samples, window: Window, width: int, cost_max: float = np.inf
+    events: Events,
+    samples: Samples,
+    window: Window,
+    width: int,
+    cost_max: float = np.inf,
+    *,
+    takes_late: bool = True,
 ) -> Found:
     """Return the best of ``width`` hypotheses after all ``events``; the first step is the root.
 
-    Gives up where everything costs more than ``cost_max``: what is found is then not whole.
+    Gives up where everything costs more than ``cost_max``: what is found is then not whole. Without
+    ``takes_late`` no line at a sample's edge is taken to be late.
     """
     n = len(events.amount)
     beam = allocate(width, window.slots)
@@ -101,6 +108,7 @@ def search(
         window.samples,
         window.window_ms,
         window.keeps_overlapping,
+        takes_late,
         cost_max,
     )
     return Found(leaf, cost, steps)
@@ -117,6 +125,7 @@ def _search(
     samples: int,
     window_ms: int,
     keeps_overlapping: bool,
+    takes_late: bool,
     cost_max: float,
 ) -> tuple[int, float, Int64s]:
     beam, children = borrowed_beam(beam), borrowed_beam(children)
@@ -137,7 +146,7 @@ def _search(
             places = np.zeros(len(history), np.int64)
         grown = _expand(
             beam, kept, events, unlikely_start, children, taken,
-            samples, window_ms, keeps_overlapping,
+            samples, window_ms, keeps_overlapping, takes_late,
         )  # fmt: skip
         assert grown > 0
         kept = _select(
@@ -189,6 +198,7 @@ def _expand(
     samples: int,
     window_ms: int,
     keeps_overlapping: bool,
+    takes_late: bool,
 ) -> int:
     """Write what each hypothesis becomes by its possible next events; return how many."""
     n = len(events.whole)
@@ -202,7 +212,7 @@ def _expand(
             before = grown
             grown = _grow(
                 beam, h, events, first, j, unlikely_start, children, grown, taken,
-                samples, window_ms, keeps_overlapping,
+                samples, window_ms, keeps_overlapping, takes_late,
             )  # fmt: skip
             children.costs[before:grown] += turn_cost
     return grown
@@ -222,13 +232,14 @@ def _grow(
     samples: int,
     window_ms: int,
     keeps_overlapping: bool,
+    takes_late: bool,
 ) -> int:
     """Write what a hypothesis becomes by event ``j`` after ``grown`` others; return how many."""
     last_turn_ms = events.whole[first, LATEST]
     for way in (BELONGS, BEGINS, BELONGS_IF_LATE, BEGINS_IF_LATE):
         late_ms = 0
         if is_if_late(way):
-            late_ms = _late_ms(beam, h, events, j, way, window_ms)
+            late_ms = _late_ms(beam, h, events, j, way, window_ms) if takes_late else 0
             if late_ms == 0:
                 continue
         for purges in range(samples + 1):

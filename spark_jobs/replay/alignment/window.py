@@ -61,9 +61,10 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
 
 def _widely(events: Events, samples: Samples, window: Window) -> tuple[Found, Placed, int]:
     """Return the best of as many hypotheses as it takes to explain all, and how many those were."""
-    best, used = search(events, samples, window, WIDTHS[0]), WIDTHS[0]
-    placed = place(events, samples, window, best)
-    for width in WIDTHS[1:]:
+    best = search(events, samples, window, WIDTHS[0], takes_late=False)
+    placed, used = place(events, samples, window, best), WIDTHS[0]
+    # Most logs ask for no late line at a sample's edge, and looking for them takes longer.
+    for width in WIDTHS:
         share = _share_unexplained(placed, events)
         if share == 0.0 or (share >= _HOPELESS_SHARE and width > WIDTHS[1]):
             break
