@@ -25,6 +25,7 @@ from spark_jobs.judge.causes.hypotheses import (
     OtherQuota,
     OtherReplay,
     explain_stretch,
+    explained_since_loss,
 )
 from spark_jobs.judge.causes.other_replays import (
     connections_apart,
@@ -197,16 +198,23 @@ class _Day:
         """Yield what explains each stretch; of a lost state, between which times it was lost."""
         rules, tolerance_ms = self.rules[key.broker_id], self.settings.tolerance_ms
         memory_ms = remembered_ms(rules.samples, rules.window_ms)
-        for stretch in find_stretches(history, tolerance_ms, self.settings.finding_min_decisions):
-            rows = decisions.slice(stretch.first, stretch.end - stretch.first)
-            at_ms = history.recorded_at_ms[stretch.rows]
+        min_decisions = self.settings.finding_min_decisions
+        for found in find_stretches(history, tolerance_ms, min_decisions):
+            stretch = found
             losses = (
                 losses_before(history, stretch, tolerance_ms, memory_ms)
                 if known is None
                 else losses_between(history, stretch, known)
             )
+            if losses:
+                # What deviates before another sensor's loss says nothing of that.
+                stretch = stretch.since(losses.start)
             first = lost_at(history, stretch, rules, losses)
+            if first is not None:
+                stretch = stretch.since(first)
             lost = [] if first is None else [lost_state(history, stretch, rules, first)]
+            rows = decisions.slice(stretch.first, stretch.end - stretch.first)
+            at_ms = history.recorded_at_ms[stretch.rows]
             explanation = explain_stretch(
                 history,
                 stretch,
@@ -219,7 +227,8 @@ class _Day:
             is_lost = explanation.winner.hypothesis == STATE_LOST
             if is_lost and first is not None:
                 before_ms, since_ms = history.recorded_at_ms[first - 1 : first + 1].tolist()
-                yield explanation, (before_ms, since_ms)
+                for own in (*explained_since_loss(history, lost[0], explanation), explanation):
+                    yield own, (before_ms, since_ms)
             elif known is None:
                 yield explanation, None
 

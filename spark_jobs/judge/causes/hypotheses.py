@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -171,6 +172,37 @@ def explain_stretch(
         evidence=trial.evidence,
         estimate=estimate,
     )
+
+
+def explained_since_loss(
+    history: SensorDecisions, lost: OtherReplay, after: Explanation
+) -> list[Explanation]:
+    """Return what a lost state explains before the stretch that tells of it, by configured bound.
+
+    Such as the seconds between the loss and a change of the quota, in which nothing was throttled
+    any more. Only where it explains SHARE_MIN of what it throttles otherwise than configured.
+    """
+    first, end = lost.rows.start, after.stretch.first
+    bound = history.bound[first:end]
+    edges = [first, *(first + 1 + np.flatnonzero(np.diff(bound) != 0)).tolist(), end]
+    found = []
+    for own_first, own_end in pairwise(edges):
+        trial = _Trial(history, Stretch(own_first, own_end, own_first, own_end), True)
+        winner, configured = trial.of_replay(lost), trial.score(CONFIGURED, trial.configured_ms)
+        is_clear = winner.share >= SHARE_MIN and winner.share - configured.share >= GAIN_MIN
+        if is_clear:
+            found.append(
+                replace(
+                    after,
+                    stretch=trial.stretch,
+                    winner=winner,
+                    configured=configured,
+                    runner_up=configured,
+                    evidence=trial.evidence,
+                    estimate=None,
+                )
+            )
+    return found
 
 
 def _is_told_unaccused(winner: Score, rival: Score) -> bool:

@@ -145,6 +145,8 @@ def _is_one_cause(one: ExplainedStretch, other: ExplainedStretch) -> bool:
         return False
     if one.hypothesis in (LINES_MISSING, OTHER_RATE_PROFILE):
         return True
+    if one.hypothesis == STATE_LOST:
+        return one.lost_between_ms == other.lost_between_ms
     is_near = other.from_ms - one.until_ms <= _NEAR_MS
     bounds = one.estimated_bound, other.estimated_bound
     return is_near and one.hypothesis in (*ANOTHER_BOUND, NOT_ENFORCED) and bounds[0] == bounds[1]
@@ -187,4 +189,5 @@ def _together(one: ExplainedStretch, other: ExplainedStretch) -> ExplainedStretc
             ),
             "margin": round(share - next_share, 4),
         },
+        lost_between_ms=one.lost_between_ms,
     )

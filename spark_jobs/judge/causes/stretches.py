@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +28,10 @@ class Stretch:
     def rows(self) -> slice:
         """Return the rows of the stretch."""
         return slice(self.first, self.end)
+
+    def since(self, first: int) -> Stretch:
+        """Return the stretch without its rows before ``first``."""
+        return replace(self, first=max(self.first, first))
 
 
 def find_stretches(
@@ -78,15 +82,19 @@ def losses_between(
     """Return the rows at which the sensor may have begun anew with another one of its broker.
 
     That one began anew between two of its requests: ``known_ms`` are such times. Of several the
-    last one before ``stretch`` counts. Such as 17 to 22.
+    last one before ``stretch`` counts, else the first one in it. Such as 17 to 22.
     """
     at_ms = history.recorded_at_ms
-    before = [each for each in known_ms if each[0] <= at_ms[stretch.first]]
-    if not before:
+    begins_ms, ends_ms = at_ms[stretch.first], at_ms[stretch.end - 1]
+    before = [each for each in known_ms if each[0] <= begins_ms]
+    inside = [each for each in known_ms if begins_ms < each[0] <= ends_ms]
+    if not before and not inside:
         return range(0)
-    from_ms, until_ms = max(before)
+    from_ms, until_ms = max(before) if before else min(inside)
     first = max(int(np.searchsorted(at_ms, from_ms)), 1)
-    last = min(int(np.searchsorted(at_ms, until_ms)), stretch.first)
+    last = min(int(np.searchsorted(at_ms, until_ms)), stretch.end - 1)
+    if before:
+        last = min(last, stretch.first)
     return range(max(first, last + 1 - LOSSES_MAX), last + 1)
 
 

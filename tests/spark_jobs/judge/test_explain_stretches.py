@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions
+from spark_jobs.judge.causes.stretch_findings import gathered
 from spark_jobs.judge.explain_stretches import explain_stretches
 from spark_jobs.judge.judge_decisions import judge_decisions
 from spark_jobs.quota.rate_profile import RateProfile
@@ -156,3 +157,49 @@ def test_a_loss_is_told_of_each_sensor_of_its_broker(tmp_path: Path) -> None:
         (1, "alice", "state_lost"),
         (1, "bob", "state_lost"),
     }
+
+
+def test_a_lost_state_begins_with_the_loss_whatever_quota_was_set_since(tmp_path: Path) -> None:
+    """Nothing is wrong for sure until the quota is set anew."""
+    bound = changing(60_000.0, 32_000, 40_000.0)
+    forgetful = history(bound, bound, forgets_at_ms=30_000, seconds=80)
+    accused = decisions(forgetful)
+    is_wrong = forgetful.logged_ms < forgetful.throttle_ms(forgetful.bound) - 5
+    is_wrong &= forgetful.recorded_at_ms > START_MS + 32_000
+    for i in is_wrong.nonzero()[0].tolist():
+        accused[i] |= {"verdict": "under_throttled", "reason": None}
+    quotas = [
+        change(START_MS - HOUR_MS, START_MS + 32_000, 60_000.0),
+        change(START_MS + 32_000, None, 40_000.0),
+    ]
+    scope = warehouse(tmp_path, accused, *quotas)
+    stretches = explain_stretches(scope, JudgeSettings())
+    assert {one.hypothesis for one in stretches} == {"state_lost"}
+    (whole,) = gathered(stretches)
+    first_ms = int(forgetful.recorded_at_ms[forgetful.recorded_at_ms >= START_MS + 30_000][0])
+    assert abs(whole.from_ms - first_ms) <= 500
+    assert whole.evidence["configured_bound_before"] == 60_000.0
+
+
+def test_a_loss_is_told_of_a_sensor_that_deviated_before_it(tmp_path: Path) -> None:
+    bound = constant(50_000.0)
+    forgetful, other = (history(bound, bound, forgets_at_ms=30_000, seed=seed) for seed in (1, 2))
+    is_wrong = (forgetful.logged_ms == 0) & (forgetful.throttle_ms(forgetful.bound) > 0)
+    accused = decisions(forgetful)
+    for i in is_wrong.nonzero()[0].tolist():
+        accused[i] |= {"verdict": "under_throttled", "reason": None}
+    beside = decisions(other, quota_user="bob")
+    before = [d for d in beside if d["recorded_at_ms"] < START_MS + 30_000]
+    for row_before in before[-6:]:
+        row_before["logged_throttle_time_ms"] += 700
+    quotas = [
+        change(START_MS - HOUR_MS, None, 50_000.0, quota_user=user) for user in ("alice", "bob")
+    ]
+    scope = warehouse(tmp_path, [*accused, *beside], *quotas)
+    found = explain_stretches(scope, JudgeSettings())
+    assert {(s.key.quota_user, s.hypothesis) for s in found} == {
+        ("alice", "state_lost"),
+        ("bob", "state_lost"),
+    }
+    (of_bob,) = (s for s in found if s.key.quota_user == "bob")
+    assert of_bob.from_ms > before[-1]["recorded_at_ms"]
