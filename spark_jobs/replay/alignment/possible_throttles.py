@@ -246,10 +246,11 @@ def _throttles(
         least_ms[i], most_ms[i] = _throttle(
             i, requests, earlier, later, whole, rule, oldest, widest_ms
         )
-        # The first sample from a moment on begins inside of a window and what follows it at once.
+        # The first sample from a moment on begins inside of a window and what follows it at once:
+        # with one of these requests, where all since that moment are among them.
         since_ms = requests.from_ms[i] - rule.expire_age_ms - 3 * rule.window_ms
         surely = np.searchsorted(earlier.at_ms, since_ms + rule.window_ms)
-        if since_ms <= first[0] or surely == n:
+        if since_ms <= first[1] or surely == n:
             continue
         until_ms = earlier.other_end_ms[surely]
         least, most = np.inf, 0.0

@@ -106,6 +106,20 @@ def steady(every_ms: int) -> list[Request]:
     ]
 
 
+@pytest.mark.parametrize("profile", RateProfile)
+@pytest.mark.parametrize("every_ms", [70, 170, 450])
+def test_a_sample_may_have_begun_with_a_request_before_those_that_are_looked_at(
+    profile: RateProfile, every_ms: int
+) -> None:
+    for before in range(20, 40):
+        placed, events, window, _ = placed_requests(profile, steady(every_ms), before)
+        is_asked = np.ones(len(events.amount), bool)
+        found = possible_throttles_ms(
+            placed, events, window, NONE, is_asked, is_asked, held_nothing=False
+        )
+        assert not impossible(placed, events, *found).any(), before
+
+
 def possible(
     profile: RateProfile,
     every_ms: int,
