@@ -10,7 +10,8 @@ put it into the next one. Such claims go round in a circle that no times fulfil:
     t[1662] - t[1066] == 10540      another
     t[1662] - t[1602] <= 999        1662 belongs to the sample that 1602 begins
 
-Each request in a circle is tried in the other sample, until what is replayed is what was explained.
+Each request in a circle is tried in the other sample, and each sample as gone or as still there,
+until what is replayed is what was explained.
 """
 
 from __future__ import annotations
