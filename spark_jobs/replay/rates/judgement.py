@@ -113,7 +113,7 @@ def judge_placed(
         """Return True if the row is thrown as logged, were its line as late as others are."""
         from_ms = from_if_late_ms(rows, start, row, placed, events)
         until_ms = int(events.latest_ms[placed.order[row]]) + PROVES_MS
-        times = times_beside_samples(row, placed, (from_ms, until_ms), states, window)
+        times = times_beside_samples(row, placed, events, (from_ms, until_ms), states, window)
         thrown_ms = replay.throttle_time_ms
         return is_thrown(
             rows, start, row, placed, events, states, thrown_ms, times

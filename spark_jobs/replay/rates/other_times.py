@@ -49,21 +49,27 @@ class _Time(NamedTuple):
 
 
 def times_beside_samples(
-    row: int, placed: Placed, between_ms: tuple[int, int], states: SensorStates, window: Window
+    row: int,
+    placed: Placed,
+    events: Events,
+    between_ms: tuple[int, int],
+    states: SensorStates,
+    window: Window,
 ) -> list[_Time]:
     """Return the row's own time, and those between two just before or after the window changed.
 
     A sample left, or so much had passed since one began that the window was a sample shorter
-    (``Rate.windowSize``).
+    (``Rate.windowSize``). One that seems to leave a little after the row may have left before it:
+    the line of its last event, or of the one that began it, may be late.
     """
     from_ms, until_ms = between_ms
     begins = np.flatnonzero(placed.starts_sample[: row + 1])
     held = slice(int(states.count[0]))
     began_ms = np.append(placed.recorded_at_ms[begins], states.start_ms[0, held])
-    ages_ms = began_ms
+    ages_ms, told_by = began_ms, begins
     if window.keeps_overlapping:
-        last_ms = placed.recorded_at_ms[begins[begins > 0] - 1]
-        ages_ms = np.append(last_ms, states.last_event_ms[0, held])
+        told_by = begins[begins > 0] - 1
+        ages_ms = np.append(placed.recorded_at_ms[told_by], states.last_event_ms[0, held])
     whole_ms = window.window_ms * np.arange(1, window.samples)
     wraps_ms = began_ms[began_ms > from_ms - window.expire_age_ms, np.newaxis] + whole_ms
     changes_ms = np.union1d(ages_ms + window.expire_age_ms, wraps_ms)
@@ -75,7 +81,24 @@ def times_beside_samples(
             times.append(_Time(at_ms - 1, earlier_ms=at_ms - 1 - from_ms))
         else:
             times.append(_Time(at_ms, later_ms=until_ms - at_ms))
+    left_ms = placed.recorded_at_ms[told_by] + window.expire_age_ms
+    may_have_left = (left_ms > until_ms) & (
+        left_ms - _early_ms(told_by, placed, events) <= until_ms
+    )
+    times += [_Time(at_ms, at_ms - from_ms) for at_ms in left_ms[may_have_left].tolist()]
     return times
+
+
+def _early_ms(rows: np.ndarray, placed: Placed, events: Events) -> np.ndarray:
+    """Return how much sooner each of ``rows`` may have been recorded, such as 6 ms.
+
+    As late as its line may be, but after the one before; none where its own throttle tells when.
+    """
+    of, at_ms = placed.order[rows], placed.recorded_at_ms
+    early_ms = at_ms[rows] - events.earliest_ms[of] + events.line_lag_max_ms[of]
+    since_ms = at_ms[rows] - at_ms[np.maximum(rows - 1, 0)]
+    early_ms = np.where(rows > 0, np.minimum(early_ms, since_ms), early_ms)
+    return np.where(events.logged_throttle_time_ms[of] > 0, 0, early_ms)
 
 
 def came_before_others(

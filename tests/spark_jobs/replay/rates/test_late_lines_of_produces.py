@@ -68,7 +68,9 @@ def may_be_late(
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
     from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
     until_ms = NOON_MS + recorded_ms + early_ms + PROVES_MS
-    times = other_times.times_beside_samples(LAST, placed, (from_ms, until_ms), states, WINDOW)
+    times = other_times.times_beside_samples(
+        LAST, placed, events, (from_ms, until_ms), states, WINDOW
+    )
     return is_thrown(made, placed, events, times)
 
 
@@ -113,10 +115,11 @@ def test_a_window_was_a_sample_longer_just_before_whole_samples_had_passed(
     # Two samples after the oldest began the window is 2,000 ms, just before it was 2,999 ms.
     at_ms = NOON_MS + np.array([*AT_MS[:5], 2_003])
     status, begins = np.full(6, EXPLAINED), np.array(BEGINS[:6])
+    _, _, events = aligned([amount(at, AMOUNT, bound=BOUND) for at in AT_MS], AT_MS)
     placed = Placed(np.arange(6), at_ms, status, begins)
     states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
     between_ms = NOON_MS + from_ms, NOON_MS + 2_005
-    times = other_times.times_beside_samples(5, placed, between_ms, states, WINDOW)
+    times = other_times.times_beside_samples(5, placed, events, between_ms, states, WINDOW)
     assert (NOON_MS + 1_999 in [time.at_ms for time in times]) == is_asked
 
 
@@ -125,6 +128,19 @@ def test_a_throttle_of_just_after_a_sample_left_may_be_of_a_time_that_is_off(
     placed_ms: int, is_excused: bool
 ) -> None:
     assert may_be_late(thrown_ms(3_000), 0, placed_ms) == is_excused
+
+
+@pytest.mark.parametrize(("lag_ms", "is_excused"), [(12, True), (6, False)])
+def test_a_sample_has_left_sooner_where_the_line_of_what_began_it_is_late(
+    lag_ms: int, *, is_excused: bool
+) -> None:
+    """It leaves 10 ms after the last request by the lines; it began 12 ms sooner, and had left."""
+    rate = Rate(PROFILE, SAMPLES, WINDOW_MS)
+    for at_ms in (-12, *AT_MS[1:-1], 2_990):
+        rate.record(AMOUNT, at_ms)
+    due_ms = throttle_time_ms(rate.measure(2_990), BOUND, rate.window_size_ms(2_990))
+    assert due_ms < thrown_ms(2_990) - 100
+    assert may_be_late(due_ms, lag_ms, 2_990) == is_excused
 
 
 @pytest.mark.parametrize(("thrown_at_ms", "is_excused"), [(2_980, True), (2_990, False)])
@@ -157,7 +173,7 @@ def test_one_that_a_throttle_tells_to_be_later_is_not_of_a_late_line(*, is_told:
     early_ms = other_times.replayed(made, placed.order, recorded_ms, then).throttle_time_ms[LAST]
     made.logged_ms[LAST] = early_ms
     between_ms = NOON_MS + 2_995, NOON_MS + 3_006 + PROVES_MS
-    times = other_times.times_beside_samples(LAST, placed, between_ms, states, WINDOW)
+    times = other_times.times_beside_samples(LAST, placed, events, between_ms, states, WINDOW)
     found = is_thrown(made, placed, events, times)
     assert found != is_told
 
