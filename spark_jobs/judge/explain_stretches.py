@@ -44,6 +44,7 @@ from spark_jobs.judge.causes.stretches import (
     losses_between,
 )
 from spark_jobs.judge.decision_counts import decisions_by_sensor, sensors_at_a_time
+from spark_jobs.judge.log_span import brokers_of
 from spark_jobs.quota.codes import (
     BANDWIDTH_TYPES,
     OTHER_LEVEL,
@@ -55,7 +56,7 @@ from spark_jobs.quota.codes import (
 from spark_jobs.quota.sensor_key import SENSOR_COLUMNS, SensorKey
 from spark_jobs.quota.states import remembered_ms
 from spark_jobs.replay.broker_rules import NEWEST_PROFILE, rules_of
-from spark_jobs.replay.day_edges import read_lost_requests
+from spark_jobs.replay.day_edges import known_from_ms, read_lost_requests
 from spark_jobs.replay.sensors.aligned_mutations import changes
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.sensors.lost_requests import LostRequests
@@ -147,7 +148,10 @@ class _Day:
 
     @classmethod
     def of(cls, scope: RunScope, settings: JudgeSettings) -> _Day:
-        resolutions = ResolutionTable(read_timeline(scope), {})
+        logs = brokers_of(scope)
+        begins_ms = {log.broker_id: log.first_ms for log in logs if log.first_ms is not None}
+        known_ms = known_from_ms(scope, begins_ms)
+        resolutions = ResolutionTable(read_timeline(scope), known_ms)
         brokers = read_table(scope, "brokers", ["broker_id", "rate_profile"]).to_pylist()
         unknown = [b["broker_id"] for b in brokers if not b["rate_profile"]]
         return cls(
@@ -258,8 +262,9 @@ def sensor_decisions(
 ) -> SensorDecisions:
     """Return the history of one sensor's ``decisions`` (HISTORY_COLUMNS, in recording order).
 
-    For ``warm_up_ms`` after the sensor's first amount, or after the quota that sent its clients to
-    it, the state is not known: the rate is NaN, and such decisions are no evidence.
+    For ``warm_up_ms`` after the log began, or the quota was set that sent its clients to it, or
+    after the first amount of a sensor that began anew, the state is not known: the rate is NaN, and
+    such decisions are no evidence.
     """
     at_ms = decisions["recorded_at_ms"].to_numpy()
     key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
@@ -299,6 +304,9 @@ def _known_for_ms(decisions: pa.RecordBatch, resolutions: ResolutionTable) -> np
     )
     starts = np.searchsorted(epoch, epoch)
     is_begun = decisions["sensor_seq"].to_numpy()[starts] == 0
+    if resolutions.log_start_ms(decisions["broker_id"][0].as_py()):
+        # Its first request would be in the log, had it been sent since that began.
+        is_begun &= epoch > 0
     known_from_ms = np.maximum(np.where(is_begun, at_ms[starts], 0), own.known_from_ms)
     return np.asarray(at_ms - known_from_ms)
 

@@ -31,6 +31,8 @@ from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.states import Bools
 
 _DEVIATING_MIN = 10
+# Of a sensor with a wrong decision, such as after a client was given a window of its own.
+_THROTTLES_MIN_WHOLE = 2
 # Requests were placed by the rate of the broker's version: where throttles are of another, some
 # times are off by a little, and one in five throttles with them.
 _SHARE_MIN_TOGETHER = 0.8
@@ -54,11 +56,20 @@ class Counts:
     @property
     def is_clear(self) -> bool:
         """Return True if only the other way explains them: four in five, and far more."""
+        return self._is_most and self.throttles >= THROTTLES_MIN
+
+    @property
+    def is_whole(self) -> bool:
+        """Return True if the other way explains all that deviates, two throttles among them."""
+        is_all = self.deviating_explained == self.deviating
+        return self._is_most and is_all and self.throttles >= _THROTTLES_MIN_WHOLE
+
+    @property
+    def _is_most(self) -> bool:
         return (
             self.explained >= _SHARE_MIN_TOGETHER * self.decisions
             and self.explained - self.configured >= GAIN_MIN * self.decisions
             and self.deviating >= _DEVIATING_MIN
-            and self.throttles >= THROTTLES_MIN
         )
 
 
@@ -143,11 +154,16 @@ def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, Explai
         counts, told = trial.counts, trial.told
         # Whatever others say, most of what deviates here does so in this way.
         is_own = counts.deviating_explained >= SHARE_MIN * counts.deviating
-        clear = [pools[pool].explained for pool in _pools(trial) if pools[pool].is_clear]
+        clear = [pools[pool].explained for pool in _pools(trial) if _is_clear(trial, pools[pool])]
         if told is None or not is_own or not clear or max(clear) <= best.get(trial.key, 0):
             continue
         found[trial.key], best[trial.key] = told, max(clear)
     return found
+
+
+def _is_clear(trial: CountingTrial, counts: Counts) -> bool:
+    """Return True if ``counts`` tell of the trial: apart is tried where a decision is wrong."""
+    return counts.is_clear or (trial.hypothesis == COUNTED_APART and counts.is_whole)
 
 
 def _pools(trial: CountingTrial) -> tuple[tuple[object, ...], ...]:

@@ -107,6 +107,18 @@ def test_what_a_broker_held_before_its_log_began_accuses_nobody(tmp_path: Path) 
     assert [s.hypothesis for s in explain_stretches(scope, JudgeSettings())] == ["unknown_quota"]
 
 
+@pytest.mark.parametrize(("before_ms", "is_told"), [(HOUR_MS, True), (1_000, False)])
+def test_a_client_that_sent_nothing_while_its_broker_logged_others_has_no_past(
+    tmp_path: Path, before_ms: int, *, is_told: bool
+) -> None:
+    begun = history(constant(35_000.0), changing(45_000.0, 12_000, 35_000.0))
+    quota = change(START_MS - 2 * HOUR_MS, None, 45_000.0)
+    scope = warehouse(tmp_path, decisions(begun), quota)
+    write_rows(scope, "requests", [row("requests", log_time_ms=START_MS - before_ms)])
+    found = explain_stretches(scope, JudgeSettings())
+    assert [one.hypothesis for one in found] == ["unknown_quota"] * is_told
+
+
 def test_a_sensor_that_was_counted_by_another_rate_all_day_has_that_finding_alone(
     tmp_path: Path,
 ) -> None:

@@ -90,6 +90,18 @@ def test_what_is_not_clear_is_not_told(counts: Counts) -> None:
     assert counted_otherwise([trial(counts)]) == {}
 
 
+@pytest.mark.parametrize(
+    ("left", "throttles", "is_told"), [(0, 2, True), (1, 2, False), (0, 1, False)]
+)
+def test_two_throttles_tell_of_a_connection_apart_where_nothing_else_is_left(
+    left: int, throttles: int, *, is_told: bool
+) -> None:
+    few = Counts(20, 19 - left, 1, 19, 19 - left, throttles)
+    apart = replace(trial(few), hypothesis="counted_apart")
+    assert bool(counted_otherwise([apart])) == is_told
+    assert not counted_otherwise([trial(few)])
+
+
 def test_of_two_rates_the_one_that_explains_more_is_told_of_alike_ones_the_first() -> None:
     more = Counts(100, 99, 50, 50, 49, 20)
     for older, detail in ((CLEAR, "newer"), (more, "older")):
