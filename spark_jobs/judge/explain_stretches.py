@@ -152,8 +152,7 @@ class _Day:
         begins_ms = {log.broker_id: log.first_ms for log in logs if log.first_ms is not None}
         known_ms = known_from_ms(scope, begins_ms)
         resolutions = ResolutionTable(read_timeline(scope), known_ms)
-        brokers = read_table(scope, "brokers", ["broker_id", "rate_profile"]).to_pylist()
-        unknown = [b["broker_id"] for b in brokers if not b["rate_profile"]]
+        unknown = [log.broker_id for log in logs if not log.rate_profile]
         return cls(
             settings=settings,
             resolutions=resolutions,
@@ -204,15 +203,13 @@ class _Day:
         memory_ms = remembered_ms(rules.samples, rules.window_ms)
         min_decisions = self.settings.finding_min_decisions
         for found in find_stretches(history, tolerance_ms, min_decisions):
-            stretch = found
             losses = (
-                losses_before(history, stretch, tolerance_ms, memory_ms)
+                losses_before(history, found, tolerance_ms, memory_ms)
                 if known is None
-                else losses_between(history, stretch, known)
+                else losses_between(history, found, known)
             )
-            if losses:
-                # What deviates before another sensor's loss says nothing of that.
-                stretch = stretch.since(losses.start)
+            # What deviates before another sensor's loss says nothing of that.
+            stretch = found.since(losses.start) if losses else found
             first = lost_at(history, stretch, rules, losses)
             if first is not None:
                 stretch = stretch.since(first)

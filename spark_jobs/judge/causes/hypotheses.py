@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from spark_jobs.judge.causes.sensor_decisions import SensorDecisions, throttle_ms
-from spark_jobs.judge.causes.stretches import Stretch
+from spark_jobs.judge.causes.stretches import Stretch, groups
 from spark_jobs.quota.codes import (
     CLIENT_IGNORES_THROTTLE,
     CONFIGURED,
@@ -177,16 +176,17 @@ def explain_stretch(
 def explained_since_loss(
     history: SensorDecisions, lost: OtherReplay, after: Explanation
 ) -> list[Explanation]:
-    """Return what a lost state explains before the stretch that tells of it, by configured bound.
+    """Return explanations of the rows between a loss and the stretch that tells of it.
 
-    Such as the seconds between the loss and a change of the quota, in which nothing was throttled
-    any more. Only where it explains SHARE_MIN of what it throttles otherwise than configured.
+    One for each configured bound, such as of the two seconds until a quota was changed, in which
+    nothing was throttled any more. Only where the lost state explains SHARE_MIN of the throttles.
     """
     first, end = lost.rows.start, after.stretch.first
-    bound = history.bound[first:end]
-    edges = [first, *(first + 1 + np.flatnonzero(np.diff(bound) != 0)).tolist(), end]
     found = []
-    for own_first, own_end in pairwise(edges):
+    for group_first, group_end in groups(history):
+        own_first, own_end = max(group_first, first), min(group_end, end)
+        if own_first >= own_end:
+            continue
         trial = _Trial(history, Stretch(own_first, own_end, own_first, own_end), True)
         winner, configured = trial.of_replay(lost), trial.score(CONFIGURED, trial.configured_ms)
         is_clear = winner.share >= SHARE_MIN and winner.share - configured.share >= GAIN_MIN

@@ -47,7 +47,7 @@ def find_stretches(
     """
     evidence, disagrees = _told(history, tolerance_ms)
     stretches = []
-    for first, end in _groups(history):
+    for first, end in groups(history):
         rows = first + np.flatnonzero(evidence[first:end])
         for from_row, to_row in _dense(disagrees[rows]):
             if np.count_nonzero(disagrees[rows[from_row : to_row + 1]]) >= min_decisions:
@@ -92,9 +92,8 @@ def losses_between(
         return range(0)
     from_ms, until_ms = max(before) if before else min(inside)
     first = max(int(np.searchsorted(at_ms, from_ms)), 1)
-    last = min(int(np.searchsorted(at_ms, until_ms)), stretch.end - 1)
-    if before:
-        last = min(last, stretch.first)
+    latest = stretch.first if before else stretch.end - 1
+    last = min(int(np.searchsorted(at_ms, until_ms)), latest)
     return range(max(first, last + 1 - LOSSES_MAX), last + 1)
 
 
@@ -107,8 +106,8 @@ def _told(history: SensorDecisions, tolerance_ms: int) -> tuple[Bools, Bools]:
     return evidence, evidence & (is_off | other_decision)
 
 
-def _groups(history: SensorDecisions) -> Iterator[tuple[int, int]]:
-    """Yield the runs of rows with one bound and one epoch of the sensor."""
+def groups(history: SensorDecisions) -> Iterator[tuple[int, int]]:
+    """Yield the runs of rows [first, end) with one bound and one epoch of the sensor."""
     if not len(history):
         return
     bound = np.where(np.isnan(history.bound), -1.0, history.bound)

@@ -50,7 +50,7 @@ AT_LEAST = 2  # time >= start + relation_ms
 AT_MOST = 3  # time <= start + relation_ms
 
 UNEXPLAINED_COST = 8.0
-LATE_START_COST = 4.0
+LATE_EDGE_COST = 4.0
 """What it costs that a line is late whose request says nothing else: half a wrong throttle."""
 NEAR_MS = 2
 _FAR_FUTURE = 1 << 60

@@ -40,9 +40,10 @@ def repaired(
     width: int,
     failures_max: int,
 ) -> tuple[Events, Found, Placed]:
-    """Return what is given, or what is better with a few requests at other times than the log says.
+    """Return the events, the hypothesis and the requests as it places them, repaired or as given.
 
-    The events have those times then.
+    The events have a few requests, such as one, at other times than the log says, where that leaves
+    less unexplained.
     """
     repairs = failures = after = 0
     left = _ROWS_SEARCHED_MAX // width

@@ -31,8 +31,8 @@ from spark_jobs.replay.alignment.events import AMOUNT, EARLIEST, LATEST, LOGGED,
 from spark_jobs.replay.alignment.explanation import (
     EVENT,
     EXPLAINED,
+    LATE_EDGE_COST,
     LATE_LINE,
-    LATE_START_COST,
     PURGED,
     STATUS,
     WAY,
@@ -96,7 +96,7 @@ def record(
         children, c, events, j, from_ms, until_ms, samples, window_ms, steps
     )
     if is_if_late(way):
-        children.costs[c] += LATE_START_COST
+        children.costs[c] += LATE_EDGE_COST
         if steps[c, STATUS] == EXPLAINED and events.whole[j, LOGGED] > 0:
             steps[c, STATUS] = LATE_LINE
     else:

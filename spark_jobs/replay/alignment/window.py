@@ -52,9 +52,9 @@ def align_window(events: Events, samples: Samples, window: Window, *, is_last: b
         # One request that is late may have moved all samples until the throttles begin.
         failures_max = _FAILURES_MAX if share < _HOPELESS_SHARE else 1
         width = min(used, WIDTHS[1])
-        again = repaired(events, samples, window, found, best, width, failures_max)
-        if again[2] is not best:
-            best = agreeing(again[0], samples, window, *again[1:], width)[2]
+        events, found, placed = repaired(events, samples, window, found, best, width, failures_max)
+        if placed is not best:
+            events, _, best = agreeing(events, samples, window, found, placed, width)
     fixed = len(best.order) if is_last else _fixed(best, events, window)
     return Aligned(best, fixed, used)
 

@@ -81,16 +81,16 @@ def times_beside_samples(
             times.append(_Time(at_ms - 1, earlier_ms=at_ms - 1 - from_ms))
         else:
             times.append(_Time(at_ms, later_ms=until_ms - at_ms))
-    left_ms = placed.recorded_at_ms[told_by] + window.expire_age_ms
+    left_ms = ages_ms[: len(told_by)] + window.expire_age_ms
     may_have_left = (left_ms > until_ms) & (
         left_ms - _early_ms(told_by, placed, events) <= until_ms
     )
-    times += [_Time(at_ms, at_ms - from_ms) for at_ms in left_ms[may_have_left].tolist()]
+    times += [_Time(at_ms, earlier_ms=at_ms - from_ms) for at_ms in left_ms[may_have_left].tolist()]
     return times
 
 
 def _early_ms(rows: np.ndarray, placed: Placed, events: Events) -> np.ndarray:
-    """Return how much sooner each of ``rows`` may have been recorded, such as 6 ms.
+    """Return the milliseconds by which each of ``rows`` may have been recorded sooner, such as 6.
 
     As late as its line may be, but after the one before; none where its own throttle tells when.
     """
