@@ -20,7 +20,7 @@ from rich.text import Text
 
 from spark_jobs.audit.validate_tables import validate_stage
 from spark_jobs.errors import BadInputError
-from spark_jobs.ingest.archive import choose_cluster, find_archive
+from spark_jobs.ingest.archive import Archive, choose_cluster, find_archive
 from spark_jobs.ingest.ingest_options import IngestOptions
 from spark_jobs.ingest.ingest_requests import ingest_requests
 from spark_jobs.publish.facts.whatif import FIGURE, MUTATION, Figure, seconds
@@ -88,7 +88,9 @@ def print_whatif(request: WhatifRequest, *, as_json: bool) -> None:
     policies = scenario_policies(request)
     days = {}
     pages = []
-    with spark_session("whatif") as spark, _ingested(request, spark) as scopes:
+    # Spark takes seconds to start: what is not there is said before.
+    source = _days_there(request) if request.archive is None else _archive_of(request)
+    with spark_session("whatif") as spark, _ingested(request, source, spark) as scopes:
         for scope in scopes:
             withdraw_whatif(scope)
             days[str(scope.day)] = whatif(spark, scope, policies, request.modes).to_pylist()
@@ -187,18 +189,24 @@ def _entity(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _ingested(request: WhatifRequest, spark: SparkSession) -> Iterator[list[RunScope]]:
-    """Yield the days to replay, ingested and resolved, oldest first."""
-    if request.archive is None:
-        yield _days_there(request)
+def _ingested(
+    request: WhatifRequest, source: Archive | list[RunScope], spark: SparkSession
+) -> Iterator[list[RunScope]]:
+    """Yield the days to replay, oldest first: those of an archive are ingested and resolved."""
+    if not isinstance(source, Archive):
+        yield source
         return
     with tempfile.TemporaryDirectory(prefix="quota-audit-whatif-") as folder:
-        archive = find_archive(request.archive, choose_cluster(request.archive, request.cluster))
         warehouse = request.warehouse or Path(folder)
-        report = ingest_requests(spark, archive, warehouse, request.day, request.options)
+        report = ingest_requests(spark, source, warehouse, request.day, request.options)
         for scope in report.scopes:
             resolve_quotas(scope)
         yield list(report.scopes)
+
+
+def _archive_of(request: WhatifRequest) -> Archive:
+    assert request.archive is not None
+    return find_archive(request.archive, choose_cluster(request.archive, request.cluster))
 
 
 def _days_there(request: WhatifRequest) -> list[RunScope]:

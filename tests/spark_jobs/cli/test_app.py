@@ -124,6 +124,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr("spark_jobs.spark.spark_session.spark_session", started)
+    monkeypatch.setattr("spark_jobs.cli.print_whatif.spark_session", started)
 
 
 @pytest.mark.usefixtures("no_spark")
@@ -133,6 +134,22 @@ def test_a_file_is_no_warehouse(command: str, tmp_path: Path) -> None:
     file.touch()
     with pytest.raises(BadInputError, match=r"orders\.csv is a file\. Expected the folder"):
         said(command, str(CAPTURE), "-w", str(file))
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize("command", ["ingest", "due", "run", "whatif"])
+def test_a_file_is_no_archive(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.touch()
+    asks = ["--policy", "kip13"] if command == "whatif" else ["-w", str(tmp_path / "written")]
+    with pytest.raises(BadInputError, match=r"orders\.csv is not a folder\. Expected an archive"):
+        said(command, str(file), *asks)
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_whatif_without_audited_days_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="holds no day of the cluster 'default'"):
+        said("whatif", "-w", str(tmp_path), "--policy", "kip13")
 
 
 @pytest.mark.usefixtures("no_spark")

@@ -27,7 +27,8 @@ from tests.spark_jobs.recommend.day import produces, steady
 pytestmark = [pytest.mark.spark, pytest.mark.jvm]
 
 ROOT = Path(__file__).parents[3]
-# Each command as its own process would run it, but all in one: they start in no time.
+# Each command as its own process would run it, but all in one: they start in no time. None comes
+# as far as to start Spark, whose JVM would outlive it.
 RUN_ALL = """
 import json, os, sys, traceback
 from spark_jobs.cli.app import main
@@ -47,6 +48,7 @@ for settings, arguments in json.loads(sys.stdin.read()):
         del os.environ[name]
     print("exit code", code, flush=True)
     sys.stderr.flush()
+    assert "pyspark" not in sys.modules or sys.modules["pyspark"].SparkContext._gateway is None
 """
 # Other files with a secret, as each reader may take one for its own.
 OTHER_KINDS = {
