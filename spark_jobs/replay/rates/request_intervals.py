@@ -30,7 +30,8 @@ from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 UNKNOWN_MS = -1
 HANDSHAKE_US = 20_000.0
-"""What authentication may have taken; the first request of a connection pays for it."""
+"""What authentication may have taken; the first request of a connection pays for it. Where a
+throttle tells of more, it waited for a core, no longer than lines of its broker's log are late."""
 SLOW_READS = 2.0
 """A network thread that waits for a core takes longer than the sends of the log tell: on a starved
 machine a sound broker of Kafka 4.2.2 threw what reads twice as long explain."""
@@ -108,11 +109,30 @@ class RequestIntervals:
         return sensor
 
 
-class _LastRequests(NamedTuple):
-    """The requests of the last LINE_LAG_MAX_MS: their times, and the most percent they took."""
+class _Taken(NamedTuple):
+    """What some requests took at most, in percent, by their times, in order."""
 
     at_ms: np.ndarray
     most: np.ndarray
+
+    @classmethod
+    def nothing(cls) -> Self:
+        """Return that of no request."""
+        return cls(np.zeros(0, np.int64), np.zeros(0))
+
+    def since(self, at_ms: int) -> _Taken:
+        """Return that of the requests at ``at_ms`` and later."""
+        kept = int(np.searchsorted(self.at_ms, at_ms))
+        return _Taken(self.at_ms[kept:], self.most[kept:])
+
+    def more(self, at_ms: np.ndarray, most: np.ndarray) -> _Taken:
+        """Return that of these and of later requests."""
+        return _Taken(np.append(self.at_ms, at_ms), np.append(self.most, most))
+
+    def between(self, since: np.ndarray, until: np.ndarray) -> np.ndarray:
+        """Return what the requests since..until took together, each pair positions of them."""
+        total = np.append(0.0, np.cumsum(self.most))
+        return np.asarray(total[until] - total[np.minimum(since, until)])
 
 
 class _Sensor:
@@ -127,7 +147,8 @@ class _Sensor:
         self._can_say = int(states.samples[0]) >= SAMPLES_MIN
         self._known_from_ms = self._until_ms = 0
         self._first_ms = 1
-        self._last = _LastRequests(np.zeros(0, np.int64), np.zeros(0))
+        self._last = _Taken.nothing()  # of the last LINE_LAG_MAX_MS
+        self._slow_handshakes = _Taken.nothing()  # of the last span
         self._authenticated: set[str] = set()
 
     def take_over(self, held: Mapping[str, Any]) -> None:
@@ -155,8 +176,9 @@ class _Sensor:
 
     def throttles_ms(self, rows: StreamRows) -> RequestThrottles:
         """Return the throttles (ms) that the quota may have asked for in the next rows."""
+        begun = self._first_of_connections(rows)
         handshakes_us = np.zeros(len(rows))
-        handshakes_us[self._first_of_connections(rows)] = HANDSHAKE_US
+        handshakes_us[begun] = HANDSHAKE_US
         most_us = rows.unlogged_amount_max / PERCENT_PER_US + handshakes_us
         # No line tells what authentication likely takes: it is left out, and may make a throttle
         # longer than is likely.
@@ -180,7 +202,7 @@ class _Sensor:
         )
         self._until_ms = max(self._until_ms, int(rows.latest_ms.max()), int(rows.log_time_ms.max()))
         least_ms = self._least_of_late_lines_ms(rows, counted, surely.throttle_time_min_ms)
-        most_ms = self._most_of_slow_reads_ms(rows, surely)
+        most_ms = self._most_of_slow_threads_ms(rows, surely, begun)
         likely_least_ms = np.maximum(surely.throttle_time_min_ms, told_least_ms)
         return RequestThrottles(
             _less_if(rows.logged_ms, least_ms, if_late.throttle_time_min_ms),
@@ -197,28 +219,34 @@ class _Sensor:
         Its line may be late: then what was recorded shortly before its line came after it.
         """
         most = (counted.handler_time_us + 1.0 + counted.network_time_max_us) * PERCENT_PER_US
-        known = len(self._last.at_ms)
-        at_ms = np.append(self._last.at_ms, rows.at_ms)
-        until = np.append(0.0, np.cumsum(np.append(self._last.most, most)))
-        before = np.arange(known, len(at_ms))
-        since = np.searchsorted(at_ms, rows.earliest_ms - rows.line_lag_max_ms)
-        later = until[before] - until[np.minimum(since, before)]
-        kept = int(np.searchsorted(at_ms, at_ms[-1] - LINE_LAG_MAX_MS))
-        self._last = _LastRequests(at_ms[kept:], np.append(self._last.most, most)[kept:])
+        taken = self._last.more(rows.at_ms, most)
+        since = np.searchsorted(taken.at_ms, rows.earliest_ms - rows.line_lag_max_ms)
+        later = taken.between(since, np.arange(len(self._last.at_ms), len(taken.at_ms)))
+        self._last = taken.since(int(rows.at_ms[-1]) - LINE_LAG_MAX_MS)
         with np.errstate(invalid="ignore", divide="ignore"):
             late_ms = np.ceil(np.nan_to_num(later / rows.bound * 1000.0, posinf=np.inf))
         return _less_if(rows.logged_ms, least_ms, least_ms - np.minimum(late_ms, least_ms))
 
-    def _most_of_slow_reads_ms(self, rows: StreamRows, surely: RateIntervals) -> np.ndarray:
+    def _most_of_slow_threads_ms(
+        self, rows: StreamRows, surely: RateIntervals, begun: np.ndarray
+    ) -> np.ndarray:
         """Return the most throttles (ms), more where a request was throttled more than that.
 
-        Its network thread may have waited for a core while it read: where reads that took
-        SLOW_READS times as long explain the throttle, nobody can say that it is too long.
+        Its network thread may have waited for a core: where reads that took SLOW_READS times as
+        long explain the throttle, or handshakes that took as much longer as a line may be late,
+        nobody can say that it is too long. Connections begin with the rows ``begun``.
         """
-        span_ms = int(self._states.samples[0] * self._states.window_ms[0])
+        samples, window_ms = int(self._states.samples[0]), int(self._states.window_ms[0])
+        slow = self._slow_handshakes.more(
+            rows.at_ms[begun], rows.line_lag_max_ms[begun] * 1000.0 * PERCENT_PER_US
+        )
+        since = np.searchsorted(slow.at_ms, rows.at_ms - samples * window_ms)
+        handshakes = slow.between(since, np.searchsorted(slow.at_ms, rows.at_ms, side="right"))
+        self._slow_handshakes = slow.since(int(rows.at_ms[-1]) - samples * window_ms)
         rate = surely.rate_min + SLOW_READS * (surely.rate_max - surely.rate_min)
+        rate = rate + handshakes * 1000.0 / (max(samples - 1, 1) * window_ms)
         with np.errstate(invalid="ignore", divide="ignore"):
-            slow_ms = np.nan_to_num((rate / rows.bound - 1.0) * span_ms, posinf=np.inf)
+            slow_ms = np.nan_to_num((rate / rows.bound - 1.0) * samples * window_ms, posinf=np.inf)
         return _more_if(rows.logged_ms, surely.throttle_time_max_ms, slow_ms)
 
     def _request_rows(self, rows: StreamRows, most_us: np.ndarray) -> RequestRows:
@@ -237,8 +265,8 @@ class _Sensor:
             ),
         )
 
-    def _first_of_connections(self, rows: StreamRows) -> list[int]:
-        """Return the rows with which connections begin."""
+    def _first_of_connections(self, rows: StreamRows) -> np.ndarray:
+        """Return the rows with which connections begin, in order."""
         names = encoded(rows.lines["connection"])
         codes, firsts = np.unique(names.indices.to_numpy()[rows.line], return_index=True)
         named = names.dictionary.take(pa.array(codes)).to_pylist()
@@ -247,7 +275,7 @@ class _Sensor:
         if len(self._authenticated) > CONNECTIONS_MAX:
             self._authenticated.clear()
         self._authenticated.update(named)
-        return begun
+        return np.sort(np.array(begun, np.int64))
 
 
 def _less_if(logged_ms: np.ndarray, least_ms: np.ndarray, if_so_ms: np.ndarray) -> np.ndarray:

@@ -193,6 +193,20 @@ def test_reads_may_have_taken_twice_as_long_where_a_throttle_says_so(
     assert bounds_ms(found)[-1] == (0, most_ms)
 
 
+@pytest.mark.parametrize("cuts", [None, {1}])
+@pytest.mark.parametrize(
+    ("lag_ms", "begins_ms", "most_ms"), [(60, 0, 999), (30, 0, 345), (0, 0, 0), (60, -20_000, 0)]
+)
+def test_a_handshake_may_have_waited_as_long_as_a_line_may_be_late(
+    lag_ms: int, begins_ms: int, most_ms: int, cuts: set[int] | None
+) -> None:
+    # 47 percent, twice the two of the handshake, and six where it waited, of 50 in ten seconds.
+    begun = request(begins_ms, 0, connection="a", line_lag_max_ms=lag_ms)
+    spent = request(1_000, 470_000, connection="a", line_lag_max_ms=0)
+    throttled = request(1_500, 0, connection="a", line_lag_max_ms=0, logged_throttle_time_ms=1_000)
+    assert bounds_ms(intervals([begun, spent, throttled], cuts))[-1] == (0, most_ms)
+
+
 def busy(n: int, gap_ms: float) -> list[Row]:
     return [request(int(i * gap_ms), 10, connection="a", source_line=i) for i in range(n)]
 
