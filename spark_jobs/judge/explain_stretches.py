@@ -19,6 +19,7 @@ from spark_jobs.judge.causes.counting_trials import (
     CountingTrial,
     counted_otherwise,
     counting_trial,
+    is_worth_a_trial,
 )
 from spark_jobs.judge.causes.hypotheses import (
     Explanation,
@@ -113,11 +114,8 @@ def _decisions_of(scope: RunScope, suspects: Mapping[SensorKey, int]) -> Iterato
 def _apart(
     history: SensorDecisions, decisions: pa.RecordBatch, rules: BrokerRules
 ) -> list[OtherReplay]:
-    """Return the history with a connection counted apart, for each; none without a wrong decision.
-
-    A sample begun at another record than replayed may look the same.
-    """
-    if not history.is_wrong.any():
+    """Return the history with a connection counted apart, for each; none where nothing deviates."""
+    if not is_worth_a_trial(history):
         return []
     connections = decisions["connection"].dictionary_encode().dictionary.to_pylist()
     return connections_apart(history, connections, rules)

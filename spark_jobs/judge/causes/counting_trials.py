@@ -28,11 +28,13 @@ from spark_jobs.judge.causes.stretch_findings import ExplainedStretch, explained
 from spark_jobs.judge.causes.stretches import Stretch
 from spark_jobs.quota.codes import CONFIGURED, COUNTED_APART
 from spark_jobs.quota.sensor_key import SensorKey
-from spark_jobs.quota.states import Bools
+from spark_jobs.quota.states import Bools, Int64s
 
 _DEVIATING_MIN = 10
 # Of a sensor with a wrong decision, such as after a client was given a window of its own.
 _THROTTLES_MIN_WHOLE = 2
+# Of a sensor without one: a sample that began at another record makes a request or two look apart.
+_APART_MIN_UNACCUSED = 5
 # Requests were placed by the rate of the broker's version: where throttles are of another, some
 # times are off by a little, and one in five throttles with them.
 _SHARE_MIN_TOGETHER = 0.8
@@ -48,6 +50,7 @@ class Counts:
     deviating: int = 0  # that the broker's version does not explain
     deviating_explained: int = 0
     throttles: int = 0  # of the sensor, that only the other way explains
+    apart: int = 0  # of ``deviating_explained``, those of the connection that is counted apart
 
     def __add__(self, other: Counts) -> Counts:
         """Return the counts of both together."""
@@ -63,6 +66,12 @@ class Counts:
         """Return True if the other way explains all that deviates, two throttles among them."""
         is_all = self.deviating_explained == self.deviating
         return self._is_most and is_all and self.throttles >= _THROTTLES_MIN_WHOLE
+
+    @property
+    def is_whole_of_both(self) -> bool:
+        """Return True if it explains all that deviates, of one connection and of the others."""
+        is_both = self.apart >= _APART_MIN_UNACCUSED and self.throttles >= THROTTLES_MIN
+        return self.is_whole and is_both
 
     @property
     def _is_most(self) -> bool:
@@ -83,6 +92,7 @@ class CountingTrial:
     tried: str  # a profile, or a connection
     counts: Counts
     told: ExplainedStretch | None  # of the sensor's life that deviates, or of several
+    is_accused: bool = True  # a decision of the sensor is wrong
 
 
 def counting_trial(
@@ -95,8 +105,7 @@ def counting_trial(
     """
     configured_ms = history.throttle_ms(history.bound)
     other_ms = throttle_ms(replay.rate, replay.window_size_ms, history.bound)
-    # Of two quotas of one request the larger throttle is logged: the other one's tells nothing.
-    says = (configured_ms >= 0) & ~np.isnan(history.bound) & (history.request_throttle_max_ms == 0)
+    says = _tells(history, configured_ms)
     says &= (history.logged_ms > 0) | (configured_ms > 0) | (other_ms > 0)
     is_tried = np.zeros(len(history), bool)
     is_tried[replay.rows] = True
@@ -105,15 +114,19 @@ def counting_trial(
     is_other = is_explained(history.logged_ms, other_ms)
     deviating = says & ~agrees
     throttles = deviating & is_other & (history.logged_ms > 0)
+    is_apart = np.zeros(len(history), bool)
+    if replay.apart is not None:
+        is_apart = history.connection == replay.apart
 
     def counted(rows: Bools) -> Counts:
-        masks = (rows, rows & is_other, rows & agrees, rows & ~agrees, rows & ~agrees & is_other)
-        return Counts(*(int(np.count_nonzero(mask)) for mask in (*masks, throttles)))
+        explained = rows & ~agrees & is_other
+        masks = (rows, rows & is_other, rows & agrees, rows & ~agrees, explained, throttles)
+        return Counts(*(int(np.count_nonzero(mask)) for mask in (*masks, explained & is_apart)))
 
     counts = counted(says)
     if replay.apart is not None:
         # The others' requests were placed as if all were counted together, and some are off.
-        of_connection = counted(says & (history.connection == replay.apart))
+        of_connection = counted(says & is_apart)
         counts = of_connection if of_connection.is_clear else counts
     told = None
     if counts.deviating:
@@ -125,7 +138,22 @@ def counting_trial(
         stretch = Stretch(int(rows[0]), int(rows[-1]) + 1, 0, len(history))
         explanation = _explanation(stretch, counts, replay)
         told = explained_stretch(key, history, explanation, change_ms)
-    return CountingTrial(key, own, replay.hypothesis, replay.detail, counts, told)
+    is_accused = bool(history.is_wrong.any())
+    return CountingTrial(key, own, replay.hypothesis, replay.detail, counts, told, is_accused)
+
+
+def is_worth_a_trial(history: SensorDecisions) -> bool:
+    """Return True if a connection apart may be told: one decision is wrong, or enough deviate."""
+    configured_ms = history.throttle_ms(history.bound)
+    agrees = is_explained(history.logged_ms, configured_ms)
+    deviating = np.count_nonzero(_tells(history, configured_ms) & ~agrees)
+    return bool(history.is_wrong.any() or deviating >= _DEVIATING_MIN)
+
+
+def _tells(history: SensorDecisions, configured_ms: Int64s) -> Bools:
+    # Of two quotas of one request the larger throttle is logged: the other one's tells nothing.
+    is_alone = history.request_throttle_max_ms == 0
+    return np.asarray((configured_ms >= 0) & ~np.isnan(history.bound) & is_alone)
 
 
 def _explanation(stretch: Stretch, counts: Counts, replay: OtherReplay) -> Explanation:
@@ -162,8 +190,16 @@ def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, Explai
 
 
 def _is_clear(trial: CountingTrial, counts: Counts) -> bool:
-    """Return True if ``counts`` tell of the trial: apart is tried where a decision is wrong."""
-    return counts.is_clear or (trial.hypothesis == COUNTED_APART and counts.is_whole)
+    """Return True if ``counts`` tell of the trial; more has to tell of a connection apart.
+
+    A sample that began at another record than replayed may look the same: a decision of the sensor
+    is wrong, or all that deviates tells of it.
+    """
+    if trial.hypothesis != COUNTED_APART:
+        return counts.is_clear
+    if not trial.is_accused:
+        return counts.is_whole_of_both
+    return counts.is_clear or counts.is_whole
 
 
 def _pools(trial: CountingTrial) -> tuple[tuple[object, ...], ...]:

@@ -102,6 +102,18 @@ def test_two_throttles_tell_of_a_connection_apart_where_nothing_else_is_left(
     assert not counted_otherwise([trial(few)])
 
 
+@pytest.mark.parametrize(
+    ("left", "throttles", "own", "is_told"),
+    [(0, 5, 5, True), (1, 5, 5, False), (0, 4, 5, False), (0, 5, 4, False)],
+)
+def test_where_no_decision_is_wrong_a_connection_apart_is_told_by_itself_and_the_others(
+    left: int, throttles: int, own: int, *, is_told: bool
+) -> None:
+    counts = Counts(20, 19 - left, 1, 19, 19 - left, throttles, own)
+    apart = replace(trial(counts), hypothesis="counted_apart", is_accused=False)
+    assert bool(counted_otherwise([apart])) == is_told
+
+
 def test_of_two_rates_the_one_that_explains_more_is_told_of_alike_ones_the_first() -> None:
     more = Counts(100, 99, 50, 50, 49, 20)
     for older, detail in ((CLEAR, "newer"), (more, "older")):
