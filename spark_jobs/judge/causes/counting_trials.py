@@ -17,6 +17,7 @@ import numpy as np
 from spark_jobs.judge.causes.hypotheses import (
     GAIN_MIN,
     SHARE_MIN,
+    SHARE_MIN_UNACCUSED,
     THROTTLES_MIN,
     Explanation,
     OtherReplay,
@@ -33,8 +34,8 @@ from spark_jobs.quota.states import Bools, Int64s
 _DEVIATING_MIN = 10
 # Of a sensor with a wrong decision, such as after a client was given a window of its own.
 _THROTTLES_MIN_WHOLE = 2
-# Of a sensor without one: a sample that began at another record makes a request or two look apart.
-_APART_MIN_UNACCUSED = 5
+# Of a sensor without one: a sample that began at another record may look like a connection apart.
+_THROTTLES_MIN_UNACCUSED = 10
 # Requests were placed by the rate of the broker's version: where throttles are of another, some
 # times are off by a little, and one in five throttles with them.
 _SHARE_MIN_TOGETHER = 0.8
@@ -50,7 +51,6 @@ class Counts:
     deviating: int = 0  # that the broker's version does not explain
     deviating_explained: int = 0
     throttles: int = 0  # of the sensor, that only the other way explains
-    apart: int = 0  # of ``deviating_explained``, those of the connection that is counted apart
 
     def __add__(self, other: Counts) -> Counts:
         """Return the counts of both together."""
@@ -59,24 +59,24 @@ class Counts:
     @property
     def is_clear(self) -> bool:
         """Return True if only the other way explains them: four in five, and far more."""
-        return self._is_most and self.throttles >= THROTTLES_MIN
+        return self._is_most(_SHARE_MIN_TOGETHER) and self.throttles >= THROTTLES_MIN
 
     @property
     def is_whole(self) -> bool:
         """Return True if the other way explains all that deviates, two throttles among them."""
         is_all = self.deviating_explained == self.deviating
-        return self._is_most and is_all and self.throttles >= _THROTTLES_MIN_WHOLE
+        return self._is_most(SHARE_MIN) and is_all and self.throttles >= _THROTTLES_MIN_WHOLE
 
     @property
-    def is_whole_of_both(self) -> bool:
-        """Return True if it explains all that deviates, of one connection and of the others."""
-        is_both = self.apart >= _APART_MIN_UNACCUSED and self.throttles >= THROTTLES_MIN
-        return self.is_whole and is_both
+    def is_nearly_whole(self) -> bool:
+        """Return True if it explains nearly all of everything, many throttles among them."""
+        is_most = self.deviating_explained >= SHARE_MIN_UNACCUSED * self.deviating
+        is_most &= self._is_most(SHARE_MIN_UNACCUSED)
+        return is_most and self.throttles >= _THROTTLES_MIN_UNACCUSED
 
-    @property
-    def _is_most(self) -> bool:
+    def _is_most(self, share_min: float) -> bool:
         return (
-            self.explained >= _SHARE_MIN_TOGETHER * self.decisions
+            self.explained >= share_min * self.decisions
             and self.explained - self.configured >= GAIN_MIN * self.decisions
             and self.deviating >= _DEVIATING_MIN
         )
@@ -114,19 +114,15 @@ def counting_trial(
     is_other = is_explained(history.logged_ms, other_ms)
     deviating = says & ~agrees
     throttles = deviating & is_other & (history.logged_ms > 0)
-    is_apart = np.zeros(len(history), bool)
-    if replay.apart is not None:
-        is_apart = history.connection == replay.apart
 
     def counted(rows: Bools) -> Counts:
-        explained = rows & ~agrees & is_other
-        masks = (rows, rows & is_other, rows & agrees, rows & ~agrees, explained, throttles)
-        return Counts(*(int(np.count_nonzero(mask)) for mask in (*masks, explained & is_apart)))
+        masks = (rows, rows & is_other, rows & agrees, rows & ~agrees, rows & ~agrees & is_other)
+        return Counts(*(int(np.count_nonzero(mask)) for mask in (*masks, throttles)))
 
     counts = counted(says)
     if replay.apart is not None:
         # The others' requests were placed as if all were counted together, and some are off.
-        of_connection = counted(says & is_apart)
+        of_connection = counted(says & (history.connection == replay.apart))
         counts = of_connection if of_connection.is_clear else counts
     told = None
     if counts.deviating:
@@ -193,12 +189,12 @@ def _is_clear(trial: CountingTrial, counts: Counts) -> bool:
     """Return True if ``counts`` tell of the trial; more has to tell of a connection apart.
 
     A sample that began at another record than replayed may look the same: a decision of the sensor
-    is wrong, or all that deviates tells of it.
+    is wrong, or it explains nearly all.
     """
     if trial.hypothesis != COUNTED_APART:
         return counts.is_clear
     if not trial.is_accused:
-        return counts.is_whole_of_both
+        return counts.is_nearly_whole
     return counts.is_clear or counts.is_whole
 
 
