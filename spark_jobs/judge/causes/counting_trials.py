@@ -19,6 +19,7 @@ from spark_jobs.judge.causes.hypotheses import (
     SHARE_MIN,
     SHARE_MIN_UNACCUSED,
     THROTTLES_MIN,
+    THROTTLES_MIN_UNACCUSED,
     Explanation,
     OtherReplay,
     Score,
@@ -35,7 +36,7 @@ _DEVIATING_MIN = 10
 # Of a sensor with a wrong decision, such as after a client was given a window of its own.
 _THROTTLES_MIN_WHOLE = 2
 # Of a sensor without one: a sample that began at another record may look like a connection apart.
-_THROTTLES_MIN_UNACCUSED = 10
+_THROTTLES_MIN_APART = 10
 # Requests were placed by the rate of the broker's version: where throttles are of another, some
 # times are off by a little, and one in five throttles with them.
 _SHARE_MIN_TOGETHER = 0.8
@@ -58,8 +59,23 @@ class Counts:
 
     @property
     def is_clear(self) -> bool:
-        """Return True if only the other way explains them: four in five, and far more."""
-        return self._is_most(_SHARE_MIN_TOGETHER) and self.throttles >= THROTTLES_MIN
+        """Return True if only the other way explains them: four in five, and far more.
+
+        Of many throttles three in five: no other cause gives them to the millisecond.
+        """
+        is_many = self._is_most(SHARE_MIN) and self.throttles >= THROTTLES_MIN_UNACCUSED
+        return is_many or (self._is_most(_SHARE_MIN_TOGETHER) and self.throttles >= THROTTLES_MIN)
+
+    @property
+    def is_own(self) -> bool:
+        """Return True if most of what deviates does so in this way."""
+        return self.deviating_explained >= SHARE_MIN * self.deviating
+
+    @property
+    def is_own_of_many(self) -> bool:
+        """Return True if so much of what deviates does so that it is of a way that others tell."""
+        is_part = self.deviating_explained >= GAIN_MIN * self.deviating
+        return is_part and self.throttles >= THROTTLES_MIN
 
     @property
     def is_whole(self) -> bool:
@@ -72,7 +88,7 @@ class Counts:
         """Return True if it explains nearly all of everything, many throttles among them."""
         is_most = self.deviating_explained >= SHARE_MIN_UNACCUSED * self.deviating
         is_most &= self._is_most(SHARE_MIN_UNACCUSED)
-        return is_most and self.throttles >= _THROTTLES_MIN_UNACCUSED
+        return is_most and self.throttles >= _THROTTLES_MIN_APART
 
     def _is_most(self, share_min: float) -> bool:
         return (
@@ -176,10 +192,14 @@ def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, Explai
     best: dict[SensorKey, int] = {}
     for trial in listed:
         counts, told = trial.counts, trial.told
-        # Whatever others say, most of what deviates here does so in this way.
-        is_own = counts.deviating_explained >= SHARE_MIN * counts.deviating
-        clear = [pools[pool].explained for pool in _pools(trial) if _is_clear(trial, pools[pool])]
-        if told is None or not is_own or not clear or max(clear) <= best.get(trial.key, 0):
+        # Whatever others say, what deviates here does so in this way.
+        clear = [
+            pools[pool].explained
+            for pool in _pools(trial)
+            if _is_clear(trial, pools[pool])
+            and (counts.is_own or (pools[pool] != counts and counts.is_own_of_many))
+        ]
+        if told is None or not clear or max(clear) <= best.get(trial.key, 0):
             continue
         found[trial.key], best[trial.key] = told, max(clear)
     return found

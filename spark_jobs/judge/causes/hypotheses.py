@@ -57,7 +57,7 @@ _MARGIN_MIN = 0.1
 # Where no single decision is wrong, only what explains nearly all of them is told, or so many
 # throttles to the millisecond that most of them speak against any other.
 SHARE_MIN_UNACCUSED = 0.9
-_THROTTLES_MIN_UNACCUSED, _MARGIN_MIN_UNACCUSED = 50, 0.4
+THROTTLES_MIN_UNACCUSED, _MARGIN_MIN_UNACCUSED = 50, 0.4
 # Throttles of 0 fit many hypotheses: so many others must be told to the millisecond.
 THROTTLES_MIN = 5
 _THROTTLED_SHARE_MAX = 0.1
@@ -207,7 +207,7 @@ def explained_since_loss(
 
 def _is_told_unaccused(winner: Score, rival: Score) -> bool:
     """Return True if a hypothesis is clear enough to be told where no single decision is wrong."""
-    is_sure = winner.throttles >= _THROTTLES_MIN_UNACCUSED
+    is_sure = winner.throttles >= THROTTLES_MIN_UNACCUSED
     is_sure &= winner.share - rival.share >= _MARGIN_MIN_UNACCUSED
     return is_sure or winner.share >= SHARE_MIN_UNACCUSED
 

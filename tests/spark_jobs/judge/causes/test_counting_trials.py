@@ -77,6 +77,24 @@ def test_a_sensor_whose_own_throttles_deviate_otherwise_is_not_told_by_others() 
     assert set(counted_otherwise([trial(otherwise), trial(CLEAR, "b")])) == {sensor("b")}
 
 
+@pytest.mark.parametrize(("throttles", "is_told"), [(5, True), (4, False)])
+def test_throttles_of_a_rate_that_others_tell_are_of_it_where_most_were_placed_elsewhere(
+    throttles: int, *, is_told: bool
+) -> None:
+    few = Counts(100, 60, 40, 60, 20, throttles)
+    assert counted_otherwise([trial(few)]) == {}
+    pooled = counted_otherwise([trial(few), trial(CLEAR, "b")])
+    assert (sensor("a") in pooled) == is_told
+
+
+@pytest.mark.parametrize(("throttles", "is_told"), [(50, True), (49, False)])
+def test_so_many_throttles_of_another_rate_are_told_with_three_in_five_of_all(
+    throttles: int, *, is_told: bool
+) -> None:
+    many = Counts(200, 125, 60, 100, 65, throttles)
+    assert bool(counted_otherwise([trial(many)])) == is_told
+
+
 @pytest.mark.parametrize(
     "counts",
     [
