@@ -220,6 +220,7 @@ class _Day:
                 other_quotas(self.changes, rows, int(at_ms[0]), int(at_ms[-1])),
                 [*profiles, *lost],
                 is_loss_known=known is not None,
+                sample_ms=rules.window_ms,
             )
             if explanation is None:
                 continue

@@ -61,6 +61,9 @@ THROTTLES_MIN_UNACCUSED, _MARGIN_MIN_UNACCUSED = 50, 0.4
 # Throttles of 0 fit many hypotheses: so many others must be told to the millisecond.
 THROTTLES_MIN = 5
 _THROTTLED_SHARE_MAX = 0.1
+# A sample that begins at another record than replayed looks like a lost state, until it has left;
+# where nothing is throttled for longer than so many samples, a broker throttles nothing.
+_FREE_SAMPLES = 2
 # What a client was given fits any bound while it is always as much.
 _SIZES_MIN = 3
 _SAME_BOUND = 0.01
@@ -139,10 +142,12 @@ def explain_stretch(
     replays: Sequence[OtherReplay] = (),
     *,
     is_loss_known: bool = False,
+    sample_ms: int = 1000,
 ) -> Explanation | None:
     """Return the hypothesis that explains a stretch, None where none does clearly.
 
-    Another sensor tells that the broker lost its state then where ``is_loss_known``.
+    Another sensor tells that the broker lost its state then where ``is_loss_known``. A sample of
+    the sensor is ``sample_ms`` long.
     """
     trial = _Trial(history, stretch, is_loss_known)
     configured = trial.score(CONFIGURED, trial.configured_ms)
@@ -156,7 +161,9 @@ def explain_stretch(
     winner = next(s for s in ranked if trial.has_evidence(s))
     others = [s for s in ranked if s.hypothesis != winner.hypothesis]
     runner_up = others[0]
-    rival = next((s for s in others if _says_other(winner, s)), configured)
+    is_free = trial.is_free_for(_FREE_SAMPLES * sample_ms)
+    rivals = (s for s in others if trial.has_evidence(s) or not (is_free and _is_loss(s)))
+    rival = next((s for s in rivals if _says_other(winner, s)), configured)
     is_clear = winner.share >= SHARE_MIN and winner.share - configured.share >= GAIN_MIN
     if winner.hypothesis not in HARMLESS:
         is_clear &= winner.share - rival.share >= _MARGIN_MIN
@@ -212,6 +219,10 @@ def _is_told_unaccused(winner: Score, rival: Score) -> bool:
     return is_sure or winner.share >= SHARE_MIN_UNACCUSED
 
 
+def _is_loss(score: Score) -> bool:
+    return score.hypothesis == STATE_LOST
+
+
 def _says_other(one: Score, other: Score) -> bool:
     """Return True unless both say that the broker does not hold to the configured bound."""
     not_configured = (*ANOTHER_BOUND, NOT_ENFORCED)
@@ -237,6 +248,11 @@ class _Trial:
 
     def __len__(self) -> int:
         return len(self.logged_ms)
+
+    def is_free_for(self, least_ms: int) -> bool:
+        """Return True if nothing was throttled for so long, in all of the stretch."""
+        first, last = self.history.recorded_at_ms[self.stretch.rows][[0, -1]].tolist()
+        return last - first >= least_ms and not self._throttled.any()
 
     def is_accused(self, score: Score) -> bool:
         """Return True if a decision is wrong, or the loss of a state is known from elsewhere."""

@@ -81,7 +81,7 @@ def test_a_sensor_whose_own_throttles_deviate_otherwise_is_not_told_by_others() 
 def test_throttles_of_a_rate_that_others_tell_are_of_it_where_most_were_placed_elsewhere(
     throttles: int, *, is_told: bool
 ) -> None:
-    few = Counts(100, 60, 40, 60, 20, throttles)
+    few = Counts(24, 14, 10, 14, 5, throttles)
     assert counted_otherwise([trial(few)]) == {}
     pooled = counted_otherwise([trial(few), trial(CLEAR, "b")])
     assert (sensor("a") in pooled) == is_told

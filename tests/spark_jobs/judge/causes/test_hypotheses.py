@@ -124,6 +124,19 @@ def test_a_quota_of_which_nothing_is_enforced_is_not_an_unknown_one() -> None:
     assert explanation.estimate is None
 
 
+@pytest.mark.parametrize(("sample_ms", "is_told"), [(1_000, True), (11_000, False)])
+def test_a_lost_state_is_no_rival_where_nothing_is_throttled_for_two_samples(
+    sample_ms: int, *, is_told: bool
+) -> None:
+    free = history(changing(50_000.0, 40_000, float("nan")), constant(50_000.0))
+    (stretch,) = find_stretches(free, 5, 10)
+    nothing = np.zeros(len(free))
+    lost = OtherReplay("state_lost", "rate_3_8", nothing, free.window_size_ms, stretch.rows)
+    found = explain_stretch(free, stretch, replays=[lost], sample_ms=sample_ms)
+    assert (found is not None) == is_told
+    assert found is None or found.winner.hypothesis == "not_enforced"
+
+
 @pytest.mark.parametrize("factor", [0.8, 1.25])
 def test_the_bound_of_fetches_is_found_by_what_the_client_reads_next(factor: float) -> None:
     fetches = history(constant(40_000.0), constant(40_000.0 * factor), is_fetch=True)
