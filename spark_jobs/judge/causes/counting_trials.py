@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,6 +37,8 @@ _DEVIATING_MIN = 10
 _THROTTLES_MIN_WHOLE = 2
 # Of a sensor without one: a sample that began at another record may look like a connection apart.
 _THROTTLES_MIN_APART = 10
+# A sample that leaves between two throttles frees whoever asks then, and soon no one connection.
+_FREE_MIN, _FREE_SHARE_MIN = 10, 0.9
 # Requests were placed by the rate of the broker's version: where throttles are of another, some
 # times are off by a little, and one in five throttles with them.
 _SHARE_MIN_TOGETHER = 0.8
@@ -52,6 +54,7 @@ class Counts:
     deviating: int = 0  # that the broker's version does not explain
     deviating_explained: int = 0
     throttles: int = 0  # of the sensor, that only the other way explains
+    free: int = 0  # of a connection apart: not throttled between throttles of the others
 
     def __add__(self, other: Counts) -> Counts:
         """Return the counts of both together."""
@@ -64,7 +67,8 @@ class Counts:
         Of many throttles three in five: no other cause gives them to the millisecond.
         """
         is_many = self._is_most(SHARE_MIN) and self.throttles >= THROTTLES_MIN_UNACCUSED
-        return is_many or (self._is_most(_SHARE_MIN_TOGETHER) and self.throttles >= THROTTLES_MIN)
+        is_told = self.throttles >= THROTTLES_MIN or self.free >= _FREE_MIN
+        return is_many or (self._is_most(_SHARE_MIN_TOGETHER) and is_told)
 
     @property
     def is_own(self) -> bool:
@@ -88,7 +92,7 @@ class Counts:
         """Return True if it explains nearly all of everything, many throttles among them."""
         is_most = self.deviating_explained >= SHARE_MIN_UNACCUSED * self.deviating
         is_most &= self._is_most(SHARE_MIN_UNACCUSED)
-        return is_most and self.throttles >= _THROTTLES_MIN_APART
+        return is_most and (self.throttles >= _THROTTLES_MIN_APART or self.free >= 2 * _FREE_MIN)
 
     def _is_most(self, share_min: float) -> bool:
         return (
@@ -138,7 +142,8 @@ def counting_trial(
     counts = counted(says)
     if replay.apart is not None:
         # The others' requests were placed as if all were counted together, and some are off.
-        of_connection = counted(says & (history.connection == replay.apart))
+        is_own = history.connection == replay.apart
+        of_connection = replace(counted(says & is_own), free=_free(history, is_own, says, agrees))
         counts = of_connection if of_connection.is_clear else counts
     told = None
     if counts.deviating:
@@ -152,6 +157,23 @@ def counting_trial(
         told = explained_stretch(key, history, explanation, change_ms)
     is_accused = bool(history.is_wrong.any())
     return CountingTrial(key, own, replay.hypothesis, replay.detail, counts, told, is_accused)
+
+
+def _free(history: SensorDecisions, is_own: Bools, says: Bools, agrees: Bools) -> int:
+    """Return how many deviating decisions of a connection are free between others' throttles.
+
+    Such as 27. 0 where one in ten of all that are is of another connection.
+    """
+    of_others = np.flatnonzero(says & ~is_own)
+    free = np.flatnonzero(says & ~agrees & (history.logged_ms == 0))
+    after = np.searchsorted(of_others, free, side="right")
+    before = np.searchsorted(of_others, free) - 1
+    is_between = (before >= 0) & (after < len(of_others))
+    for neighbours in (before, after):
+        rows = of_others[np.where(is_between, neighbours, 0)] if len(of_others) else neighbours
+        is_between &= history.logged_ms[rows] > 0
+    own = int(np.count_nonzero(is_between & is_own[free]))
+    return own if own >= _FREE_SHARE_MIN * np.count_nonzero(is_between) else 0
 
 
 def is_worth_a_trial(history: SensorDecisions) -> bool:

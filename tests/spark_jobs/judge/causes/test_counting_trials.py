@@ -131,6 +131,38 @@ def test_where_no_decision_is_wrong_a_connection_apart_is_told_by_nearly_all_tha
     assert bool(counted_otherwise([apart])) == is_told
 
 
+@pytest.mark.parametrize(
+    ("free", "is_accused", "is_told"),
+    [(10, True, True), (9, True, False), (20, False, True), (19, False, False)],
+)
+def test_a_connection_that_is_free_between_throttles_of_the_others_is_told(
+    free: int, *, is_accused: bool, is_told: bool
+) -> None:
+    counts = Counts(27, 26, 0, 27, 26, 2, free)
+    apart = replace(trial(counts), hypothesis="counted_apart", is_accused=is_accused)
+    assert bool(counted_otherwise([apart])) == is_told
+
+
+@pytest.mark.parametrize(("other", "free"), [(1, 60), (6, 60), (7, 0)])
+def test_only_a_connection_that_is_free_alone_is_free(other: int, free: int) -> None:
+    # East is free between throttles of north but for its first time; so is south, a few times.
+    n = 61 + other
+    connection = np.zeros(2 * n + 1, int)
+    connection[1::2] = [1] * 61 + [2] * other
+    found = history_of(
+        recorded_at_ms=np.arange(2 * n + 1) * 10 + START_MS,
+        connection=connection,
+        amount=1.0,
+        bound=1_000.0,
+        rate=1_100.0,
+        logged_ms=np.where(connection == 0, 700, 0),
+        is_wrong=True,
+    )
+    replays = {r.detail: r for r in connections_apart(found, CONNECTIONS[:3], RULES)}
+    trial = counting_trial(sensor("a"), "rate_3_8", found, replays["east"], CHANGE_MS)
+    assert trial.counts.free == free
+
+
 def test_of_two_rates_the_one_that_explains_more_is_told_of_alike_ones_the_first() -> None:
     more = Counts(100, 99, 50, 50, 49, 20)
     for older, detail in ((CLEAR, "newer"), (more, "older")):
