@@ -39,6 +39,8 @@ from spark_jobs.replay.alignment.search import Found, search
 
 _STEPS_MAX = 8_000_000
 """The trials of a window take so many steps of hypotheses together, some two seconds."""
+_CIRCLES_MAX = 3
+"""So many circles in a row may come out of each other before what is replayed gets any better."""
 _ROUNDS_OF_ARCS_MAX = 64
 _ARCS_MAX = 24
 
@@ -53,8 +55,10 @@ def agreeing(
     """
     wrong = _replayed_wrong(placed, events, samples, window)
     left = _STEPS_MAX // (width * max(len(events.amount), 1))
-    while left > 0 and wrong > int((placed.status == UNEXPLAINED).sum()):
-        tried = list(islice(_trials(events, samples, window, found), left))
+    best = last = wrong, events, found, placed
+    circles = 0
+    while left > 0 and circles <= _CIRCLES_MAX and best[0] > _unexplained(best[3]):
+        tried = list(islice(_trials(last[1], samples, window, last[2]), left))
         left -= len(tried)
         trials = [
             (_replayed_wrong(there, trial, samples, window), trial, other, there)
@@ -62,11 +66,20 @@ def agreeing(
             for other in [search(trial, samples, window, width)]
             for there in [place(trial, samples, window, other)]
         ]
-        best = min(trials, key=lambda each: (each[0], each[2].cost), default=None)
-        if best is None or best[0] >= wrong:
+        if not trials:
             break
-        wrong, events, found, placed = best
-    return events, found, placed
+        last = min(trials, key=lambda each: (each[0], each[2].cost))
+        circles += 1
+        if last[0] < best[0]:
+            best, circles = last, 0
+        else:
+            # What contradicts itself is replayed anyhow: the likeliest one leads on.
+            last = min(trials, key=lambda each: each[2].cost)
+    return best[1:]
+
+
+def _unexplained(placed: Placed) -> int:
+    return int((placed.status == UNEXPLAINED).sum())
 
 
 def _replayed_wrong(placed: Placed, events: Events, samples: Samples, window: Window) -> int:

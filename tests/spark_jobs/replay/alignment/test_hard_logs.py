@@ -95,12 +95,16 @@ def test_late_lines_long_before_the_first_throttle_move_every_sample_until_then(
     assert np.abs(replay.throttle_time_ms - thrown_ms).max() <= 1
 
 
-@pytest.mark.parametrize("name", ["samples_a_millisecond_apart", "late_line_that_ends_a_sample"])
+@pytest.mark.parametrize(
+    "name",
+    ["samples_a_millisecond_apart", "late_line_that_ends_a_sample", "one_circle_after_another"],
+)
 def test_what_the_search_explains_is_replayed_by_the_times_that_it_gives(name: str) -> None:
     """Logs of simulated brokers, each sound; the search forgets what two throttles say together.
 
     In one of them samples begin a millisecond earlier or later, in the other one a request's line
-    is late, and the sample that it ends leaves sooner for it.
+    is late, and the sample that it ends leaves sooner for it. In the third one, a circle
+    of claims leads to another one.
     """
     kept = csv.read_csv(KEPT_LOGS / f"{name}.csv")
     columns = {column: kept[column].to_numpy() for column in kept.column_names}
