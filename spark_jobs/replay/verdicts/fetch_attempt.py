@@ -156,7 +156,7 @@ def judge_fetch_attempts(rows: FetchRows, limits: FetchLimits) -> FetchAttempts:
     if not accused.any():
         return found
     sensors = np.unique(rows.sensor[accused])
-    late_ms = _late_ms(rows, found.answered, limits.samples)
+    late_ms = _late_ms(rows, found.answered, accused, limits.samples)
     widened = replace(rows, interval_ms=rows.interval_ms + late_ms)
     less, more = _by_window(widened, tried, state_ms, limits, sensors)
     least, most = rows.amount.copy(), rows.amount.copy()
@@ -192,8 +192,10 @@ def _is_state_off(rows: FetchRows, contradicts: Bools, reach_ms: Int64s) -> Bool
     return np.asarray(total[stop] - total[first] >= STATE_OFF_MIN)
 
 
-def _late_ms(rows: FetchRows, answered: Floats, samples: int) -> Int64s:
+def _late_ms(rows: FetchRows, answered: Floats, accused: Bools, samples: int) -> Int64s:
     """Return by how many milliseconds the line of each row came late, as its own throttle says.
+
+    Of an ``accused`` one that was never answered nothing says it: its line came as late as it may.
 
     A try that seems to be more than what was handed out in the end was recorded so much earlier,
     where lines may be so late: what it began or left in the window may be another sample. So was
@@ -204,7 +206,8 @@ def _late_ms(rows: FetchRows, answered: Floats, samples: int) -> Int64s:
         late_ms = np.ceil((rows.amount - answered) / rows.bound * 1000.0)
         late_ms = np.mod(late_ms, rows.span_ms // samples)
         says = rows.is_unrecorded & (late_ms > 0) & (late_ms <= rows.line_lag_max_ms)
-    return np.where(says, late_ms, 0).astype(np.int64)
+    late_ms = np.where(says, late_ms, 0)
+    return np.where(accused & np.isnan(answered), rows.line_lag_max_ms, late_ms).astype(np.int64)
 
 
 def _by_window(

@@ -382,3 +382,20 @@ def test_a_try_that_seems_to_be_nearly_a_window_less_was_recorded_before_its_lat
     )
     limits = FetchLimits(samples=3)
     assert (judged(rows, limits)[5] in ODD_ATTEMPTS) == is_accused
+
+
+@pytest.mark.parametrize(("line_lag_max_ms", "is_accused"), [(265, False), (100, True)])
+def test_a_try_that_is_never_answered_came_before_its_line_by_as_much_as_it_may(
+    line_lag_max_ms: int, *, is_accused: bool
+) -> None:
+    # Kafka 4.4.0: the third was recorded 130 ms before its line, when the first still counted.
+    tries = (69_065.0, False), (69_059.0, True), (179_773.0, True), (110_564.0, True)
+    rows = fetches(*tries, (113_510.0, True), (113_514.0, True))
+    rows = replace(
+        rows,
+        recorded_at_ms=rows.recorded_at_ms[0]
+        + np.array([17_291, 17_297, 28_423, 38_955, 43_966, 54_388]),
+        line_lag_max_ms=np.full(6, line_lag_max_ms),
+        bound=np.array([6_900.0] * 2 + [11_345.0] * 4),
+    )
+    assert (judged(rows)[2] in ODD_ATTEMPTS) == is_accused
