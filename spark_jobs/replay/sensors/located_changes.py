@@ -21,6 +21,7 @@ from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import (
     EXACT,
+    NOTHING,
     UP_TO,
     Events,
     Samples,
@@ -167,6 +168,8 @@ _ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
 # second in the 39 s of windows of three.
 _ROWS_TO_KNOW_MAX = 4_000
 _SENSORS_MAX = 6
+# So many throttles more tell of a moment, whatever is said by what was not throttled.
+_THROTTLES_MORE_MIN = 5
 # Everything explained: no other moment can be better.
 _PERFECT_COST = 2.0
 
@@ -278,7 +281,9 @@ class _Trial:
         self._warm_ms = self._nominal_ms - lag_ms
         after_ms = 2 * lag_ms if moves_sensors else LATER_MS + 3 * window.window_ms
         self._until_ms = min(self._nominal_ms + after_ms, self._ends_ms)
-        self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
+        self._known_costs: dict[tuple[int | bytes, ...], tuple[float, bool]] = {}
+        self._moves_sensors = moves_sensors
+        self._tells_unthrottled = True  # requests that were not throttled tell of a moment, too
         self._sensors = self._telling(sensors)
 
     def best(self, *, may_push: bool) -> Int64s:
@@ -302,10 +307,28 @@ class _Trial:
                 return self._pushed(best)
             if width == _WIDTHS[0] and (later := self._much_later(best, may_push)) is not None:
                 return self._pushed(later)
-        # No moment explains the throttles: one that explains not even one more is none.
-        answered_cost = self._cost(moments[0], _WIDTHS[-1], np.inf)
-        gained = answered_cost - (best_cost - self._cost_of_distance(best))
-        return self._pushed(best if gained >= UNEXPLAINED_COST else moments[0])
+        return self._pushed(self._likeliest(best, moments))
+
+    def _likeliest(self, best: int, moments: Sequence[int]) -> int:
+        """Return the moment of ``moments`` that is told where none explains everything.
+
+        The first one where ``best`` explains not even one throttle more. Of a change that sends
+        requests to another sensor, throttles alone tell: beside lies, any moment late enough
+        explains that a request was not throttled.
+        """
+        self._tells_unthrottled = not self._moves_sensors
+        width = _WIDTHS[0] if self._moves_sensors else _WIDTHS[-1]
+        answered_cost, cost = (self._cost(each, width, np.inf) for each in (moments[0], best))
+        if answered_cost - (cost - self._cost_of_distance(best)) < UNEXPLAINED_COST:
+            best, cost = moments[0], answered_cost
+        if self._moves_sensors:
+            cost_max = cost - _THROTTLES_MORE_MIN * UNEXPLAINED_COST
+            for moment in moments:
+                cost = self._cost(moment, width, cost_max)
+                if cost < cost_max:
+                    best, cost_max = moment, cost
+        self._tells_unthrottled = True
+        return best
 
     def _much_later(self, soon: int, may_push: bool) -> int | None:
         """Return the moment after LATER_MS that explains nearly all that ``soon`` cannot.
@@ -379,7 +402,9 @@ class _Trial:
 
     def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
         # Between two requests of one sensor every moment is the same to it.
-        same = (sensor, width, rows.latest_ms.tobytes(), rows.bound.tobytes())
+        same = (
+            sensor, width, self._tells_unthrottled, rows.latest_ms.tobytes(), rows.bound.tobytes(),
+        )  # fmt: skip
         least, is_whole = self._known_costs.get(same, (0.0, False))
         if not is_whole and least <= cost_max:
             empty = Samples.empty(self._window.slots)
@@ -423,6 +448,9 @@ class _Trial:
             for name in Events._fields
         }
         columns["bound"] = np.concatenate([bounds for _, _, bounds in parts])
+        if not self._tells_unthrottled:
+            is_throttled = columns["logged_throttle_time_ms"] > 0
+            columns["evidence"] = np.where(is_throttled, columns["evidence"], NOTHING)
         events = Events(**{name: column[turn] for name, column in columns.items()})
         if begins and first == 0:
             return events

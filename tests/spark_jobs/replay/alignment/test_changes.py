@@ -232,6 +232,19 @@ def test_a_first_quota_is_in_force_between_the_last_request_not_counted_and_the_
     assert before < found_ms[0] <= after
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_requests_let_through_by_a_lie_do_not_move_a_first_quota(profile: str) -> None:
+    window = Window(5, 500, keeps_overlapping=profile == PROFILES[1])
+    client, at_ms = first_quota(window, lies=0)
+    throttles = client.events.logged_throttle_time_ms
+    # From then on nothing is throttled any more: were the quota not in force yet, neither.
+    throttles[np.flatnonzero(throttles)[12:]] = 0
+    found_ms = located([client], np.array([EPOCH_MS + ANSWERED_MS]), window)
+    in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
+    before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
+    assert before < found_ms[0] <= after
+
+
 @pytest.mark.parametrize("early_ms", [30, 167])
 def test_a_first_quota_may_be_in_force_before_it_was_answered(early_ms: int) -> None:
     window = Window(5, 500, keeps_overlapping=True)
