@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.replay.rates.recorded_amounts import (
     ANSWER_COLUMNS,
     FETCHES,
@@ -139,13 +139,19 @@ def stops(groups: Sequence[RowGroup], broker_id: int) -> Stops:
 
     written = [stretches_ms(lines(group)["log_time_ms"].to_numpy()) for group in in_order]
     silent_ms = silences_ms(written)
-    ends_ms = silent_ms[:, 1]
-    woken = (
+    begins_ms, ends_ms = silent_ms.T
+
+    def is_around(own: np.ndarray) -> bool:
+        before = (own[0, 0] <= begins_ms) & (begins_ms - LINE_LAG_MAX_MS <= own[-1, 1])
+        after = (own[0, 0] - LATE_LINE_MS <= ends_ms) & (ends_ms <= own[-1, 1])
+        return bool((before | after).any())
+
+    around = (
         lines(group, "connection")
         for group, own in zip(in_order, written, strict=True)
-        if len(own) and ((own[0, 0] - LATE_LINE_MS <= ends_ms) & (ends_ms <= own[-1, 1])).any()
+        if len(own) and is_around(own)
     )
-    return Stops.of(silent_ms, woken)
+    return Stops.of(silent_ms, around)
 
 
 def _split(

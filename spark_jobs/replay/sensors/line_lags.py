@@ -13,8 +13,9 @@ longer is the process, such as by garbage collection, and then no thread writes 
 no later than the silence of the whole log that ended up to LATE_LINE_MS before it.
 
 A silence of more than LINE_LAG_MAX_MS is a stop where STOPPED_CONNECTIONS have lines within
-LATE_LINE_MS of its end: they waited for the process to go on. Others are of clients that sent
-nothing, and a line after them is taken to be LINE_LAG_MAX_MS late at most.
+LATE_LINE_MS of its end: they waited for the process to go on. So it is where all connections do
+that were active before, two at least: each had two lines in the last LINE_LAG_MAX_MS. Others are of
+clients that sent nothing, and a line after them is taken to be LINE_LAG_MAX_MS late at most.
 """
 
 from __future__ import annotations
@@ -35,10 +36,15 @@ STAMP_STEPS_MS = 2
 
 STOPPED_CONNECTIONS = 3
 """Of simulated brokers, 3 of 3 stops ended with lines of as many, and none of 8 idle silences."""
+STOPPED_ACTIVE = 2
+"""So many are enough where no other connection was active just before."""
+
+_ACTIVE_LINES = 2
 
 _TEXT = pa.string()
 _CONNECTIONS_MAX = 65_536
 _NEVER_MS = 0, 0
+_FAR_FUTURE_MS = 1 << 60
 
 
 def stretches_ms(log_time_ms: Int64s) -> Int64s:
@@ -80,24 +86,29 @@ class Stops:
 
     @classmethod
     def of(cls, silent_ms: Int64s, lines: Iterable[pa.Table]) -> Stops:
-        """Return those of the silences that STOPPED_CONNECTIONS end.
+        """Return those of the silences that STOPPED_CONNECTIONS end, or all that were active.
 
-        ``lines`` have ``connection`` and ``log_time_ms`` of all lines up to LATE_LINE_MS after the
-        end of a silence.
+        ``lines`` have ``connection`` and ``log_time_ms`` of all lines up to LINE_LAG_MAX_MS before
+        a silence and up to LATE_LINE_MS after its end.
         """
         if not len(silent_ms):
             return cls(silent_ms)
-        woken = [pa.table({"silence": pa.array([], pa.int64()), "connection": pa.array([], _TEXT)})]
+        nobody = pa.table({"silence": pa.array([], pa.int64()), "connection": pa.array([], _TEXT)})
+        woken, active = [nobody], [nobody]
         for part in lines:
             at_ms = part["log_time_ms"].to_numpy()
-            silence = np.searchsorted(silent_ms[:, 1], at_ms, side="right") - 1
-            is_woken = (silence >= 0) & (at_ms - silent_ms[silence, 1] <= LATE_LINE_MS)
-            own = part["connection"].filter(pa.array(is_woken)).cast(_TEXT)
-            woken.append(pa.table({"silence": silence[is_woken], "connection": own}))
-        by_silence = pa.concat_tables(woken).group_by("silence")
-        counted = by_silence.aggregate([("connection", "count_distinct")])
-        is_stop = pc.greater_equal(counted["connection_count_distinct"], STOPPED_CONNECTIONS)
-        return cls(silent_ms[np.sort(counted["silence"].filter(is_stop).to_numpy())])
+            name = part["connection"]
+            over = np.searchsorted(silent_ms[:, 1], at_ms, side="right") - 1
+            is_woken = (over >= 0) & (at_ms - silent_ms[over, 1] <= LATE_LINE_MS)
+            woken.append(_told(over, name, is_woken))
+            coming = np.searchsorted(silent_ms[:, 0], at_ms)
+            next_ms = np.append(silent_ms[:, 0], _FAR_FUTURE_MS)[coming]
+            active.append(_told(coming, name, next_ms - at_ms <= LINE_LAG_MAX_MS))
+        woken_by, active_by = _told_by(woken, 1), _told_by(active, _ACTIVE_LINES)
+        asleep = active_by.join(woken_by, ["silence", "connection"], join_type="left anti")
+        is_stop = _silences_of(woken_by, STOPPED_CONNECTIONS)
+        is_stop |= _silences_of(active_by, STOPPED_ACTIVE) - _silences_of(asleep, 1)
+        return cls(silent_ms[np.array(sorted(is_stop), np.int64)])
 
     def before_ms(self, at_ms: Int64s) -> tuple[Int64s, Bools]:
         """Return the last line before the stop at each of ``at_ms``, and True where one was."""
@@ -106,6 +117,25 @@ class Stops:
         stop = np.maximum(np.searchsorted(self.silent_ms[:, 0], at_ms, side="right") - 1, 0)
         from_ms, until_ms = self.silent_ms[stop].T
         return from_ms, (from_ms <= at_ms) & (at_ms < until_ms)
+
+
+def _told(silence: Int64s, connection: pa.ChunkedArray, is_told: Bools) -> pa.Table:
+    own = connection.filter(pa.array(is_told)).cast(_TEXT)
+    return pa.table({"silence": silence[is_told], "connection": own})
+
+
+def _told_by(told: Sequence[pa.Table], lines: int) -> pa.Table:
+    """Return the connections, by silence, of which so many lines are told."""
+    by_connection = pa.concat_tables(told).group_by(["silence", "connection"])
+    counted = by_connection.aggregate([([], "count_all")])
+    return counted.filter(pc.greater_equal(counted["count_all"], lines)).drop_columns("count_all")
+
+
+def _silences_of(told: pa.Table, connections: int) -> set[int]:
+    """Return the silences of which so many connections are told."""
+    counted = told.group_by("silence").aggregate([("connection", "count")])
+    is_enough = pc.greater_equal(counted["connection_count"], connections)
+    return set(counted["silence"].filter(is_enough).to_pylist())
 
 
 NO_STOPS = Stops(np.zeros((0, 2), np.int64))

@@ -102,6 +102,27 @@ def test_a_line_of_one_that_waited_for_a_stopped_process_may_be_as_late_as_the_s
     assert found == SILENT_MS + 2 * place + STAMP_STEPS_MS
 
 
+@pytest.mark.parametrize("cut", [None, 2, 3])
+@pytest.mark.parametrize(
+    ("before", "is_stop"),
+    [
+        ("bcbc", True),
+        # Of three active connections one had nothing to say; another one had sent once, long ago.
+        ("bcddbc", False),
+        ("bcdbc", True),
+        ("bc", False),
+        ("cccc", False),
+    ],
+)
+def test_two_connections_that_were_active_before_a_silence_and_end_it_tell_of_a_stop(
+    before: str, cut: int | None, *, is_stop: bool
+) -> None:
+    sent = [Line(1_000 - 50 * i, name) for i, name in enumerate(reversed(before))]
+    lines = [*reversed(sent), Line(4_000, "b"), Line(4_002, "c")]
+    assert stops(lines, cut).silent_ms.tolist() == [[T0 + 1_000, T0 + 4_000]] * is_stop
+    assert (lags_ms(lines, cut)[-1] > LINE_LAG_MAX_MS) == is_stop
+
+
 @pytest.mark.parametrize(
     "woken",
     [
