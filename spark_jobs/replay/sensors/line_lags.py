@@ -43,7 +43,7 @@ _ACTIVE_LINES = 2
 
 _TEXT = pa.string()
 _CONNECTIONS_MAX = 65_536
-_NEVER_MS = 0, 0
+_NEVER = 0, 0, 0
 _FAR_FUTURE_MS = 1 << 60
 
 
@@ -146,8 +146,8 @@ class LineLags:
 
     def __init__(self, stops: Stops = NO_STOPS) -> None:
         self._stops = stops
-        # Per connection, when its last line was written, and until when it was muted.
-        self._last_ms: dict[str, tuple[int, int]] = {}
+        # Per connection, when its last line was written, until when it was muted, and the line.
+        self._last: dict[str, tuple[int, int, int]] = {}
         # When the last lines were written, of any connection, in order.
         self._written_ms = np.zeros(0, np.int64)
 
@@ -167,26 +167,32 @@ class LineLags:
         is_first = np.append(True, code[1:] != code[:-1])
         earliest_ms = requests["recorded_earliest_ms"].to_numpy()[rows]
         line_ms = requests["log_time_ms"].to_numpy()[rows]
+        line = requests["source_line"].to_numpy()[rows]
         throttle_ms = requests["throttle_time_ms"].to_numpy()[rows].astype(np.int64)
         muted_ms = np.where(throttle_ms > 0, earliest_ms + throttle_ms, line_ms)
-        before_line_ms, before_mute_ms = np.roll(line_ms, 1), np.roll(muted_ms, 1)
+        before_line_ms, before_mute_ms, before = (
+            np.roll(each, 1) for each in (line_ms, muted_ms, line)
+        )
         firsts = np.flatnonzero(is_first)
         own = names.dictionary.take(pa.array(code[firsts])).to_pylist()
-        last_ms = np.array([self._last_ms.get(name, _NEVER_MS) for name in own])
-        before_line_ms[firsts], before_mute_ms[firsts] = last_ms.T
+        lasts = np.array([self._last.get(name, _NEVER) for name in own])
+        before_line_ms[firsts], before_mute_ms[firsts], before[firsts] = lasts.T
         after_line_ms = earliest_ms + STAMP_STEPS_MS - before_line_ms
         after_mute_ms = earliest_ms + STAMP_STEPS_MS - before_mute_ms
         # A broker that did not wait, or one whose log says more than it did, proves nothing.
         lag_ms = np.where(
             after_mute_ms >= 0, np.minimum(after_mute_ms, after_line_ms), after_line_ms
         )
+        # Estimates of one millisecond may be the other way round than their lines.
+        is_swapped = (line_ms == before_line_ms) & (line < before)
+        lag_ms = np.where(is_swapped, LINE_LAG_MAX_MS, lag_ms)
         lag_ms = np.minimum(lag_ms, self._silence_ms(requests, order)[by_connection])
         lags_ms[rows] = np.maximum(lag_ms, 0)
-        lasts = np.append(firsts[1:], len(rows)) - 1
-        if len(self._last_ms) > _CONNECTIONS_MAX:
-            self._last_ms.clear()
-        lasts_ms = zip(line_ms[lasts].tolist(), muted_ms[lasts].tolist(), strict=True)
-        self._last_ms.update(zip(own, lasts_ms, strict=True))
+        if len(self._last) > _CONNECTIONS_MAX:
+            self._last.clear()
+        at = np.append(firsts[1:], len(rows)) - 1
+        last = zip(*(each[at].tolist() for each in (line_ms, muted_ms, line)), strict=True)
+        self._last.update(zip(own, last, strict=True))
         return lags_ms
 
     def _silence_ms(self, requests: pa.Table, order: np.ndarray) -> Int64s:
