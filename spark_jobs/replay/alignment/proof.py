@@ -100,6 +100,7 @@ def proven(
     alike |= placed.status != UNEXPLAINED
     accused = np.flatnonzero(is_wrong & enough & mostly & ~alike)
     alike[accused] = _is_swapped_in_a_burst(accused, is_wrong, placed, events, off_ms, share_ms)
+    alike[accused] |= _is_off_as_a_late_one(accused, placed, events, off_ms, share_ms, window)
     is_proven = enough & mostly & ~(alike & is_wrong)
     open_rows = is_wrong & tells & ~is_proven
     return np.asarray(is_proven & ~(is_wrong & _is_among(open_rows, tells, placed, window)))
@@ -137,6 +138,35 @@ def _is_among(doubted: Bools, tells: Bools, placed: Placed, window: Window) -> B
         for total in (np.append(0, np.cumsum(doubted)), np.append(0, np.cumsum(tells)))
     )
     return np.asarray((doubts >= AMONG_MIN) & (3 * doubts >= all_told))
+
+
+def _is_off_as_a_late_one(
+    accused: Int64s,
+    placed: Placed,
+    events: Events,
+    off_ms: Int64s,
+    share_ms: Floats,
+    window: Window,
+) -> Bools:
+    """Return True for each of the accused that is off as one beside it would be at its line.
+
+    That one's line was taken to be late, such as by 18 ms: it is explained so, and would be off by
+    40 ms otherwise, as the accused one is. Then the state may be another one, and no line late.
+    """
+    at_ms = placed.recorded_at_ms
+    from_ms = events.earliest_ms[placed.order]
+    until_ms = np.maximum(events.latest_ms[placed.order], from_ms)
+    late = np.flatnonzero(from_ms - at_ms > PROVES_MS)
+    held_ms = np.append(0.0, np.cumsum(share_ms))
+    stop = np.searchsorted(np.maximum.accumulate(at_ms), from_ms[late], side="right")
+    passed_ms = held_ms[np.maximum(stop, late + 1)] - held_ms[late + 1]
+    least_ms, most_ms = (
+        (off_ms + line_ms - at_ms)[late] - passed_ms for line_ms in (from_ms, until_ms)
+    )
+    own_ms = off_ms[accused][:, None]
+    is_alike = (least_ms - PROVES_MS <= own_ms) & (own_ms <= most_ms + PROVES_MS)
+    is_alike &= np.abs(at_ms[late] - at_ms[accused][:, None]) <= window.window_ms
+    return np.asarray(is_alike.any(1))
 
 
 def _is_swapped_in_a_burst(

@@ -254,3 +254,15 @@ def test_any_of_those_recorded_meanwhile_may_be_counted() -> None:
     counted_ms = 20 + 2 * SHARE_MS
     within = {"began_ms": 20, "ends_ms": 3 * GAP_MS}
     assert not proven_with({MIDDLE: counted_ms}, **within)[MIDDLE]
+
+
+@pytest.mark.parametrize(
+    ("off_ms", "early_ms", "is_proven"),
+    [(-50, 30, False), (-48, 30, False), (-54, 30, True), (-50, 0, True), (-65, 15, True)],
+)
+def test_one_that_is_off_as_one_beside_it_would_be_were_its_line_not_late_proves_nothing(
+    off_ms: int, early_ms: int, *, is_proven: bool
+) -> None:
+    # At its line's time, 30 ms later, the one after counts one more: 80 ms more are due.
+    found = proven_with({MIDDLE: off_ms}, early_ms={MIDDLE + 1: early_ms})
+    assert found[MIDDLE] == is_proven
