@@ -9,8 +9,9 @@ clients that it concerns, in the order in which the controller made the changes.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -183,6 +184,12 @@ class ClientRequests:
     sensors: Sequence[int]  # after no change, after the first, ...; NO_SENSOR: none is kept
     bounds: Sequence[float]  # NaN: none in force
 
+    def telling_throttles(self) -> ClientRequests:
+        """Return the requests, of which those that were not throttled tell nothing."""
+        is_throttled = self.events.logged_throttle_time_ms > 0
+        evidence = np.where(is_throttled, self.events.evidence, NOTHING).astype(np.int8)
+        return replace(self, events=self.events._replace(evidence=evidence))
+
     def moves(self, change: int) -> bool:
         """Return True if a change sends the requests to another sensor."""
         return self.sensors[change] != self.sensors[change + 1]
@@ -281,9 +288,8 @@ class _Trial:
         self._warm_ms = self._nominal_ms - lag_ms
         after_ms = 2 * lag_ms if moves_sensors else LATER_MS + 3 * window.window_ms
         self._until_ms = min(self._nominal_ms + after_ms, self._ends_ms)
-        self._known_costs: dict[tuple[int | bytes, ...], tuple[float, bool]] = {}
+        self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
         self._moves_sensors = moves_sensors
-        self._tells_unthrottled = True  # requests that were not throttled tell of a moment, too
         self._sensors = self._telling(sensors)
 
     def best(self, *, may_push: bool) -> Int64s:
@@ -316,19 +322,26 @@ class _Trial:
         requests to another sensor, throttles alone tell: beside lies, any moment late enough
         explains that a request was not throttled.
         """
-        self._tells_unthrottled = not self._moves_sensors
-        width = _WIDTHS[0] if self._moves_sensors else _WIDTHS[-1]
-        answered_cost, cost = (self._cost(each, width, np.inf) for each in (moments[0], best))
+        trial, width = self, _WIDTHS[-1]
+        if self._moves_sensors:
+            trial, width = self._of_throttles_alone(), _WIDTHS[0]
+        answered_cost, cost = (trial._cost(each, width, np.inf) for each in (moments[0], best))
         if answered_cost - (cost - self._cost_of_distance(best)) < UNEXPLAINED_COST:
             best, cost = moments[0], answered_cost
         if self._moves_sensors:
             cost_max = cost - _THROTTLES_MORE_MIN * UNEXPLAINED_COST
             for moment in moments:
-                cost = self._cost(moment, width, cost_max)
+                cost = trial._cost(moment, width, cost_max)
                 if cost < cost_max:
                     best, cost_max = moment, cost
-        self._tells_unthrottled = True
         return best
+
+    def _of_throttles_alone(self) -> _Trial:
+        """Return the same trial, to which requests that were not throttled tell nothing."""
+        trial = copy.copy(self)
+        trial._clients = [client.telling_throttles() for client in self._clients]
+        trial._known_costs = {}
+        return trial
 
     def _much_later(self, soon: int, may_push: bool) -> int | None:
         """Return the moment after LATER_MS that explains nearly all that ``soon`` cannot.
@@ -402,9 +415,7 @@ class _Trial:
 
     def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
         # Between two requests of one sensor every moment is the same to it.
-        same = (
-            sensor, width, self._tells_unthrottled, rows.latest_ms.tobytes(), rows.bound.tobytes(),
-        )  # fmt: skip
+        same = (sensor, width, rows.latest_ms.tobytes(), rows.bound.tobytes())
         least, is_whole = self._known_costs.get(same, (0.0, False))
         if not is_whole and least <= cost_max:
             empty = Samples.empty(self._window.slots)
@@ -448,9 +459,6 @@ class _Trial:
             for name in Events._fields
         }
         columns["bound"] = np.concatenate([bounds for _, _, bounds in parts])
-        if not self._tells_unthrottled:
-            is_throttled = columns["logged_throttle_time_ms"] > 0
-            columns["evidence"] = np.where(is_throttled, columns["evidence"], NOTHING)
         events = Events(**{name: column[turn] for name, column in columns.items()})
         if begins and first == 0:
             return events
