@@ -160,9 +160,10 @@ def counting_trial(
 
 
 def _free(history: SensorDecisions, is_own: Bools, says: Bools, agrees: Bools) -> int:
-    """Return how many deviating decisions of a connection are free between others' throttles.
+    """Return the number of a connection's deviating decisions without a throttle, such as 27.
 
-    Such as 27. 0 where one in ten of all that are is of another connection.
+    Those count that have throttles of the others before and after them; none where more than one in
+    ten of all such decisions is of another connection.
     """
     of_others = np.flatnonzero(says & ~is_own)
     free = np.flatnonzero(says & ~agrees & (history.logged_ms == 0))

@@ -27,6 +27,7 @@ from spark_jobs.quota.codes import (
     STATE_LOST,
     UNKNOWN_QUOTA,
 )
+from spark_jobs.quota.constants import WINDOW_MS
 from spark_jobs.quota.states import Bools, Floats, Int64s
 
 EXPLAINED_WITHIN_MS = 2
@@ -142,7 +143,7 @@ def explain_stretch(
     replays: Sequence[OtherReplay] = (),
     *,
     is_loss_known: bool = False,
-    sample_ms: int = 1000,
+    sample_ms: int = WINDOW_MS,
 ) -> Explanation | None:
     """Return the hypothesis that explains a stretch, None where none does clearly.
 

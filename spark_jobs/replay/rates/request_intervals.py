@@ -130,7 +130,10 @@ class _Taken(NamedTuple):
         return _Taken(np.append(self.at_ms, at_ms), np.append(self.most, most))
 
     def between(self, since: np.ndarray, until: np.ndarray) -> np.ndarray:
-        """Return what the requests since..until took together, each pair positions of them."""
+        """Return the percent that the requests of each slice took together, such as 47.
+
+        A slice goes from a position in ``since`` to before the same one in ``until``.
+        """
         total = np.append(0.0, np.cumsum(self.most))
         return np.asarray(total[until] - total[np.minimum(since, until)])
 
@@ -237,16 +240,17 @@ class _Sensor:
         nobody can say that it is too long. Connections begin with the rows ``begun``.
         """
         samples, window_ms = int(self._states.samples[0]), int(self._states.window_ms[0])
+        span_ms = samples * window_ms
         slow = self._slow_handshakes.more(
             rows.at_ms[begun], rows.line_lag_max_ms[begun] * 1000.0 * PERCENT_PER_US
         )
-        since = np.searchsorted(slow.at_ms, rows.at_ms - samples * window_ms)
+        since = np.searchsorted(slow.at_ms, rows.at_ms - span_ms)
         handshakes = slow.between(since, np.searchsorted(slow.at_ms, rows.at_ms, side="right"))
-        self._slow_handshakes = slow.since(int(rows.at_ms[-1]) - samples * window_ms)
+        self._slow_handshakes = slow.since(int(rows.at_ms[-1]) - span_ms)
         rate = surely.rate_min + SLOW_READS * (surely.rate_max - surely.rate_min)
         rate = rate + handshakes * 1000.0 / (max(samples - 1, 1) * window_ms)
         with np.errstate(invalid="ignore", divide="ignore"):
-            slow_ms = np.nan_to_num((rate / rows.bound - 1.0) * samples * window_ms, posinf=np.inf)
+            slow_ms = np.nan_to_num((rate / rows.bound - 1.0) * span_ms, posinf=np.inf)
         return _more_if(rows.logged_ms, surely.throttle_time_max_ms, slow_ms)
 
     def _request_rows(self, rows: StreamRows, most_us: np.ndarray) -> RequestRows:

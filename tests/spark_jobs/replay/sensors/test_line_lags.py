@@ -120,7 +120,7 @@ def test_a_line_that_stands_before_another_one_of_its_connection_is_not_late_by_
     ("before", "is_stop"),
     [
         ("bcbc", True),
-        # Of three active connections one had nothing to say; another one had sent once, long ago.
+        # Of three active connections one had nothing to say; then the third had sent only once.
         ("bcddbc", False),
         ("bcdbc", True),
         ("bc", False),
