@@ -195,12 +195,15 @@ class Stretch:
             yield 0
             return
         before_ms = min(self.requests[i].latest_ms for i in group)
+        first_of: dict[int, MutationRequest] = {}
+        for one in (self.requests[i] for i in group):
+            first = first_of.setdefault(one.connection, one)
+            if one.line < first.line:
+                first_of[one.connection] = one
         alike = set()
         for i in group:
             one = self.requests[i]
-            if one.earliest_ms > before_ms:
-                continue
-            if any(comes_before(self.requests[other], one) for other in group):
+            if one.earliest_ms > before_ms or comes_before(first_of[one.connection], one):
                 continue
             # Parts of one request that are alike need no second order.
             if (one.request, one.mutations) not in alike:
