@@ -174,11 +174,13 @@ def _with_a_late_line(
     """
     best, cost_max = None, run.cost - LATE_GAIN_MIN
     first_ms = run.times_ms[run.order.index(0)]
+    anchored: set[tuple[int, ...]] = set()
     for wrong in [i for i in sorted(run.blamed()) if i][:FULL_AGAIN_MAX]:
         for other, moved in islice(_with_late_lines(stretch.requests, wrong), REORDERED_MAX):
             found = other.run(bucket, {0: first_ms}, cost_max=cost_max + NEARLY)
-            if found.cost == cost_max + NEARLY:
+            if found.cost == cost_max + NEARLY and (order := tuple(moved)) not in anchored:
                 # The time of the full bucket that was best without it may not be the best with it.
+                anchored.add(order)
                 found = _best_anchored(found, other, bucket, late_ms=0)
             if found.cost <= cost_max:
                 best, cost_max = (found, other, moved), found.cost - 1
