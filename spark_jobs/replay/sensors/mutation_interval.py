@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ from spark_jobs.warehouse.days import HANDOVER_MS, Interval
 TWINS_MS = HANDOVER_MS
 """Lines so long before the first that is read again only tell which of those are twins."""
 _STATE = ("sensor_epoch", "sensor_seq", "sample_index", "samples", "bucket")
+_Aligned = tuple[pa.RecordBatch, dict[SensorKey, Mapping[str, Any]]]
 
 
 def reads_from_ms(carried: Iterable[tuple[SensorKey, CarriedState]], interval: Interval) -> int:
@@ -89,6 +90,7 @@ class MutationInterval:
     resolutions: ResolutionTable
     broker_log: BrokerLog
     uses_zookeeper: bool = False
+    _known: list[tuple[pa.RecordBatch, _Aligned]] = field(default_factory=list, init=False)
 
     def replayed(
         self, lines: Sequence[MutationLine], inventory: PartitionInventory
@@ -179,9 +181,7 @@ class MutationInterval:
         for i, row in enumerate(rows):
             of_sensor[SensorKey.of(row)].append(i)
         is_before = pc.less(amounts["order_us"], moment_us)
-        _, begun = align_mutations(
-            _batch(amounts.filter(is_before)), self.rules, self.carried, self.tolerances.change_ms
-        )
+        _, begun = self._aligned(amounts.filter(is_before))
         found = {}
         for sensor, places in of_sensor.items():
             since: tuple[Any, ...] = (moment_us,)
@@ -196,10 +196,22 @@ class MutationInterval:
         return found
 
     def _replayed(self, amounts: pa.Table) -> pa.Table:
-        aligned, _ = align_mutations(
-            _batch(amounts), self.rules, self.carried, self.tolerances.change_ms
-        )
+        aligned, _ = self._aligned(amounts)
         return replay_mutations(aligned, self.rules, self.carried, self.tolerances)
+
+    def _aligned(self, amounts: pa.Table) -> _Aligned:
+        """Return what :func:`align_mutations` does of ``amounts``, looked for once.
+
+        Where a day's log ends with the interval, what is decided and what is handed on are of
+        the same amounts.
+        """
+        batch = _batch(amounts)
+        for known, aligned in self._known:
+            if known.equals(batch):
+                return aligned
+        aligned = align_mutations(batch, self.rules, self.carried, self.tolerances.change_ms)
+        self._known.append((batch, aligned))
+        return aligned
 
 
 def _batch(amounts: pa.Table) -> pa.RecordBatch:
