@@ -11,8 +11,8 @@ have apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import product
 
 import numpy as np
@@ -37,6 +37,9 @@ NEIGHBOURS = 4
 LINKS_MIN = 2
 """So often at least ids of one lead to the other's or back where one fills the other's holes."""
 
+TRIES_MAX, LINES_MAX = 20, 200_000
+"""So many pairs of counters, of so many lines all in all, are put together anew."""
+
 WRAP_MARGIN = 1 << 28
 """Ids this near the ends of int32 tell of a counter that went over the end."""
 
@@ -55,6 +58,12 @@ class Connections:
     sent_from_ms: np.ndarray  # int64: when it was sent at the earliest, behind a muted connection
     free_at_ms: np.ndarray  # int64: when its connection took its next request
 
+    def of(self, connections: np.ndarray) -> Connections:
+        """Return the lines of these connections, which are 0 … n - 1 then, in their order."""
+        rows = np.isin(self.connection, connections)
+        taken = Connections(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+        return replace(taken, connection=np.searchsorted(connections, taken.connection))
+
 
 def unwrapped(correlation_id: np.ndarray) -> np.ndarray:
     """Return ids (int32) as int64 that go on counting where a counter went over its end."""
@@ -72,15 +81,52 @@ def counters_of(lines: Connections) -> np.ndarray:
     interlock are joined before all others, if fewer are missing so.
     """
     joined, missing = _put_together(lines, is_interlocked_first=False)
-    if not missing:
-        return joined
-    otherwise, missing_otherwise = _put_together(lines, is_interlocked_first=True)
-    return otherwise if missing_otherwise < missing else joined
+    if missing:
+        otherwise, missing_otherwise = _put_together(lines, is_interlocked_first=True)
+        joined, missing = min((joined, missing), (otherwise, missing_otherwise), key=_missing_of)
+    return _exchanged(lines, joined) if missing else joined
 
 
-def _put_together(lines: Connections, *, is_interlocked_first: bool) -> tuple[np.ndarray, int]:
-    """Return the counter of each connection, and how many ids are missing from all of them."""
+def _missing_of(joined: tuple[np.ndarray, int]) -> int:
+    return joined[1]
+
+
+def _exchanged(lines: Connections, labels: np.ndarray) -> np.ndarray:
+    """Return the counters, those of two connections put together anew where fewer ids miss so.
+
+    The ids of the two lead to each other again and again, and yet they are in two counters: the
+    first ids of a client, such as 0 to 3, go on well in those of another that began as it did.
+    """
+    alone = _Known.of(lines, np.arange(len(labels)))
+    pairs, tries, lines_left = _interlocked(lines, alone, np.zeros_like(lines.host)), 0, LINES_MAX
+    for one, other in pairs:
+        if labels[one] == labels[other]:
+            continue
+        connections = np.flatnonzero(np.isin(labels, labels[[one, other]]))
+        both = lines.of(connections)
+        missing = _Known.of(both, labels[connections]).missing()
+        if not missing:
+            continue
+        tries, lines_left = tries + 1, lines_left - len(both.connection)
+        if tries > TRIES_MAX or lines_left < 0:
+            break
+        pair = tuple(np.searchsorted(connections, (one, other)).tolist())
+        anew, missing_anew = _put_together(both, is_interlocked_first=False, first=[pair])
+        if missing_anew < missing:
+            labels[connections] = connections[anew]
+    return labels
+
+
+def _put_together(
+    lines: Connections, *, is_interlocked_first: bool, first: Sequence[tuple[int, int]] = ()
+) -> tuple[np.ndarray, int]:
+    """Return the counter of each connection, and how many ids are missing from all of them.
+
+    The connections ``first`` are joined before all others.
+    """
     joined = _Joined(lines)
+    for one, other in first:
+        joined.join(one, other)
     anywhere = np.zeros_like(lines.host)
     scopes = [lines.host] if (lines.host == lines.host[:1]).all() else [lines.host, anywhere]
     known = _Known.of(lines, joined.labels())
