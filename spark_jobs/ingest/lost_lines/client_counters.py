@@ -40,6 +40,9 @@ LINKS_MIN = 2
 TRIES_MAX, LINES_MAX = 20, 200_000
 """So many pairs of counters, of so many lines all in all, are put together anew."""
 
+FIRST_ID_MAX = 2
+"""Clients of all libraries ask with one of their first ids which APIs a broker has."""
+
 WRAP_MARGIN = 1 << 28
 """Ids this near the ends of int32 tell of a counter that went over the end."""
 
@@ -54,6 +57,8 @@ class Connections:
     host: np.ndarray  # 0 … of the client's address
     software: np.ndarray  # code of the client's library and version, 0: not known
     correlation_id: np.ndarray  # int64, see unwrapped()
+    is_opening: np.ndarray  # bool: it asked which APIs there are, as new connections do
+    is_answered: np.ndarray  # bool: False of a produce with acks=0
     received_ms: np.ndarray  # int64
     sent_from_ms: np.ndarray  # int64: when it was sent at the earliest, behind a muted connection
     free_at_ms: np.ndarray  # int64: when its connection took its next request
@@ -84,7 +89,7 @@ def counters_of(lines: Connections) -> np.ndarray:
     if missing:
         otherwise, missing_otherwise = _put_together(lines, is_interlocked_first=True)
         joined, missing = min((joined, missing), (otherwise, missing_otherwise), key=_missing_of)
-    return _exchanged(lines, joined) if missing else joined
+    return _going_on(lines, _exchanged(lines, joined) if missing else joined)
 
 
 def _missing_of(joined: tuple[np.ndarray, int]) -> int:
@@ -114,6 +119,36 @@ def _exchanged(lines: Connections, labels: np.ndarray) -> np.ndarray:
         anew, missing_anew = _put_together(both, is_interlocked_first=False, first=[pair])
         if missing_anew < missing:
             labels[connections] = connections[anew]
+    return labels
+
+
+def _going_on(lines: Connections, labels: np.ndarray) -> np.ndarray:
+    """Return the counters, those that begin amid their ids put to the ones that they go on from.
+
+    A client counts from 0. Where it opens a connection with a later id, such as 192, what it sent
+    before may wait on a connection that its broker is still behind with.
+    """
+    counter = labels[lines.connection]
+    order = np.lexsort((lines.correlation_id, counter))
+    starts = np.flatnonzero(np.diff(counter[order], prepend=-1))
+    first, last = order[starts], np.append(order[starts[1:] - 1], order[-1:])
+    begun_ms, last_id = lines.received_ms[first], lines.correlation_id[last].copy()
+    unanswered_ms = np.where(lines.is_answered, -_FAR, lines.free_at_ms)
+    behind_until_ms = np.maximum.reduceat(unanswered_ms[order], starts)
+    first_id = lines.correlation_id[first]
+    software, least = (f.reduceat(lines.software[order], starts) for f in (np.maximum, np.minimum))
+    software = np.where(software == 0, least, software)
+    begins_amid = lines.is_opening[first] & (first_id > FIRST_ID_MAX)
+    for late in sorted(np.flatnonzero(begins_amid).tolist(), key=begun_ms.__getitem__):
+        may_go_on = (lines.host[first] == lines.host[first[late]]) & (last_id < first_id[late])
+        may_go_on &= (begun_ms <= begun_ms[late]) & (behind_until_ms > begun_ms[late])
+        may_go_on &= (software == software[late]) | (software == 0) | (software[late] == 0)
+        may_go_on[late] = False
+        if may_go_on.any():
+            early = int(np.where(may_go_on, last_id, -1).argmax())
+            labels[labels == counter[first[late]]] = counter[first[early]]
+            behind_until_ms[early] = max(behind_until_ms[early], behind_until_ms[late])
+            last_id[early], last_id[late] = last_id[late], _FAR
     return labels
 
 

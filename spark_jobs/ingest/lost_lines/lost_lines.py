@@ -16,6 +16,7 @@ import numpy as np
 
 from spark_jobs.ingest.lost_lines.client_counters import Connections, counters_of, unwrapped
 from spark_jobs.ingest.lost_lines.gap_spans import (
+    API_VERSIONS,
     FETCH,
     JAVA_WITH_TELEMETRY,
     OTHER_SOFTWARE,
@@ -86,6 +87,8 @@ def gaps_of(lines: ClientLines, down: Sequence[Span] = ()) -> list[Gap]:
         host=host.ravel(),
         software=lines.software,
         correlation_id=ids,
+        is_opening=lines.api_key == API_VERSIONS,
+        is_answered=lines.is_answered,
         received_ms=lines.received_ms,
         sent_from_ms=lines.received_ms - muted_for_ms(lines, connection),
         free_at_ms=lines.free_at_ms,

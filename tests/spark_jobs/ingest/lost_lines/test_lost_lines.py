@@ -289,3 +289,25 @@ def test_requests_behind_a_produce_that_failed_and_awaits_no_answer_were_never_r
     assert [(g.missing, g.cause) for g in gaps_of(sent.lines())] == [(40, NEVER_READ)]
     (inner,) = [g for g in gaps_of(sent.lines({10})) if g.cause == LOST_LINES]
     assert inner.missing == 1, "what came before it was read"
+
+
+@pytest.mark.parametrize(
+    ("acks", "throttle_ms", "cause"),
+    [(0, 60_000, NEVER_READ), (0, 0, LOST_LINES), (1, 60_000, LOST_LINES)],
+    ids=["its broker is behind", "its broker is not", "it awaits answers"],
+)
+def test_a_client_goes_on_from_what_waits_on_a_muted_connection(
+    acks: int, throttle_ms: int, cause: str
+) -> None:
+    sent = Sent()
+    sent.add(1, 11, 0, 0, api_key=API_VERSIONS)
+    for number in range(1, 20):
+        sent.add(1, 11, number, 10 * number, acks=acks)
+    sent.throttle_ms[-1] = throttle_ms
+    # Broker 1 has yet to read 20 to 59, and 70 to 99.
+    sent.add(2, 12, 60, 5_000, api_key=API_VERSIONS)
+    for number in (*range(61, 70), *range(100, 130)):
+        sent.add(2, 12, number, 5_000 + number, acks=acks)
+    gaps = gaps_of(sent.lines())
+    assert {gap.cause for gap in gaps} == {cause}
+    assert missing(gaps) == (70 if cause == NEVER_READ else 30)
