@@ -15,52 +15,18 @@ import numpy as np
 from numba import njit
 
 from spark_jobs.quota.constants import PROVES_MS
-from spark_jobs.quota.kernels import RateReplay
-from spark_jobs.quota.states import Bools, Floats, Int64s
+from spark_jobs.quota.states import Bools, Floats
 from spark_jobs.replay.alignment.events import EXACT, NOTHING, Events, Window
 from spark_jobs.replay.alignment.placement import Placed
-
-KNOWN_BY = 3
-"""So many throttles tell when the sample began that was the oldest one of each of them."""
-STARTS_MAX = 32
-"""So many requests are told apart of which one began a sample."""
-_FAR_MS = 1 << 60
-
-
-class Beginnings(NamedTuple):
-    """The interval in which each of some samples began (ms), one after the other."""
-
-    from_ms: Int64s
-    until_ms: Int64s
-
-
-def known_beginnings(
-    placed: Placed, events: Events, replayed: RateReplay, window: Window
-) -> Beginnings:
-    """Return the beginnings of samples that throttles prove, in order.
-
-    KNOWN_BY throttles or more with one oldest sample are replayed to PROVES_MS, none is not, and it
-    is so for the sample before or after, too. One sample alone may be right by chance: where
-    requests come just as fast as the quota lets them, a wrong beginning changes no throttle.
-    """
-    logged_ms = events.logged_throttle_time_ms[placed.order]
-    tells = (events.evidence[placed.order] == EXACT) & ~np.isnan(events.bound[placed.order])
-    tells &= (logged_ms > 0) | (replayed.throttle_time_ms > 0)
-    size_ms = replayed.window_size_ms[tells]
-    began_ms, sample = np.unique(placed.recorded_at_ms[tells] - size_ms, return_inverse=True)
-    is_right = (np.abs(logged_ms - replayed.throttle_time_ms) <= PROVES_MS)[tells]
-    is_told = np.bincount(sample, is_right & (logged_ms[tells] > 0), len(began_ms)) >= KNOWN_BY
-    is_told &= np.bincount(sample, ~is_right, len(began_ms)) == 0
-    # While windows are missing, a window size does not tell a beginning.
-    is_told &= np.isin(began_ms, placed.recorded_at_ms[placed.starts_sample])
-    beside = np.append(False, is_told[:-1]) | np.append(is_told[1:], False)
-    # Each throttle says how long before its request the sample began.
-    from_ms, until_ms = _intervals_ms(placed, events)
-    least_ms, most_ms = np.full_like(began_ms, -_FAR_MS), np.full_like(began_ms, _FAR_MS)
-    np.maximum.at(least_ms, sample, from_ms[tells] - size_ms - PROVES_MS)
-    np.minimum.at(most_ms, sample, until_ms[tells] - size_ms + PROVES_MS)
-    is_known = is_told & beside
-    return Beginnings(least_ms[is_known], most_ms[is_known])
+from spark_jobs.replay.alignment.sample_beginnings import (
+    Beginnings,
+    Requests,
+    Sorted,
+    beginnings,
+    first_beginnings,
+    intervals_ms,
+    summed,
+)
 
 
 def impossible(placed: Placed, events: Events, least_ms: Floats, most_ms: Floats) -> Bools:
@@ -100,13 +66,13 @@ def possible_throttles_ms(
     if not is_asked.any():
         return np.zeros(len(is_asked)), np.full(len(is_asked), np.inf)
     order = placed.order
-    from_ms, until_ms = _intervals_ms(placed, events)
+    from_ms, until_ms = intervals_ms(placed, events)
     amount = events.amount[order]
-    requests = _Requests(
-        from_ms, until_ms, amount, events.bound[order], events.connection[order], _summed(amount)
+    requests = Requests(
+        from_ms, until_ms, amount, events.bound[order], events.connection[order], summed(amount)
     )
-    earlier = _Sorted.of(from_ms, until_ms, amount)
-    later = _Sorted.of(until_ms, from_ms, amount)
+    earlier = Sorted.of(from_ms, until_ms, amount)
+    later = Sorted.of(until_ms, from_ms, amount)
     if held_nothing:
         first = int(later.other_end_ms[0]), int(earlier.other_end_ms[0])
     elif len(known.from_ms):
@@ -120,38 +86,9 @@ def possible_throttles_ms(
     oldest = 0 if held_nothing else 1
     least_ms, most_ms = _throttles(requests, earlier, later, first, known, rule, is_asked, oldest)
     sure = np.where(is_sure, amount, 0.0)
-    requests = requests._replace(amount=sure, counted=_summed(sure))
-    earlier = _Sorted.of(from_ms, until_ms, sure)
+    requests = requests._replace(amount=sure, counted=summed(sure))
+    earlier = Sorted.of(from_ms, until_ms, sure)
     return np.maximum(least_ms, _always_ms(requests, earlier, rule, is_asked)), most_ms
-
-
-class _Requests(NamedTuple):
-    """Requests in recording order."""
-
-    from_ms: Int64s
-    until_ms: Int64s
-    amount: Floats
-    bound: Floats
-    connection: Int64s
-    counted: Floats  # by all before each, and by all
-
-
-class _Sorted(NamedTuple):
-    """The same in the order of one end of their intervals."""
-
-    at_ms: Int64s
-    request: Int64s
-    other_end_ms: Int64s  # the first other end of those from each on
-    last_end_ms: Int64s  # the last other end of those up to each
-    counted: Floats
-
-    @classmethod
-    def of(cls, at_ms: Int64s, other_end_ms: Int64s, amount: Floats) -> _Sorted:
-        order = np.argsort(at_ms, kind="stable")
-        other_ms = other_end_ms[order]
-        first_ms = np.minimum.accumulate(other_ms[::-1])[::-1]
-        last_ms = np.maximum.accumulate(other_ms)
-        return cls(at_ms[order], order, first_ms, last_ms, _summed(amount[order]))
 
 
 class _Rule(NamedTuple):
@@ -175,59 +112,11 @@ class _Rule(NamedTuple):
         )  # fmt: skip
 
 
-def _intervals_ms(placed: Placed, events: Events) -> tuple[Int64s, Int64s]:
-    """Return in which time each request was recorded, in recording order."""
-    order = placed.order
-    from_ms = (events.earliest_ms - events.line_lag_max_ms)[order]
-    return (
-        np.minimum(from_ms, placed.recorded_at_ms),
-        np.maximum(events.latest_ms[order], placed.recorded_at_ms),
-    )
-
-
-def _summed(amount: Floats) -> Floats:
-    return np.append(0.0, np.cumsum(amount))
-
-
-@njit(cache=True)
-def _beginnings(
-    earlier: _Sorted,
-    later: _Sorted,
-    first: tuple[int, int],
-    known: Beginnings,
-    window_ms: int,
-    until_ms: int,
-) -> Beginnings:
-    """Return when each sample began, from the ``first`` one on until one begins after ``until_ms``.
-
-    One that no request begins has a beginning in the far future.
-    """
-    n = len(earlier.at_ms)
-    from_ms, to_ms = [first[0]], [first[1]]
-    while from_ms[-1] <= until_ms:
-        # The first request that may be late enough, and the first that surely is.
-        may = np.searchsorted(later.at_ms, from_ms[-1] + window_ms)
-        surely = np.searchsorted(earlier.at_ms, to_ms[-1] + window_ms)
-        least_ms = most_ms = _FAR_MS
-        if may < n:
-            least_ms = max(later.other_end_ms[may], from_ms[-1] + window_ms)
-        if surely < n:
-            most_ms = earlier.other_end_ms[surely]
-        # Two samples begin a window apart: a known one that lies inside of less is this one.
-        place = np.searchsorted(known.from_ms, least_ms)
-        is_inside = place < len(known.from_ms) and known.until_ms[place] <= most_ms
-        if is_inside and most_ms - least_ms < window_ms:
-            least_ms, most_ms = known.from_ms[place], known.until_ms[place]
-        from_ms.append(least_ms)
-        to_ms.append(most_ms)
-    return Beginnings(np.array(from_ms), np.array(to_ms))
-
-
 @njit(cache=True)
 def _throttles(
-    requests: _Requests,
-    earlier: _Sorted,
-    later: _Sorted,
+    requests: Requests,
+    earlier: Sorted,
+    later: Sorted,
     first: tuple[int, int],
     known: Beginnings,
     rule: _Rule,
@@ -239,7 +128,7 @@ def _throttles(
     least_ms, most_ms = np.zeros(n), np.full(n, np.inf)
     widest_ms = np.max(requests.until_ms - requests.from_ms)
     last_ms = int(np.max(requests.until_ms[is_asked]))
-    whole = _beginnings(earlier, later, first, known, rule.window_ms, last_ms)
+    whole = beginnings(earlier, later, first, known, rule.window_ms, last_ms)
     for i in range(n):
         if not is_asked[i]:
             continue
@@ -254,8 +143,8 @@ def _throttles(
             continue
         until_ms = earlier.other_end_ms[surely]
         least, most = np.inf, 0.0
-        for some in _first_beginnings(since_ms, until_ms, requests, later):
-            near = _beginnings(earlier, later, some, known, rule.window_ms, requests.until_ms[i])
+        for some in first_beginnings(since_ms, until_ms, requests, later):
+            near = beginnings(earlier, later, some, known, rule.window_ms, requests.until_ms[i])
             short, long = _throttle(i, requests, earlier, later, near, rule, 1, widest_ms)
             least, most = min(least, short), max(most, long)
         if least < np.inf:
@@ -264,35 +153,7 @@ def _throttles(
 
 
 @njit(cache=True)
-def _first_beginnings(
-    since_ms: int, until_ms: int, requests: _Requests, later: _Sorted
-) -> list[tuple[int, int]]:
-    """Return in which intervals a sample may have begun that began between two moments (ms).
-
-    One for each request that may have begun it, such as (1,200, 1,203) and (1,370, 1,374), for the
-    samples that follow hang on which one it was. Of more than STARTS_MAX several share one.
-    """
-    place = np.searchsorted(later.at_ms, since_ms)
-    starts = [(0, 0) for _ in range(0)]
-    while place < len(later.at_ms) and later.other_end_ms[place] <= until_ms:
-        m = later.request[place]
-        place += 1
-        if requests.from_ms[m] <= until_ms:
-            starts.append((max(requests.from_ms[m], since_ms), min(requests.until_ms[m], until_ms)))
-    share = -(-len(starts) // STARTS_MAX)
-    if share <= 1:
-        return starts
-    joined = [(0, 0) for _ in range(0)]
-    for begin in range(0, len(starts), share):
-        least_ms, most_ms = starts[begin]
-        for from_ms, to_ms in starts[begin : begin + share]:
-            least_ms, most_ms = min(least_ms, from_ms), max(most_ms, to_ms)
-        joined.append((least_ms, most_ms))
-    return joined
-
-
-@njit(cache=True)
-def _always_ms(requests: _Requests, earlier: _Sorted, rule: _Rule, is_asked: Bools) -> Floats:
+def _always_ms(requests: Requests, earlier: Sorted, rule: _Rule, is_asked: Bools) -> Floats:
     """Return the least throttles of requests that are asked, whenever samples began; of others 0.
 
     An amount is in a sample that began less than a window before it, so it counts for at least the
@@ -315,9 +176,9 @@ def _always_ms(requests: _Requests, earlier: _Sorted, rule: _Rule, is_asked: Boo
 @njit(cache=True)
 def _throttle(
     i: int,
-    requests: _Requests,
-    earlier: _Sorted,
-    later: _Sorted,
+    requests: Requests,
+    earlier: Sorted,
+    later: Sorted,
     began: Beginnings,
     rule: _Rule,
     oldest: int,
@@ -360,9 +221,9 @@ def _with_oldest(
     empty_ms: int,
     counted: tuple[float, float],
     widest_ms: int,
-    requests: _Requests,
-    earlier: _Sorted,
-    later: _Sorted,
+    requests: Requests,
+    earlier: Sorted,
+    later: Sorted,
     rule: _Rule,
 ) -> tuple[float, float]:
     """Return the least and the most if the oldest sample began inside of ``begun``.
@@ -401,7 +262,7 @@ def _with_oldest(
 
 
 @njit(cache=True)
-def _counted(i: int, requests: _Requests, widest_ms: int) -> tuple[float, float]:
+def _counted(i: int, requests: Requests, widest_ms: int) -> tuple[float, float]:
     """Return the amount (bytes) that requests counted up to ``i``, at least and at most.
 
     Such as 3,000 and 3,500: one of 500 comes on another connection, and may have been recorded
@@ -439,8 +300,8 @@ def _counts(
     current: int,
     until_ms: int,
     began: Beginnings,
-    requests: _Requests,
-    later: _Sorted,
+    requests: Requests,
+    later: Sorted,
     rule: _Rule,
 ) -> bool:
     """Tell if a sample surely counts; ``current`` is the last that may be current."""

@@ -25,7 +25,7 @@ from spark_jobs.replay.alignment.events import (
 )
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.possible_throttles import KNOWN_BY
+from spark_jobs.replay.alignment.sample_beginnings import KNOWN_BY
 from spark_jobs.replay.alignment.window import Aligned, align_window
 from spark_jobs.replay.rates.judgement import judge_placed
 from spark_jobs.replay.rates.other_times import replayed

@@ -11,12 +11,9 @@ from spark_jobs.quota.states import Bools, Int64s, SensorStates
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.alignment.explanation import EXPLAINED, NEAR, UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.possible_throttles import (
-    impossible,
-    known_beginnings,
-    possible_throttles_ms,
-)
+from spark_jobs.replay.alignment.possible_throttles import impossible, possible_throttles_ms
 from spark_jobs.replay.alignment.proof import proven
+from spark_jobs.replay.alignment.sample_beginnings import known_beginnings
 from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
 from spark_jobs.replay.rates.other_times import (
     came_before_others,

@@ -15,11 +15,8 @@ from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.throttle_time import is_acceptable, throttle_time_ms
 from spark_jobs.replay.alignment.events import EXACT, NOTHING, UP_TO, Events, Window
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.possible_throttles import (
-    Beginnings,
-    impossible,
-    possible_throttles_ms,
-)
+from spark_jobs.replay.alignment.possible_throttles import impossible, possible_throttles_ms
+from spark_jobs.replay.alignment.sample_beginnings import Beginnings
 
 WINDOW_MS, SAMPLES, BOUND = 1_000, 5, 10_000.0
 Request = tuple[int, int, int, float]
