@@ -9,9 +9,7 @@ clients that it concerns, in the order in which the controller made the changes.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -20,23 +18,12 @@ import pyarrow.compute as pc
 from spark_jobs.quota.codes import QuotaType
 from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
-from spark_jobs.replay.alignment.events import (
-    EXACT,
-    NOTHING,
-    UP_TO,
-    Events,
-    Samples,
-    Window,
-    after_unknown_begin,
-    likely_from_ms,
-)
-from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
-from spark_jobs.replay.alignment.search import search
+from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window, likely_from_ms
 from spark_jobs.replay.sensors.amounts import connections_in_turn, encoded, floats
+from spark_jobs.replay.sensors.change_moments import NO_SENSOR, ClientRequests, locate_changes
 from spark_jobs.replay.sensors.line_lags import NO_STOPS, LineLags, Stops
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
-from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS
 from spark_jobs.resolve.timeline.resolution import QuotaTimeline, Resolution
 from spark_jobs.warehouse.tables import I32, I64, LOCATED_CHANGES
 
@@ -45,6 +32,8 @@ REQUEST_COLUMNS = (
     "recorded_estimate_us", "handler_time_us", "remote_time_us", "acks", "request_bytes",
     "throttle_time_ms", "log_time_ms", "source_file", "source_line",
 )  # fmt: skip
+# In a longer silence of its log a broker may have been stopped.
+_RAN_MS = 500
 
 
 def located_changes(
@@ -76,6 +65,24 @@ def located_changes(
         [pa.array([broker_id] * len(nominal_ms), I32), nominal_ms, in_force_ms],
         schema=LOCATED_CHANGES,
     )
+
+
+def latest_in_force_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
+    """Return when (ms) a broker that follows each change has it in force, at the latest.
+
+    ``nominal_ms`` are the moments of the controller's answers, ``written_ms`` those of the broker's
+    lines, both in order. A broker follows within CHANGE_LATEST_MS in which it runs: it may have
+    been stopped wherever its log was silent for longer than _RAN_MS.
+
+    >>> latest_in_force_ms(np.array([1_000]), np.arange(0, 9_000, 50)).tolist()
+    [4000]
+    >>> latest_in_force_ms(np.array([1_000]), np.array([0, 1_000, 7_000, 9_000])).tolist()
+    [9000]
+    """
+    ran_ms = np.cumsum(np.minimum(np.diff(written_ms, prepend=written_ms[:1]), _RAN_MS))
+    until = np.searchsorted(ran_ms, np.interp(nominal_ms, written_ms, ran_ms) + CHANGE_LATEST_MS)
+    until_ms: Int64s = written_ms[np.minimum(until, len(written_ms) - 1)]
+    return np.maximum(until_ms, nominal_ms + CHANGE_LATEST_MS)
 
 
 def _clients(
@@ -147,320 +154,3 @@ def _events(
         line_lag_max_ms=lags_ms,
         connection=connection,
     )
-
-
-NO_SENSOR = -1
-
-# A change accuses nobody for a second (``JudgeSettings.change_ms``).
-# Earlier than a controller handled it is the clock's cut alone.
-EARLIER_MS, LATER_MS = 20, 1_000
-# In a longer silence of its log a broker may have been stopped.
-_RAN_MS = 500
-# Between two moments that explain equally much the likelier one is the sooner.
-_COST_PER_MS = 0.002
-# Long before the first throttle, or beside a lie, few hypotheses may be too few to keep the true
-# one. Where the best moment leaves several throttles unexplained, all are tried again with more.
-_WIDTHS = (128, 512)
-_DOUBTFUL_COST = 3 * UNEXPLAINED_COST
-# One after LATER_MS must explain nearly all that the best sooner moment does not.
-_UNEXPLAINED_SHARE_MAX = 0.1
-_ROWS_MAX, _ROWS_BEFORE_MAX = 3_000, 1_000
-# More where it takes more to know what a sensor holds as the quota changes, such as 75 requests a
-# second in the 39 s of windows of three.
-_ROWS_TO_KNOW_MAX = 4_000
-_SENSORS_MAX = 6
-# So many throttles more tell of a moment, whatever is said by what was not throttled.
-_THROTTLES_MORE_MIN = 5
-# Everything explained: no other moment can be better.
-_PERFECT_COST = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class ClientRequests:
-    """One client's requests on one broker, by time, and what each change makes of them."""
-
-    events: Events  # the bound is that of ``bounds``
-    estimate_ms: Int64s
-    sensors: Sequence[int]  # after no change, after the first, ...; NO_SENSOR: none is kept
-    bounds: Sequence[float]  # NaN: none in force
-
-    def telling_throttles(self) -> ClientRequests:
-        """Return the requests, of which those that were not throttled tell nothing."""
-        is_throttled = self.events.logged_throttle_time_ms > 0
-        evidence = np.where(is_throttled, self.events.evidence, NOTHING).astype(np.int8)
-        return replace(self, events=self.events._replace(evidence=evidence))
-
-    def moves(self, change: int) -> bool:
-        """Return True if a change sends the requests to another sensor."""
-        return self.sensors[change] != self.sensors[change + 1]
-
-    def is_concerned(self, change: int) -> bool:
-        """Return True if a change makes a difference to the requests."""
-        before, after = self.bounds[change], self.bounds[change + 1]
-        is_same = before == after or (np.isnan(before) and np.isnan(after))
-        return self.moves(change) or not is_same
-
-
-def latest_in_force_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
-    """Return when (ms) a broker that follows each change has it in force, at the latest.
-
-    ``nominal_ms`` are the moments of the controller's answers, ``written_ms`` those of the broker's
-    lines, both in order. A broker follows within CHANGE_LATEST_MS in which it runs: it may have
-    been stopped wherever its log was silent for longer than _RAN_MS.
-
-    >>> latest_in_force_ms(np.array([1_000]), np.arange(0, 9_000, 50)).tolist()
-    [4000]
-    >>> latest_in_force_ms(np.array([1_000]), np.array([0, 1_000, 7_000, 9_000])).tolist()
-    [9000]
-    """
-    ran_ms = np.cumsum(np.minimum(np.diff(written_ms, prepend=written_ms[:1]), _RAN_MS))
-    until = np.searchsorted(ran_ms, np.interp(nominal_ms, written_ms, ran_ms) + CHANGE_LATEST_MS)
-    until_ms: Int64s = written_ms[np.minimum(until, len(written_ms) - 1)]
-    return np.maximum(until_ms, nominal_ms + CHANGE_LATEST_MS)
-
-
-def locate_changes(
-    clients: Sequence[ClientRequests],
-    nominal_ms: Int64s,
-    bounds_ms: tuple[Int64s, Int64s],
-    window: Window,
-    restarts_ms: Sequence[int] = (),
-) -> Int64s:
-    """Return the time (ms) from which each change was in force, in order.
-
-    ``nominal_ms`` are the moments of the controller's answers, in order, ``bounds_ms`` those from
-    which on, and until which, a broker follows. A change that nothing tells of keeps its own. At
-    ``restarts_ms`` the broker began anew, with no sensors.
-    """
-    at_ms = np.array(nominal_ms, np.int64)
-    for is_second_round in (False, True):
-        for change in range(len(at_ms)):
-            sensors, moves_sensors = _concerned(clients, change)
-            if sensors:
-                epoch = _epoch(int(nominal_ms[change]), restarts_ms)
-                earliest_ms, latest_ms = (int(bound_ms[change]) for bound_ms in bounds_ms)
-                moments_ms = int(nominal_ms[change]), earliest_ms, latest_ms
-                trial = _Trial(
-                    clients, sensors, moments_ms, at_ms, change, window, moves_sensors, epoch
-                )
-                at_ms = trial.best(may_push=not is_second_round)
-    return at_ms
-
-
-def _epoch(at_ms: int, restarts_ms: Sequence[int]) -> tuple[int, int]:
-    """Return between which restarts (ms) a moment lies."""
-    began_ms = max((each for each in restarts_ms if each <= at_ms), default=BEGINNING_MS)
-    return began_ms, min((each for each in restarts_ms if each > at_ms), default=END_MS)
-
-
-def _concerned(clients: Sequence[ClientRequests], change: int) -> tuple[list[int], bool]:
-    """Return the sensors that a change concerns, and whether requests move between them."""
-    concerned = [client for client in clients if client.is_concerned(change)]
-    sensors = {sensor for c in concerned for sensor in (c.sensors[change], c.sensors[change + 1])}
-    return sorted(sensors - {NO_SENSOR}), any(client.moves(change) for client in concerned)
-
-
-class _Trial:
-    """One change, tried at every moment it may have happened."""
-
-    def __init__(
-        self,
-        clients: Sequence[ClientRequests],
-        sensors: Sequence[int],
-        moments_ms: tuple[int, int, int],
-        at_ms: Int64s,
-        change: int,
-        window: Window,
-        moves_sensors: bool,
-        epoch: tuple[int, int],
-    ) -> None:
-        self._clients = clients
-        self._nominal_ms, earliest_ms, latest_ms = moments_ms
-        self._earliest_ms = min(earliest_ms, self._nominal_ms) - EARLIER_MS
-        self._at_ms = at_ms
-        self._change = change
-        self._window = window
-        self._lag_ms = lag_ms = window.expire_age_ms + 2 * window.window_ms
-        self._latest_ms = min(latest_ms, self._nominal_ms + lag_ms)
-        # A restart makes every sensor anew: what was recorded before it, or after, is of another.
-        self._began_ms, self._ends_ms = epoch
-        self._from_ms = max(self._nominal_ms - 2 * lag_ms, self._began_ms)
-        self._warm_ms = self._nominal_ms - lag_ms
-        after_ms = 2 * lag_ms if moves_sensors else LATER_MS + 3 * window.window_ms
-        self._until_ms = min(self._nominal_ms + after_ms, self._ends_ms)
-        self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
-        self._moves_sensors = moves_sensors
-        self._sensors = self._telling(sensors)
-
-    def best(self, *, may_push: bool) -> Int64s:
-        """Return the times (ms) of all changes, with this one at its best.
-
-        Later changes never come before this one: they are moved along with it, or they limit it.
-        """
-        if not self._sensors:
-            return self._pushed(max(int(self._at_ms[self._change]), self._lowest()))
-        soon_ms = self._nominal_ms + LATER_MS
-        moments = sorted(self._moments(soon_ms, may_push), key=lambda m: abs(m - self._nominal_ms))
-        best, best_cost = moments[0], np.inf
-        for width in _WIDTHS:
-            for moment in moments:
-                cost = self._cost(moment, width, best_cost)
-                if cost < best_cost:
-                    best, best_cost = moment, cost
-                if cost < _PERFECT_COST:
-                    return self._pushed(best)
-            if best_cost < _DOUBTFUL_COST:
-                return self._pushed(best)
-            if width == _WIDTHS[0] and (later := self._much_later(best, may_push)) is not None:
-                return self._pushed(later)
-        return self._pushed(self._likeliest(best, moments))
-
-    def _likeliest(self, best: int, moments: Sequence[int]) -> int:
-        """Return the moment of ``moments`` that is told where none explains everything.
-
-        The first one where ``best`` explains not even one throttle more. Of a change that sends
-        requests to another sensor, throttles alone tell: beside lies, any moment late enough
-        explains that a request was not throttled.
-        """
-        trial, width = self, _WIDTHS[-1]
-        if self._moves_sensors:
-            trial, width = self._of_throttles_alone(), _WIDTHS[0]
-        answered_cost, cost = (trial._cost(each, width, np.inf) for each in (moments[0], best))
-        if answered_cost - (cost - self._cost_of_distance(best)) < UNEXPLAINED_COST:
-            best, cost = moments[0], answered_cost
-        if self._moves_sensors:
-            cost_max = cost - _THROTTLES_MORE_MIN * UNEXPLAINED_COST
-            for moment in moments:
-                cost = trial._cost(moment, width, cost_max)
-                if cost < cost_max:
-                    best, cost_max = moment, cost
-        return best
-
-    def _of_throttles_alone(self) -> _Trial:
-        """Return the same trial, to which requests that were not throttled tell nothing."""
-        trial = copy.copy(self)
-        trial._clients = [client.telling_throttles() for client in self._clients]
-        trial._known_costs = {}
-        return trial
-
-    def _much_later(self, soon: int, may_push: bool) -> int | None:
-        """Return the moment after LATER_MS that explains nearly all that ``soon`` cannot.
-
-        None where there is none, or where a broker that never follows the change is explained as
-        well: that one is not late but wrong.
-        """
-        width = _WIDTHS[0]
-        usual_ms, latest_ms = self._until_ms, self._latest_ms
-        self._until_ms = min(latest_ms + self._lag_ms, self._ends_ms)
-        cost_max = min(
-            _UNEXPLAINED_SHARE_MAX * self._cost(soon, width, np.inf),
-            self._cost(latest_ms, width, np.inf) - _DOUBTFUL_COST,
-        )
-        best = None
-        for moment in sorted(self._moments(latest_ms, may_push)):
-            cost = self._cost(moment, width, cost_max)
-            if cost < cost_max:
-                best, cost_max = moment, cost
-        self._until_ms = usual_ms
-        return best
-
-    def _lowest(self) -> int:
-        return int(self._at_ms[self._change - 1]) if self._change else self._earliest_ms
-
-    def _moments(self, latest_ms: int, may_push: bool) -> Iterator[int]:
-        """Yield the milliseconds between two requests of clients that the change concerns."""
-        lowest = max(self._lowest(), self._earliest_ms)
-        highest = max(latest_ms, lowest)
-        if not may_push and self._change + 1 < len(self._at_ms):
-            highest = min(highest, int(self._at_ms[self._change + 1]))
-        seen = {lowest, min(max(self._nominal_ms, lowest), highest)}
-        for client in self._clients:
-            if client.is_concerned(self._change):
-                first, last = np.searchsorted(client.estimate_ms, [lowest, highest])
-                seen.update((client.estimate_ms[first:last] + 1).tolist())
-        yield from (moment for moment in seen if lowest <= moment <= highest)
-
-    def _pushed(self, moment: int) -> Int64s:
-        at_ms = self._at_ms.copy()
-        at_ms[self._change] = moment
-        return np.maximum.accumulate(at_ms)
-
-    def _telling(self, sensors: Sequence[int]) -> list[int]:
-        """Return the sensors with the most throttles around the change; none without any."""
-        throttled = {}
-        for sensor in sensors:
-            rows = self._rows(sensor, self._at_ms)
-            throttled[sensor] = 0 if rows is None else int(np.sum(rows.logged_throttle_time_ms > 0))
-        ranked = sorted(sensors, key=lambda s: -throttled[s])[:_SENSORS_MAX]
-        return [sensor for sensor in ranked if throttled[sensor]]
-
-    def _cost(self, moment: int, width: int, cost_max: float) -> float:
-        """Return the cost of what all sensors leave unexplained with the change at ``moment``.
-
-        A cost above ``cost_max`` is infinite.
-        """
-        at_ms = self._pushed(moment)
-        cost = self._cost_of_distance(moment)
-        for sensor in self._sensors:
-            rows = self._rows(sensor, at_ms)
-            if rows is None:
-                continue
-            cost += self._cost_of(sensor, rows, width, cost_max - cost)
-            if cost > cost_max:
-                return np.inf
-        return cost
-
-    def _cost_of_distance(self, moment: int) -> float:
-        return _COST_PER_MS * min(abs(moment - self._nominal_ms), LATER_MS)
-
-    def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
-        # Between two requests of one sensor every moment is the same to it.
-        same = (sensor, width, rows.latest_ms.tobytes(), rows.bound.tobytes())
-        least, is_whole = self._known_costs.get(same, (0.0, False))
-        if not is_whole and least <= cost_max:
-            empty = Samples.empty(self._window.slots)
-            least = search(rows, empty, self._window, width, cost_max).cost
-            self._known_costs[same] = least, least <= cost_max
-        return least
-
-    def _rows(self, sensor: int, at_ms: Int64s) -> Events | None:
-        """Return a sensor's requests around the change, were the changes in force then."""
-        parts = []
-        begins = True
-        for client in self._clients:
-            if sensor not in client.sensors:
-                continue
-            first, last = np.searchsorted(client.estimate_ms, [self._from_ms, self._until_ms])
-            changes = np.searchsorted(at_ms, client.estimate_ms[first:last], side="right")
-            is_of = np.asarray(client.sensors)[changes] == sensor
-            held = np.searchsorted(client.estimate_ms, self._began_ms)
-            earlier = np.searchsorted(at_ms, client.estimate_ms[held:first], side="right")
-            begins &= not (np.asarray(client.sensors)[earlier] == sensor).any()
-            picked = np.arange(first, last)[is_of]
-            if len(picked):
-                bounds = np.asarray(client.bounds)[changes[is_of]]
-                parts.append((client, picked, bounds))
-        if not parts:
-            return None
-        return self._joined(parts, begins=begins)
-
-    def _joined(
-        self, parts: Sequence[tuple[ClientRequests, Int64s, np.ndarray]], *, begins: bool
-    ) -> Events:
-        estimate_ms = np.concatenate([client.estimate_ms[rows] for client, rows, _ in parts])
-        turn = np.argsort(estimate_ms, kind="stable")
-        known_from_ms = self._nominal_ms - self._lag_ms - self._window.window_ms
-        to_know, before = np.searchsorted(estimate_ms[turn], [known_from_ms, self._nominal_ms])
-        more = max(0, min(int(before - to_know), _ROWS_TO_KNOW_MAX) - _ROWS_BEFORE_MAX)
-        first = max(0, min(int(before) - _ROWS_BEFORE_MAX - more, len(turn) - _ROWS_MAX))
-        turn = turn[first : first + _ROWS_MAX + more]
-        columns = {
-            name: np.concatenate([getattr(client.events, name)[rows] for client, rows, _ in parts])
-            for name in Events._fields
-        }
-        columns["bound"] = np.concatenate([bounds for _, _, bounds in parts])
-        events = Events(**{name: column[turn] for name, column in columns.items()})
-        if begins and first == 0:
-            return events
-        known_ms = self._warm_ms if first == 0 else int(estimate_ms[turn[0]]) + self._lag_ms
-        return after_unknown_begin(events, estimate_ms[turn] >= known_ms, self._window)

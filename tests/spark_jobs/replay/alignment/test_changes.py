@@ -15,14 +15,14 @@ from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.locate_changes import late_changes
-from spark_jobs.replay.sensors import located_changes
-from spark_jobs.replay.sensors.located_changes import (
+from spark_jobs.replay.sensors import change_moments
+from spark_jobs.replay.sensors.change_moments import (
     LATER_MS,
     NO_SENSOR,
     ClientRequests,
-    latest_in_force_ms,
     locate_changes,
 )
+from spark_jobs.replay.sensors.located_changes import latest_in_force_ms
 from spark_jobs.warehouse.tables import LOCATED_CHANGES
 from tests.builders.synthetic_broker import (
     EPOCH_MS,
@@ -117,8 +117,8 @@ def test_as_many_requests_are_looked_at_as_it_takes_to_know_what_a_window_holds(
     profile: str, late_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of 4 s before the change, some 200, where otherwise 60 would do."""
-    monkeypatch.setattr(located_changes, "_ROWS_BEFORE_MAX", 60)
-    monkeypatch.setattr(located_changes, "_ROWS_MAX", 150)
+    monkeypatch.setattr(change_moments, "_ROWS_BEFORE_MAX", 60)
+    monkeypatch.setattr(change_moments, "_ROWS_MAX", 150)
     true_ms = 12_000
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), profile=profile, seed=late_ms))
     assert is_between_the_same_requests(log, found_late(log, true_ms, late_ms), EPOCH_MS + true_ms)
