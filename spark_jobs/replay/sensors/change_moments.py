@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_jobs.quota.states import Int64s
-from spark_jobs.replay.alignment.events import NOTHING, Events, Samples, Window, after_unknown_begin
+from spark_jobs.replay.alignment.events import (
+    EXACT,
+    NOTHING,
+    Events,
+    Samples,
+    Window,
+    after_unknown_begin,
+)
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
 from spark_jobs.replay.alignment.search import search
 from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS
@@ -249,7 +256,7 @@ class _Trial:
         A cost above ``cost_max`` is infinite.
         """
         at_ms = self._pushed(moment)
-        cost = self._cost_of_distance(moment)
+        cost = self._cost_of_distance(moment) + self._cost_without_quota(at_ms)
         for sensor in self._sensors:
             rows = self._rows(sensor, at_ms)
             if rows is None:
@@ -261,6 +268,23 @@ class _Trial:
 
     def _cost_of_distance(self, moment: int) -> float:
         return _COST_PER_MS * min(abs(moment - self._nominal_ms), LATER_MS)
+
+    def _cost_without_quota(self, at_ms: Int64s) -> float:
+        """Return the cost of throttles of requests that no quota held: a sound broker throws none.
+
+        Were they free, the last moment would explain most of a client that gets a quota.
+        """
+        thrown = 0
+        for client in self._clients:
+            if client.is_concerned(self._change):
+                around = slice(
+                    *np.searchsorted(client.estimate_ms, [self._from_ms, self._until_ms])
+                )
+                changes = np.searchsorted(at_ms, client.estimate_ms[around], side="right")
+                is_thrown = client.events.logged_throttle_time_ms[around] > 0
+                is_thrown &= client.events.evidence[around] == EXACT
+                thrown += int(np.sum(is_thrown & np.isnan(np.asarray(client.bounds)[changes])))
+        return thrown * UNEXPLAINED_COST
 
     def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
         # Between two requests of one sensor every moment is the same to it.

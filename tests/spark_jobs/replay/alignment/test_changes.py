@@ -264,6 +264,23 @@ def with_silent(log: Log, rows: Int64s) -> Log:
     return with_throttles(log, lie)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_client_that_gets_a_quota_is_throttled_from_then_on(seed: int) -> None:
+    true_ms, lies = 5_000, 12
+
+    def lie(throttle_time_ms: Int64s) -> None:
+        throttle_time_ms[np.flatnonzero(throttle_time_ms)[:lies]] += 400
+
+    bounds = ((0, 1e12), (true_ms, LOW))
+    log = with_throttles(logged(traffic(bounds, seed=seed, load=1.7)), lie)
+    answered = np.array([EPOCH_MS + true_ms - 20])
+    told = clients_of(log, sensors=(0, 0), bounds=(NOT_BOUND, LOW))
+    (found,) = located(told, answered, log.window).tolist()
+    throttled_ms = log.events.latest_ms[log.events.logged_throttle_time_ms > 0]
+    # Were the quota in force after the lies, all else would be as it was thrown.
+    assert found <= throttled_ms.min()
+
+
 def test_throttles_that_lie_beside_the_change_do_not_move_it() -> None:
     true_ms = 5_000
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), seed=7))
