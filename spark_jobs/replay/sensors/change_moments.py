@@ -146,7 +146,10 @@ class _Trial:
         self._until_ms = min(self._nominal_ms + after_ms, self._ends_ms)
         self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
         self._moves_sensors = moves_sensors
-        self._sensors = self._telling(sensors)
+        throttles = {sensor: self._throttles(sensor) for sensor in sensors}
+        # Those with the most throttles around the change come first.
+        self._ranked = sorted(sensors, key=lambda sensor: -throttles[sensor])[:_SENSORS_MAX]
+        self._sensors = [sensor for sensor in self._ranked if throttles[sensor]]
 
     def best(self, *, may_push: bool) -> Int64s:
         """Return the times (ms) of all changes, with this one at its best.
@@ -203,10 +206,12 @@ class _Trial:
         """Return the moment after LATER_MS that explains nearly all that ``soon`` cannot.
 
         None where there is none, or where a broker that never follows the change is explained as
-        well: that one is not late but wrong.
+        well: that one is not late but wrong. What was not throttled tells too, by the quota of
+        before, of sensors without a throttle.
         """
         width = _WIDTHS[0]
-        usual_ms, latest_ms = self._until_ms, self._latest_ms
+        usual_ms, latest_ms, telling = self._until_ms, self._latest_ms, self._sensors
+        self._sensors = self._ranked
         self._until_ms = min(latest_ms + self._lag_ms, self._ends_ms)
         cost_max = min(
             _UNEXPLAINED_SHARE_MAX * self._cost(soon, width, np.inf),
@@ -217,7 +222,7 @@ class _Trial:
             cost = self._cost(moment, width, cost_max)
             if cost < cost_max:
                 best, cost_max = moment, cost
-        self._until_ms = usual_ms
+        self._until_ms, self._sensors = usual_ms, telling
         return best
 
     def _lowest(self) -> int:
@@ -241,14 +246,10 @@ class _Trial:
         at_ms[self._change] = moment
         return np.maximum.accumulate(at_ms)
 
-    def _telling(self, sensors: Sequence[int]) -> list[int]:
-        """Return the sensors with the most throttles around the change; none without any."""
-        throttled = {}
-        for sensor in sensors:
-            rows = self._rows(sensor, self._at_ms)
-            throttled[sensor] = 0 if rows is None else int(np.sum(rows.logged_throttle_time_ms > 0))
-        ranked = sorted(sensors, key=lambda s: -throttled[s])[:_SENSORS_MAX]
-        return [sensor for sensor in ranked if throttled[sensor]]
+    def _throttles(self, sensor: int) -> int:
+        """Return the number of a sensor's throttles around the change."""
+        rows = self._rows(sensor, self._at_ms)
+        return 0 if rows is None else int(np.sum(rows.logged_throttle_time_ms > 0))
 
     def _cost(self, moment: int, width: int, cost_max: float) -> float:
         """Return the cost of what all sensors leave unexplained with the change at ``moment``.

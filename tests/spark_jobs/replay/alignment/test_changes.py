@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -243,6 +244,21 @@ def test_requests_let_through_by_a_lie_do_not_move_a_first_quota(profile: str) -
     in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
     before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
     assert before < found_ms[0] <= after
+
+
+@pytest.mark.parametrize("bound_before", [100.0, 1e9])
+def test_requests_that_the_quota_of_before_would_have_held_up_tell_that_it_was_not_in_force(
+    bound_before: float,
+) -> None:
+    window = Window(5, 500, keeps_overlapping=True)
+    client, at_ms = first_quota(window, lies=0)
+    client = replace(client, sensors=[1, 0], bounds=[bound_before, BOUND])
+    in_force_ms = EPOCH_MS + ANSWERED_MS + LATE_MS
+    answered = np.array([in_force_ms - 1_200])
+    (found_ms,) = located([client], answered, window).tolist()
+    before, after = at_ms[at_ms < in_force_ms].max(), at_ms[at_ms >= in_force_ms].min()
+    # By 100 B/s nothing would have passed unthrottled for 1.2 s: what throttles tell is not so.
+    assert (before < found_ms <= after) == (bound_before == 1e9)
 
 
 @pytest.mark.parametrize("early_ms", [30, 167])
