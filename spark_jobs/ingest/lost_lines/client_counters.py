@@ -88,12 +88,8 @@ def counters_of(lines: Connections) -> np.ndarray:
     joined, missing = _put_together(lines, is_interlocked_first=False)
     if missing:
         otherwise, missing_otherwise = _put_together(lines, is_interlocked_first=True)
-        joined, missing = min((joined, missing), (otherwise, missing_otherwise), key=_missing_of)
+        joined = otherwise if missing_otherwise < missing else joined
     return _going_on(lines, _exchanged(lines, joined) if missing else joined)
-
-
-def _missing_of(joined: tuple[np.ndarray, int]) -> int:
-    return joined[1]
 
 
 def _exchanged(lines: Connections, labels: np.ndarray) -> np.ndarray:
