@@ -64,6 +64,11 @@ class ClientRequests:
         evidence = np.where(is_throttled, self.events.evidence, NOTHING).astype(np.int8)
         return replace(self, events=self.events._replace(evidence=evidence))
 
+    def thrown_ms(self) -> Int64s:
+        """Return the times (ms) of the requests that a produce quota throttled, in order."""
+        is_thrown = self.events.logged_throttle_time_ms > 0
+        return np.asarray(self.estimate_ms[is_thrown & (self.events.evidence == EXACT)])
+
     def moves(self, change: int) -> bool:
         """Return True if a change sends the requests to another sensor."""
         return self.sensors[change] != self.sensors[change + 1]
@@ -146,6 +151,12 @@ class _Trial:
         self._until_ms = min(self._nominal_ms + after_ms, self._ends_ms)
         self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
         self._moves_sensors = moves_sensors
+        concerned = (client for client in clients if client.is_concerned(change))
+        self._thrown = [
+            (client.thrown_ms(), np.isnan(client.bounds))
+            for client in concerned
+            if np.isnan(client.bounds).any()
+        ]
         throttles = {sensor: self._throttles(sensor) for sensor in sensors}
         # Those with the most throttles around the change come first.
         self._ranked = sorted(sensors, key=lambda sensor: -throttles[sensor])[:_SENSORS_MAX]
@@ -209,20 +220,19 @@ class _Trial:
         well: that one is not late but wrong. What was not throttled tells too, by the quota of
         before, of sensors without a throttle.
         """
-        width = _WIDTHS[0]
-        usual_ms, latest_ms, telling = self._until_ms, self._latest_ms, self._sensors
-        self._sensors = self._ranked
-        self._until_ms = min(latest_ms + self._lag_ms, self._ends_ms)
+        width, latest_ms = _WIDTHS[0], self._latest_ms
+        trial = copy.copy(self)
+        trial._sensors = self._ranked
+        trial._until_ms = min(latest_ms + self._lag_ms, self._ends_ms)
         cost_max = min(
-            _UNEXPLAINED_SHARE_MAX * self._cost(soon, width, np.inf),
-            self._cost(latest_ms, width, np.inf) - _DOUBTFUL_COST,
+            _UNEXPLAINED_SHARE_MAX * trial._cost(soon, width, np.inf),
+            trial._cost(latest_ms, width, np.inf) - _DOUBTFUL_COST,
         )
         best = None
         for moment in sorted(self._moments(latest_ms, may_push)):
-            cost = self._cost(moment, width, cost_max)
+            cost = trial._cost(moment, width, cost_max)
             if cost < cost_max:
                 best, cost_max = moment, cost
-        self._until_ms, self._sensors = usual_ms, telling
         return best
 
     def _lowest(self) -> int:
@@ -276,15 +286,10 @@ class _Trial:
         Were they free, the last moment would explain most of a client that gets a quota.
         """
         thrown = 0
-        for client in self._clients:
-            if client.is_concerned(self._change):
-                around = slice(
-                    *np.searchsorted(client.estimate_ms, [self._from_ms, self._until_ms])
-                )
-                changes = np.searchsorted(at_ms, client.estimate_ms[around], side="right")
-                is_thrown = client.events.logged_throttle_time_ms[around] > 0
-                is_thrown &= client.events.evidence[around] == EXACT
-                thrown += int(np.sum(is_thrown & np.isnan(np.asarray(client.bounds)[changes])))
+        for thrown_ms, has_no_quota in self._thrown:
+            first, last = np.searchsorted(thrown_ms, [self._from_ms, self._until_ms])
+            changes = np.searchsorted(at_ms, thrown_ms[first:last], side="right")
+            thrown += int(np.sum(has_no_quota[changes]))
         return thrown * UNEXPLAINED_COST
 
     def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
