@@ -88,7 +88,8 @@ def counters_of(lines: Connections) -> np.ndarray:
     joined, missing = _put_together(lines, is_interlocked_first=False)
     if missing:
         otherwise, missing_otherwise = _put_together(lines, is_interlocked_first=True)
-        joined = otherwise if missing_otherwise < missing else joined
+        if missing_otherwise < missing:
+            joined, missing = otherwise, missing_otherwise
     return _going_on(lines, _exchanged(lines, joined) if missing else joined)
 
 
@@ -126,16 +127,14 @@ def _going_on(lines: Connections, labels: np.ndarray) -> np.ndarray:
     """
     if lines.is_answered.all():
         return labels
-    counter = labels[lines.connection]
+    names, counter = np.unique(labels[lines.connection], return_inverse=True)
     order = np.lexsort((lines.correlation_id, counter))
     starts = np.flatnonzero(np.diff(counter[order], prepend=-1))
     first, last = order[starts], np.append(order[starts[1:] - 1], order[-1:])
     begun_ms, last_id = lines.received_ms[first], lines.correlation_id[last].copy()
     unanswered_ms = np.where(lines.is_answered, -_FAR, lines.free_at_ms)
     behind_until_ms = np.maximum.reduceat(unanswered_ms[order], starts)
-    first_id = lines.correlation_id[first]
-    software, least = (f.reduceat(lines.software[order], starts) for f in (np.maximum, np.minimum))
-    software = np.where(software == 0, least, software)
+    first_id, software = lines.correlation_id[first], _software(lines, counter)
     begins_amid = lines.is_opening[first] & (first_id > FIRST_ID_MAX)
     for late in sorted(np.flatnonzero(begins_amid).tolist(), key=begun_ms.__getitem__):
         may_go_on = (lines.host[first] == lines.host[first[late]]) & (last_id < first_id[late])
@@ -144,7 +143,7 @@ def _going_on(lines: Connections, labels: np.ndarray) -> np.ndarray:
         may_go_on[late] = False
         if may_go_on.any():
             early = int(np.where(may_go_on, last_id, -1).argmax())
-            labels[labels == counter[first[late]]] = counter[first[early]]
+            labels[labels == names[late]] = names[early]
             behind_until_ms[early] = max(behind_until_ms[early], behind_until_ms[late])
             last_id[early], last_id[late] = last_id[late], _FAR
     return labels
@@ -304,6 +303,14 @@ def _around(
         yield np.where(same, order[inside], -1)
 
 
+def _software(lines: Connections, code: np.ndarray) -> np.ndarray:
+    """Return the library's code of each of those that lines are of by ``code``, 0: unknown."""
+    software = np.zeros(int(code.max()) + 1, np.int64)
+    known = lines.software != 0
+    software[code[known]] = lines.software[known]
+    return software
+
+
 class _Joined:
     """Connections put together into counters, as long as no id comes twice or out of time."""
 
@@ -320,10 +327,7 @@ class _Joined:
         self._received_ms = split(lines.received_ms)
         self._sent_from_ms = split(lines.sent_from_ms)
         self._free_at_ms = split(lines.free_at_ms)
-        software = np.zeros(len(starts), np.int64)
-        known = lines.software != 0
-        software[lines.connection[known]] = lines.software[known]
-        self._software = software
+        self._software = _software(lines, lines.connection)
 
     def labels(self) -> np.ndarray:
         """Return the counter of every connection, named by one of its connections."""
