@@ -91,7 +91,7 @@ class Sorted(NamedTuple):
 
 
 def intervals_ms(placed: Placed, events: Events) -> tuple[Int64s, Int64s]:
-    """Return in which time each request was recorded, in recording order."""
+    """Return the earliest and the latest times (ms) of records, in recording order."""
     order = placed.order
     from_ms = (events.earliest_ms - events.line_lag_max_ms)[order]
     return (
@@ -101,7 +101,7 @@ def intervals_ms(placed: Placed, events: Events) -> tuple[Int64s, Int64s]:
 
 
 def summed(amount: Floats) -> Floats:
-    """Return what all before each amount come to, and all: 0, 3 and 7 of 3 and 4."""
+    """Return the sums of amounts (bytes) before each, and of all: 0, 3, 7 of 3 and 4."""
     return np.append(0.0, np.cumsum(amount))
 
 
