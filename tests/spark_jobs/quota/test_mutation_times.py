@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.quota.constants import LATE_LINE_MS
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import CHARGES_MISSING
 from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, record
 from spark_jobs.quota.mutation_changes import as_in_force
@@ -87,6 +87,18 @@ def test_one_refused_as_a_debt_had_ended_was_recorded_before_its_late_line_says(
     # The debt ends at 1,000 ms, and the line says that it was refused later than 999 ms.
     refused = request(999 + late_ms + 3, (1.0, False), early_ms=3)
     assert chosen(SPENT, refused) == [0, recorded_ms]
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "logged_ms", "recorded_ms"),
+    [(180, 0, 999), (LINE_LAG_MAX_MS, 0, 999), (LINE_LAG_MAX_MS + 1, 0, None), (180, None, None)],
+)
+def test_a_line_is_later_where_the_throttle_says_that_the_debt_had_ended(
+    late_ms: int, logged_ms: int | None, recorded_ms: int | None
+) -> None:
+    at_ms = 999 + late_ms
+    refused = request(at_ms, (1.0, False), logged_ms=logged_ms)
+    assert chosen(SPENT, refused) == [0, recorded_ms or at_ms]
 
 
 @pytest.mark.parametrize("late_ms", [120, 280])
