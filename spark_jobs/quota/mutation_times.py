@@ -93,6 +93,8 @@ def best_runs(
         if best.cost and is_anchored and first.bucket_gap == SAME_BUCKET:
             best = _best_anchored(best, stretch, bucket, late_ms=0)
             best = _best_before_changes(best, stretch, bucket)
+            if best.cost:
+                best = _best_in_turn(best, stretch, bucket)
             if best.cost >= LATE_GAIN_MIN:
                 late = _best_anchored(best, stretch, bucket, late_ms=LINE_LAG_MAX_MS)
                 if late.cost + LATE_GAIN_MIN <= best.cost:
@@ -270,13 +272,32 @@ def _best_before_changes(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
             times_ms = _anchor_times(one, bucket, 0)
             best = _best_at(run.cost, stretch, bucket, place, times_ms, fixed_ms)
             run = min(run, best or run, key=lambda one: _rank(one, first))
-            at_ms = dict(zip(run.order, run.times_ms, strict=True))
-            fixed_ms[place] = at_ms[place]
+            at_ms = run.times_ms[run.order.index(place)]
+            fixed_ms |= dict.fromkeys(_until(stretch.requests, place), at_ms)
     return run
 
 
+def _best_in_turn(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
+    """Return ``run``, or one that explains more with each time as what follows tells, in turn.
+
+    The time of the full bucket is told by the requests until the first change, that of the last
+    request before the change by those until the next one.
+    """
+    requests, fixed_ms = stretch.requests, dict[int, int]()
+    changed = [i for i, (one, other) in enumerate(pairwise(requests)) if one.bound != other.bound]
+    if not changed:
+        return run
+    for place, until in pairwise(dict.fromkeys([0, *changed, len(requests) - 1])):
+        part, times_ms = Stretch(requests[: until + 1]), _anchor_times(requests[place], bucket, 0)
+        if best := _best_at(math.inf, part, bucket, place, times_ms, fixed_ms):
+            at_ms = best.times_ms[best.order.index(place)]
+            fixed_ms |= dict.fromkeys(_until(requests, place), at_ms)
+    other = stretch.run(bucket, fixed_ms, cost_max=run.cost)
+    return min(run, other, key=lambda one: _rank(one, requests[0]))
+
+
 def _best_at(
-    cost_max: int,
+    cost_max: float,
     stretch: Stretch,
     bucket: Bucket,
     place: int,
@@ -285,17 +306,19 @@ def _best_at(
 ) -> Run | None:
     """Return the run that explains most with one request at one of these times, None of none.
 
+    Topics that the request names before are recorded then, too.
     The times beside the best one are tried, too, those between two of ``times_ms`` among them.
     What leaves more than ``cost_max`` unexplained is told apart no further.
     """
     best: Run | None = None
     best_ms, first = times_ms.start, stretch.requests[0]
+    own = _until(stretch.requests, place)
 
     def take_better(times_ms: range) -> None:
         nonlocal best, best_ms
         for at_ms in times_ms:
             worst = min(cost_max, best.cost) if best else cost_max
-            run = stretch.run(bucket, {**fixed_ms, place: at_ms}, cost_max=worst)
+            run = stretch.run(bucket, {**fixed_ms, **dict.fromkeys(own, at_ms)}, cost_max=worst)
             if best is None or _rank(run, first) < _rank(best, first):
                 best, best_ms = run, at_ms
 
@@ -304,6 +327,12 @@ def _best_at(
         from_ms = max(best_ms - times_ms.step + 1, times_ms.start)
         take_better(range(from_ms, min(best_ms + times_ms.step, times_ms.stop)))
     return best
+
+
+def _until(requests: Sequence[MutationRequest], place: int) -> list[int]:
+    """Return the places of the request's topics, such as [7, 8], until that at ``place``."""
+    number = requests[place].request
+    return [i for i, one in enumerate(requests[: place + 1]) if one.request == number]
 
 
 def _anchor_times(one: MutationRequest, bucket: Bucket, late_ms: int) -> range:

@@ -229,6 +229,25 @@ def parts(at_ms: int, number: int, *mutations: tuple[float, bool]) -> list[Mutat
     ]  # fmt: skip
 
 
+def test_the_times_before_two_changes_are_each_told_by_what_follows() -> None:
+    # Full 8 ms sooner, the debt ends at 992 ms. Both topics were recorded at 1,488 ms: refilled by
+    # 3 a second from then on, what they owe ends at 1,989 ms. Full 32 ms sooner, and with the
+    # topics at 1,500 ms, it ends then, too: that explains more than each of the two times alone.
+    full = replace(SPENT, earliest_ms=T0 - 40)
+    first = request(400, (1.0, False), logged_ms=992 - 450)
+    topics = [
+        replace(one, earliest_ms=T0 + 1_480, latest_ms=T0 + 1_500, recorded_at_ms=T0 + 1_500)
+        for one in parts(1_500, 1, (1.0, True), (1.0, True))
+    ]
+    topics = [replace(one, logged_ms=None) for one in topics]
+    told = [
+        request(ms, (1.0, False), bound=3.0, logged_ms=1_989 - ms - 50) for ms in (1_600, 1_700)
+    ]
+    times_ms = chosen(full, first, *topics, *told)
+    near = pytest.approx(1_488, abs=8)
+    assert times_ms == [pytest.approx(-8, abs=2), 400, near, near, 1_600, 1_700]
+
+
 def test_topics_recorded_one_by_one_may_have_others_between_them() -> None:
     a, b = parts(1_500, 1, (1.0, True), (2.0, True)), parts(1_502, 2, (1.0, True), (1.0, True))
     # A debt of 4.5 is due after all of them, one of 2.5 after the first and both of the other.
