@@ -331,6 +331,20 @@ def test_a_change_whose_throttles_no_moment_explains_keeps_the_moment_of_its_ans
     assert located(clients, answered, log.window).tolist() == answered.tolist()
 
 
+@pytest.mark.parametrize("few", [(2, 4), (8, 16)])
+def test_the_moment_of_the_answer_is_looked_at_with_the_most_hypotheses(
+    few: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So few keep no true one until the first throttle: a moment long after it explains most then.
+    monkeypatch.setattr(change_moments, "_WIDTHS", few)
+    changed_ms, unbound = 9_500, 20 * HIGH
+    bounds = ((0, unbound), (changed_ms, LOW))
+    log = logged(traffic(bounds, seed=11, load=1.15, requests=900))
+    answered = np.array([EPOCH_MS + changed_ms])
+    clients = clients_of(log, sensors=(0, 0), bounds=(unbound, LOW))
+    assert located(clients, answered, log.window).tolist() == answered.tolist()
+
+
 def test_changes_stay_in_the_order_of_their_answers() -> None:
     log = logged(traffic(((0, HIGH), (5_000, LOW), (5_200, HIGH)), seed=3))
     answered = EPOCH_MS + np.array([4_950, 4_960])
