@@ -108,13 +108,31 @@ def _replayed_wrong(placed: Placed, events: Events, samples: Samples, window: Wi
 def _trials(events: Events, samples: Samples, window: Window, found: Found) -> Iterator[Events]:
     """Yield the events with a request of a circle surely in the other sample, the last one first.
 
-    A circle closes with its last request; a chain of samples may lead there from afar.
+    A circle closes with its last request; a chain of samples may lead there from afar. Another one
+    is looked for among the throttles that the circles before say nothing of.
     """
     network, order = constraints(events, samples, window, found)
-    circle = _circle(network, network.low_ms.copy(), network.high_ms.copy())[::-1]
     # Lines that the hypothesis takes to be late have earlier times here.
-    earliest_ms, latest_ms = events.earliest_ms.copy(), events.latest_ms
+    earliest_ms = events.earliest_ms.copy()
     earliest_ms[order] = network.low_ms[: len(order)]
+    for _ in range(_CIRCLES_MAX):
+        circle = _circle(network, network.low_ms.copy(), network.high_ms.copy())[::-1]
+        if not len(circle):
+            break
+        yield from _other_samples(events, earliest_ms, window, network, order, circle)
+        network = _without(network, circle, window)
+
+
+def _other_samples(
+    events: Events,
+    earliest_ms: Int64s,
+    window: Window,
+    network: Network,
+    order: Int64s,
+    circle: Int64s,
+) -> Iterator[Events]:
+    """Yield the events with a request of ``circle`` in the other sample, as arc by arc forbids."""
+    latest_ms = events.latest_ms
     for u, v, w in zip(*(column[circle].tolist() for column in network[2:]), strict=True):
         if max(u, v) >= len(order):
             continue
@@ -130,6 +148,18 @@ def _trials(events: Events, samples: Samples, window: Window, found: Found) -> I
                 if from_ms <= latest_ms[first]:
                     until_ms = from_ms + span_ms - 1
                     yield _limited(events, earliest_ms, row, until_ms, first, from_ms)
+
+
+def _without(network: Network, circle: Int64s, window: Window) -> Network:
+    """Return the network without what throttles say of the samples' beginnings in ``circle``."""
+    spans_ms = [1]
+    for span_ms in (window.window_ms, window.expire_age_ms):
+        spans_ms += [span_ms - 1, -span_ms]
+    is_told = ~np.isin(network.w, spans_ms)
+    begun = np.where(network.w > 0, network.u, network.v)
+    is_left = ~(is_told & np.isin(begun, begun[circle[is_told[circle]]]))
+    is_left[circle] = False
+    return network._replace(u=network.u[is_left], v=network.v[is_left], w=network.w[is_left])
 
 
 def _limited(
