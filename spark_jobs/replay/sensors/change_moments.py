@@ -283,9 +283,12 @@ class _Trial:
         return np.maximum.accumulate(at_ms)
 
     def _throttles(self, sensor: int) -> int:
-        """Return the number of a sensor's throttles around the change."""
-        rows = self._rows(sensor, self._at_ms)
-        return 0 if rows is None else int(np.sum(rows.logged_throttle_time_ms > 0))
+        """Return the number of a sensor's throttles around the change, whenever that came."""
+        moments = max(self._lowest(), self._earliest_ms), self._nominal_ms + LATER_MS
+        tried = [self._rows(sensor, self._pushed(moment)) for moment in moments]
+        return max(
+            (int(np.sum(t.logged_throttle_time_ms > 0)) for t in tried if t is not None), default=0
+        )
 
     def _cost(self, moment: int, width: int, cost_max: float) -> float:
         """Return the cost of what all sensors leave unexplained with the change at ``moment``.

@@ -297,6 +297,25 @@ def test_a_client_that_gets_a_quota_is_throttled_from_then_on(seed: int) -> None
     assert found <= throttled_ms.min()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_one_throttle_of_the_quota_before_tells_that_the_one_after_was_not_yet_in_force(
+    seed: int,
+) -> None:
+    # By its new quota the client is never throttled: that sensor has no other throttle.
+    true_ms = 5_000
+    log = logged(traffic(((0, LOW),), seed=seed, load=1.7))
+    is_after = log.events.latest_ms > EPOCH_MS + true_ms
+    events = log.events._replace(
+        amount=np.where(is_after, 1.0, log.events.amount),
+        logged_throttle_time_ms=np.where(is_after, 0, log.events.logged_throttle_time_ms),
+    )
+    last_ms = int(events.latest_ms[events.logged_throttle_time_ms > 0].max())
+    log = log._replace(events=events)
+    clients = clients_of(log, sensors=(0, 1), bounds=(LOW, HIGH))
+    (found,) = located(clients, np.array([last_ms - 8]), log.window).tolist()
+    assert found >= last_ms
+
+
 def test_throttles_that_lie_beside_the_change_do_not_move_it() -> None:
     true_ms = 5_000
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), seed=7))
