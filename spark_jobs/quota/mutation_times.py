@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-from spark_jobs.quota.constants import LINE_LAG_MAX_MS
+from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.kernels import SAME_BUCKET
 from spark_jobs.quota.mutation_bucket import (
     NEARLY,
@@ -33,7 +33,7 @@ ANCHOR_TIMES_MAX = 64
 """So many times of a full bucket are tried, on about so many requests after it."""
 ANCHORED_REQUESTS_MAX = 2000
 LATE_GAIN_MIN = 2 * WRONG
-"""A time before its line says is one of a full bucket only if it explains two decisions more."""
+"""A time that its line is too late for is one of a full bucket only if it explains so much more."""
 FULL_AGAIN_MAX = 8
 """So many requests before one that is not explained are tried as those that met a full bucket."""
 
@@ -104,7 +104,7 @@ def best_runs(
         if best.cost:
             best = _best_of_topics(best, stretch, bucket)
         best = _or_else_far_one_is_wrong(best, stretch, bucket)
-        if best.cost >= LATE_GAIN_MIN:
+        if best.cost >= WRONG:
             best = _best_of_late_lines(best, stretch, bucket)
         bucket.most, bucket.least = best.bucket.most, best.bucket.least
         bucket.last_update_ms = best.bucket.last_update_ms
@@ -172,30 +172,35 @@ def _with_a_late_line(
     """Return the run that explains most with one request before one that is not explained.
 
     With it its stretch, and the number that each of that one's requests has in ``stretch``. None
-    where none explains two decisions more.
+    where none explains two decisions more; one, where the line of another request is no later than
+    LATE_LINE_MS.
     """
-    best, cost_max = None, run.cost - LATE_GAIN_MIN
+    best, best_cost = None, run.cost
     first_ms = run.times_ms[run.order.index(0)]
     anchored: set[tuple[int, ...]] = set()
     for wrong in [i for i in sorted(run.blamed()) if i][:FULL_AGAIN_MAX]:
-        for other, moved in islice(_with_late_lines(stretch.requests, wrong), REORDERED_MAX):
+        tried = islice(_with_late_lines(stretch.requests, wrong), REORDERED_MAX)
+        for other, moved, late_ms, is_own in tried:
+            is_likely = late_ms <= LATE_LINE_MS and not is_own
+            gain_min = WRONG if is_likely else LATE_GAIN_MIN
+            cost_max = min(run.cost - gain_min, best_cost - 1)
             found = other.run(bucket, {0: first_ms}, cost_max=cost_max + NEARLY)
             if found.cost == cost_max + NEARLY and (order := tuple(moved)) not in anchored:
                 # The time of the full bucket that was best without it may not be the best with it.
                 anchored.add(order)
                 found = _best_anchored(found, other, bucket, late_ms=0)
             if found.cost <= cost_max:
-                best, cost_max = (found, other, moved), found.cost - 1
+                best, best_cost = (found, other, moved), found.cost
     return best
 
 
 def _with_late_lines(
     requests: Sequence[MutationRequest], wrong: int
-) -> Iterator[tuple[Stretch, list[int]]]:
+) -> Iterator[tuple[Stretch, list[int], int, bool]]:
     """Yield stretches with a request before the one of number ``wrong``, as its line may be late.
 
     A later one, or at last that one itself. With each the number that its requests have
-    among ``requests``.
+    among ``requests``, how late (ms) the line is, and True if it is that one's own.
     """
     at_ms, places = requests[wrong].recorded_at_ms, range(len(requests))
     near = [i for i in places[wrong + 1 :] if requests[i].recorded_at_ms <= at_ms + LINE_LAG_MAX_MS]
@@ -213,7 +218,7 @@ def _with_late_lines(
             all_told = [as_told.get(i, requests[i]) for i in places]
             # Of two as soon, the one whose line is late came first.
             moved = sorted(places, key=lambda i: (all_told[i].recorded_at_ms, i not in as_told, i))
-            yield Stretch([all_told[i] for i in moved]), moved
+            yield Stretch([all_told[i] for i in moved]), moved, late_ms, is_own
 
 
 def _earlier(one: MutationRequest, late_ms: int) -> MutationRequest:

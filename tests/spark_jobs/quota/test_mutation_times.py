@@ -448,6 +448,17 @@ def test_all_topics_of_a_request_whose_line_is_late_were_recorded_sooner() -> No
     assert 950 <= first <= second < 1_000
 
 
+@pytest.mark.parametrize(("late_ms", "is_before"), [(30, True), (LATE_LINE_MS + 10, False)])
+def test_another_line_a_little_late_is_likelier_than_a_wrong_decision(
+    late_ms: int, is_before: bool
+) -> None:
+    # The debt ended at 1,000 ms: one is refused at 1,090 ms only if 2 were admitted before it.
+    refused = request(1_090, (1.0, False))
+    _, refused_ms, admitted_ms = chosen(SPENT, refused, request(1_090 + late_ms, (2.0, True)))
+    assert refused_ms == 1_090
+    assert (admitted_ms <= refused_ms) == is_before
+
+
 def test_two_late_lines_are_likelier_than_a_wrong_decision() -> None:
     # The bucket was full 3 ms sooner: then one is admitted, and two responses are 4 ms early.
     spent = replace(SPENT, earliest_ms=T0 - 6)
