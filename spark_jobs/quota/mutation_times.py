@@ -172,17 +172,14 @@ def _with_a_late_line(
     """Return the run that explains most with one request before one that is not explained.
 
     With it its stretch, and the number that each of that one's requests has in ``stretch``. None
-    where none explains two decisions more; one, where the line of another request is no later than
-    LATE_LINE_MS.
+    where none explains as much more as it has to.
     """
     best, best_cost = None, run.cost
     first_ms = run.times_ms[run.order.index(0)]
     anchored: set[tuple[int, ...]] = set()
     for wrong in [i for i in sorted(run.blamed()) if i][:FULL_AGAIN_MAX]:
         tried = islice(_with_late_lines(stretch.requests, wrong), REORDERED_MAX)
-        for other, moved, late_ms, is_own in tried:
-            is_likely = late_ms <= LATE_LINE_MS and not is_own
-            gain_min = WRONG if is_likely else LATE_GAIN_MIN
+        for other, moved, gain_min in tried:
             cost_max = min(run.cost - gain_min, best_cost - 1)
             found = other.run(bucket, {0: first_ms}, cost_max=cost_max + NEARLY)
             if found.cost == cost_max + NEARLY and (order := tuple(moved)) not in anchored:
@@ -196,11 +193,12 @@ def _with_a_late_line(
 
 def _with_late_lines(
     requests: Sequence[MutationRequest], wrong: int
-) -> Iterator[tuple[Stretch, list[int], int, bool]]:
+) -> Iterator[tuple[Stretch, list[int], int]]:
     """Yield stretches with a request before the one of number ``wrong``, as its line may be late.
 
     A later one, or at last that one itself. With each the number that its requests have
-    among ``requests``, how late (ms) the line is, and True if it is that one's own.
+    among ``requests``, and how much more it has to explain: two decisions, or one where the line
+    of another request is no later than LATE_LINE_MS.
     """
     at_ms, places = requests[wrong].recorded_at_ms, range(len(requests))
     near = [i for i in places[wrong + 1 :] if requests[i].recorded_at_ms <= at_ms + LINE_LAG_MAX_MS]
@@ -218,7 +216,12 @@ def _with_late_lines(
             all_told = [as_told.get(i, requests[i]) for i in places]
             # Of two as soon, the one whose line is late came first.
             moved = sorted(places, key=lambda i: (all_told[i].recorded_at_ms, i not in as_told, i))
-            yield Stretch([all_told[i] for i in moved]), moved, late_ms, is_own
+            is_likely = late_ms <= LATE_LINE_MS and not is_own
+            yield (
+                Stretch([all_told[i] for i in moved]),
+                moved,
+                WRONG if is_likely else LATE_GAIN_MIN,
+            )
 
 
 def _earlier(one: MutationRequest, late_ms: int) -> MutationRequest:
