@@ -205,7 +205,6 @@ class _Trial:
         if before <= _ROWS_TO_KNOW_MAX:
             trial._from_ms = self._began_ms
             trial._rows_before_max = _ROWS_TO_KNOW_MAX
-        trial._known_costs = {}
         return any(
             trial._cost(moment, width, _DOUBTFUL_COST) < _DOUBTFUL_COST
             for width in _ANSWERED_WIDTHS
@@ -359,10 +358,9 @@ class _Trial:
         turn = np.argsort(estimate_ms, kind="stable")
         known_from_ms = self._nominal_ms - self._lag_ms - self._window.window_ms
         to_know, before = np.searchsorted(estimate_ms[turn], [known_from_ms, self._nominal_ms])
-        more = max(0, min(int(before - to_know), _ROWS_TO_KNOW_MAX) - _ROWS_BEFORE_MAX)
-        more = max(more, self._rows_before_max - _ROWS_BEFORE_MAX)
-        first = max(0, min(int(before) - _ROWS_BEFORE_MAX - more, len(turn) - _ROWS_MAX))
-        turn = turn[first : first + _ROWS_MAX + more]
+        before_max = max(self._rows_before_max, min(int(before - to_know), _ROWS_TO_KNOW_MAX))
+        first = max(0, min(int(before) - before_max, len(turn) - _ROWS_MAX))
+        turn = turn[first : first + _ROWS_MAX + before_max - _ROWS_BEFORE_MAX]
         columns = {
             name: np.concatenate([getattr(client.events, name)[rows] for client, rows, _ in parts])
             for name in Events._fields
