@@ -97,6 +97,21 @@ class Stretch:
         other.at_ms[place] = at_ms
         return other
 
+    def exchanged(self, one: int, other: int) -> Stretch:
+        """Return the requests with two in each other's place, as near to its time as may be."""
+        order = np.arange(len(self.at_ms))
+        order[[one, other]] = other, one
+        at_ms = [
+            int(np.clip(self.at_ms[to], self.earliest_ms[k] - self.line_lag_max_ms[k], latest_ms))
+            for k, to, latest_ms in (
+                (one, other, self.latest_ms[one]),
+                (other, one, self.latest_ms[other]),
+            )
+        ]
+        found = self.moved(order, other, at_ms[0])
+        found.at_ms[one] = at_ms[1]
+        return found
+
     def passes_own_connection(self, place: int, to: int) -> bool:
         """Return True if another request of its connection is between two places of a request.
 
@@ -220,7 +235,9 @@ def _explained_by_one(
             key=lambda other: other.off_ms(row),
         )
         histories = explaining[:CARRIED_MAX] + nearer[:CARRIED_MAX]
-    return None
+    other = min(found.exchanged(row, begun), key=lambda other: other.total_for(row), default=found)
+    is_better = other.cost_of(row) < 1 and other.total_for(row) < found.total
+    return (first, found, other) if is_better else None
 
 
 def _reach(place: int, at_ms: Int64s, window: Window) -> slice:
@@ -328,6 +345,13 @@ class _History:
                 continue
             yield self.with_move(k, to, at_ms, begun)
 
+    def exchanged(self, place: int, begun: SensorStates) -> Iterator[_History]:
+        """Yield those in which the request at ``place`` and another stand in each other's place."""
+        for k in _exchanging(self.stretch, place):
+            order = np.arange(len(self.row))
+            order[[place, k]] = k, place
+            yield _History.of(self.stretch.exchanged(place, k), begun, self.row[order])
+
     def with_move(self, k: int, to: int, at_ms: int, begun: SensorStates) -> _History:
         """Return the history in which the request at ``k`` is at place ``to``, at another time."""
         order = np.insert(np.delete(np.arange(len(self.row)), k), to, k)
@@ -394,6 +418,23 @@ def _passing(part: Stretch, accused: int) -> Iterator[tuple[int, int, int]]:
     before = accused + 1 + np.flatnonzero(from_ms[accused + 1 :] <= at_ms[accused])
     for k in before[:PASSED_MAX].tolist():
         yield k, accused, min(int(until_ms[k]), int(at_ms[accused]))
+
+
+def _exchanging(part: Stretch, accused: int) -> Iterator[int]:
+    """Yield the places of those that ``accused`` may have changed places with.
+
+    What is between them is replayed as before, but for the difference of their amounts.
+    """
+    at_ms, until_ms = part.at_ms, part.latest_ms + PROVES_MS
+    from_ms = part.earliest_ms - part.line_lag_max_ms
+    places = np.arange(max(accused - PASSED_MAX, 0), min(accused + PASSED_MAX + 1, len(at_ms)))
+    is_later = places > accused
+    later, earlier = np.where(is_later, places, accused), np.where(is_later, accused, places)
+    may_be = (from_ms[later] <= at_ms[earlier]) & (until_ms[earlier] >= at_ms[later])
+    # One that is beside it has been passed already.
+    for k in places[may_be & (later - earlier > 1)].tolist():
+        if not any(part.passes_own_connection(*both) for both in ((accused, k), (k, accused))):
+            yield k
 
 
 def _due_ms(stretch: Stretch, states: SensorStates) -> Floats:

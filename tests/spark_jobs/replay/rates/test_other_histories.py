@@ -221,6 +221,31 @@ def test_two_in_the_other_order_are_explained_by_each_other_s_amounts(profile: R
     )
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("connections", [None, 80, 3])
+def test_two_that_stand_in_each_other_s_place_are_explained_with_others_between_them(
+    profile: RateProfile, connections: int | None
+) -> None:
+    # Six requests of one burst: the first and the last of them came the other way round.
+    first, last = LATE + 1, LATE + 6
+    at_ms = np.arange(0, 8_000, 100)
+    at_ms[first : last + 1] = at_ms[first]
+    came = np.arange(len(at_ms))
+    came[[first, last]] = last, first
+    amount = np.full(len(at_ms), AMOUNT)
+    amount[last] += 1
+    logged_ms = np.empty(len(at_ms), np.int64)
+    logged_ms[came] = thrown_ms(profile, at_ms, amount[came])
+    order, off, found = other_history(
+        profile, at_ms, logged_ms, lag_ms=0, amount=amount, connections=connections
+    )
+    assert set(order[off].tolist()) == {first, last}
+    # Those of one connection are recorded in the order of their lines.
+    is_told = connections != 3
+    assert found.is_explained[[first, last]].all() == is_told
+    assert (found.row == came).all() == is_told
+
+
 @given(
     profile=st.sampled_from(PROFILES),
     row=st.integers(40, 70),
