@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
+from spark_jobs.quota.constants import LATE_LINE_MS
 from spark_jobs.replay.rates.recorded_amounts import (
     ANSWER_COLUMNS,
     FETCHES,
@@ -24,7 +24,7 @@ from spark_jobs.replay.rates.recorded_amounts import (
     REQUEST_COLUMNS,
     unified,
 )
-from spark_jobs.replay.sensors.line_lags import Stops, silences_ms, stretches_ms
+from spark_jobs.replay.sensors.line_lags import DUE_WITHIN_MS, Stops, silences_ms, stretches_ms
 from spark_jobs.warehouse.parquet import check_file, parquet_file
 
 CHUNK_ROWS = 65_536
@@ -142,12 +142,12 @@ def stops(groups: Sequence[RowGroup], broker_id: int) -> Stops:
     begins_ms, ends_ms = silent_ms.T
 
     def is_around(own: np.ndarray) -> bool:
-        before = (own[0, 0] <= begins_ms) & (begins_ms - LINE_LAG_MAX_MS <= own[-1, 1])
+        before = (own[0, 0] <= begins_ms) & (begins_ms - DUE_WITHIN_MS <= own[-1, 1])
         after = (own[0, 0] - LATE_LINE_MS <= ends_ms) & (ends_ms <= own[-1, 1])
         return bool((before | after).any())
 
     around = (
-        lines(group, "connection")
+        lines(group, "connection", "throttle_time_ms")
         for group, own in zip(in_order, written, strict=True)
         if len(own) and is_around(own)
     )

@@ -14,8 +14,10 @@ no later than the silence of the whole log that ended up to LATE_LINE_MS before 
 
 A silence of more than LINE_LAG_MAX_MS is a stop where STOPPED_CONNECTIONS have lines within
 LATE_LINE_MS of its end: they waited for the process to go on. So it is where all connections do
-that were active before, two at least: each had two lines in the last LINE_LAG_MAX_MS. Others are of
-clients that sent nothing, and a line after them is taken to be LINE_LAG_MAX_MS late at most.
+that were active before, two at least: each had two lines in the last LINE_LAG_MAX_MS. And so it is
+where two end it at once whose throttles had been over for more than LATE_LINE_MS: clients that wait
+for nothing but their throttles send apart. Others are of clients that sent nothing, and a line
+after them is taken to be LINE_LAG_MAX_MS late at most.
 """
 
 from __future__ import annotations
@@ -38,8 +40,13 @@ STOPPED_CONNECTIONS = 3
 """Of simulated brokers, 3 of 3 stops ended with lines of as many, and none of 8 idle silences."""
 STOPPED_ACTIVE = 2
 """So many are enough where no other connection was active just before."""
+STOPPED_DUE = 2
+"""So many are enough that their throttles kept silent, and that have lines at once."""
+DUE_WITHIN_MS = 30_000
+"""A throttle that began so long before a silence is not asked whether it was over in it."""
 
 _ACTIVE_LINES = 2
+_OF_SILENCE = ["silence", "connection"]
 
 _TEXT = pa.string()
 _CONNECTIONS_MAX = 65_536
@@ -86,28 +93,37 @@ class Stops:
 
     @classmethod
     def of(cls, silent_ms: Int64s, lines: Iterable[pa.Table]) -> Stops:
-        """Return those of the silences that STOPPED_CONNECTIONS end, or all that were active.
+        """Return those that STOPPED_CONNECTIONS end, or all that were active, or STOPPED_DUE.
 
-        ``lines`` have ``connection`` and ``log_time_ms`` of all lines up to LINE_LAG_MAX_MS before
-        a silence and up to LATE_LINE_MS after its end.
+        ``lines`` have ``connection``, ``log_time_ms`` and ``throttle_time_ms`` of all lines up to
+        DUE_WITHIN_MS before a silence and up to LATE_LINE_MS after its end.
         """
         if not len(silent_ms):
             return cls(silent_ms)
         nobody = pa.table({"silence": pa.array([], pa.int64()), "connection": pa.array([], _TEXT)})
-        woken, active = [nobody], [nobody]
+        woken, at_once, active, due = [nobody], [nobody], [nobody], [nobody]
         for part in lines:
             at_ms = part["log_time_ms"].to_numpy()
             name = part["connection"]
             over = np.searchsorted(silent_ms[:, 1], at_ms, side="right") - 1
-            is_woken = (over >= 0) & (at_ms - silent_ms[over, 1] <= LATE_LINE_MS)
-            woken.append(_told(over, name, is_woken))
+            since_ms = np.where(over >= 0, at_ms - silent_ms[over, 1], _FAR_FUTURE_MS)
+            woken.append(_told(over, name, since_ms <= LATE_LINE_MS))
+            at_once.append(_told(over, name, since_ms <= STAMP_STEPS_MS))
             coming = np.searchsorted(silent_ms[:, 0], at_ms)
             next_ms = np.append(silent_ms[:, 0], _FAR_FUTURE_MS)[coming]
             active.append(_told(coming, name, next_ms - at_ms <= LINE_LAG_MAX_MS))
+            throttle_ms = part["throttle_time_ms"].to_numpy()
+            read_ms = at_ms + throttle_ms
+            during = np.searchsorted(silent_ms[:, 0], read_ms) - 1
+            is_due = (throttle_ms > 0) & (during >= 0)
+            is_due &= read_ms < silent_ms[during, 1] - LATE_LINE_MS
+            due.append(_told(during, name, is_due))
         woken_by, active_by = _told_by(woken, 1), _told_by(active, _ACTIVE_LINES)
-        asleep = active_by.join(woken_by, ["silence", "connection"], join_type="left anti")
+        asleep = active_by.join(woken_by, _OF_SILENCE, join_type="left anti")
+        due_at_once = _told_by(due, 1).join(_told_by(at_once, 1), _OF_SILENCE, join_type="inner")
         is_stop = _silences_of(woken_by, STOPPED_CONNECTIONS)
         is_stop |= _silences_of(active_by, STOPPED_ACTIVE) - _silences_of(asleep, 1)
+        is_stop |= _silences_of(due_at_once, STOPPED_DUE)
         return cls(silent_ms[np.array(sorted(is_stop), np.int64)])
 
     def before_ms(self, at_ms: Int64s) -> tuple[Int64s, Bools]:
@@ -126,7 +142,7 @@ def _told(silence: Int64s, connection: pa.ChunkedArray, is_told: Bools) -> pa.Ta
 
 def _told_by(told: Sequence[pa.Table], lines: int) -> pa.Table:
     """Return the connections, by silence, of which so many lines are told."""
-    by_connection = pa.concat_tables(told).group_by(["silence", "connection"])
+    by_connection = pa.concat_tables(told).group_by(_OF_SILENCE)
     counted = by_connection.aggregate([([], "count_all")])
     return counted.filter(pc.greater_equal(counted["count_all"], lines)).drop_columns("count_all")
 

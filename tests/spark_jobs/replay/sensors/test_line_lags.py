@@ -136,6 +136,29 @@ def test_two_connections_that_were_active_before_a_silence_and_end_it_tell_of_a_
     assert (lags_ms(lines, cut)[-1] > LINE_LAG_MAX_MS) == is_stop
 
 
+@pytest.mark.parametrize("cut", [None, 1, 2])
+@pytest.mark.parametrize(
+    ("throttle_ms", "woken_ms", "is_stop"),
+    [
+        ((1_500, 2_500), (4_000, 4_002), True),
+        # One that was not throttled, or not any more, had nothing to wait for but its client.
+        ((0, 2_500), (4_000, 4_002), False),
+        ((900, 2_500), (4_000, 4_002), False),
+        # Its throttle was over just then, stop or not.
+        ((2_990, 2_500), (4_000, 4_002), False),
+        ((1_500, 2_500), (4_000, 4_003), False),
+    ],
+)
+def test_two_that_only_their_throttles_kept_silent_and_that_end_a_silence_at_once_tell_of_a_stop(
+    throttle_ms: tuple[int, int], woken_ms: tuple[int, int], cut: int | None, *, is_stop: bool
+) -> None:
+    asleep = [Line(1_000, name, ms) for name, ms in zip("bc", throttle_ms, strict=True)]
+    woken = [Line(ms, name) for name, ms in zip("bc", woken_ms, strict=True)]
+    lines = [*asleep, Line(2_000, "d"), *woken]
+    assert (stops(lines, cut).silent_ms.tolist() == [[T0 + 2_000, T0 + 4_000]]) == is_stop
+    assert (lags_ms(lines, cut)[-2] > LINE_LAG_MAX_MS) == is_stop
+
+
 @pytest.mark.parametrize(
     "woken",
     [
@@ -158,7 +181,7 @@ LINES = st.lists(
         # Some with silences that may be stops.
         st.one_of(st.integers(0, 2_000), st.integers(0, 4).map(lambda n: n * 500)),
         st.sampled_from("abcd"),
-        st.sampled_from((0, 0, 20)),
+        st.sampled_from((0, 0, 20, 450)),
         st.integers(0, 100),
     ),
     min_size=1,
