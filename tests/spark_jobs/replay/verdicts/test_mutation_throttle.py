@@ -203,16 +203,29 @@ def test_of_two_about_as_soon_each_may_owe_what_the_other_was_charged(
     assert judged(rows).tolist() == [AGREE, *expected, expected[-1]]
 
 
+@pytest.mark.parametrize("partitions", [5, 15])
 @pytest.mark.parametrize(("is_atomic", "expected"), [(False, LATE_LINE), (True, OVER_THROTTLED)])
 def test_a_request_may_come_between_two_topics_that_are_recorded_one_by_one(
-    is_atomic: bool, expected: int
+    partitions: int, is_atomic: bool, expected: int
 ) -> None:
-    # Of the third request, 15 partitions are charged before the second one: 1.5 s of the bound.
+    # Of the third request, so many partitions are charged before the second one, at 10 a second;
+    # no line tells the order of its topics.
     charged = [(3, 4010, 15.0, True), (3, 4010, 5.0, True)]
-    due_ms = {1: 8970, 2: 5470 + 1500, 3: 7470 - 10}
+    due_ms = {1: 8970, 2: 5470 + partitions * 100, 3: 7470 - 10}
     mutations = [(1, 0, 200.0, True), (2, 4000, 5.0, True), *charged]
     rows = requests(mutations, due_ms, is_strict=False, is_atomic=is_atomic)
     assert judged(rows).tolist() == [AGREE, expected, AGREE, AGREE]
+
+
+@pytest.mark.parametrize(("partitions", "expected"), [(12, LATE_LINE), (8, UNDER_THROTTLED)])
+def test_one_that_was_refused_between_topics_owes_only_those_before_it(
+    partitions: int, expected: int
+) -> None:
+    # Its line is late: of the topics ahead of it, so many partitions came after it.
+    ahead = [(2, 4000, 15.0, True), (2, 4000, 12.0, True), (2, 4000, 7.0, True)]
+    due_ms = {1: 8970, 2: 8370, 3: 8370 - partitions * 100}
+    rows = requests([(1, 0, 200.0, True), *ahead, (3, 4000, 5.0, False)], due_ms, is_atomic=False)
+    assert judged(rows)[-1] == expected
 
 
 @pytest.mark.parametrize(
