@@ -116,7 +116,8 @@ def explaining_time(request: MutationRequest, bucket: Bucket) -> int:
     """Return the time nearest to the estimate that explains who was admitted, or the estimate.
 
     One before ``earliest_ms`` is that of a late line: nothing else explains that it was refused. By
-    more than LATE_LINE_MS it is late only where its throttle says so, too: that the debt had ended.
+    more than LATE_LINE_MS it is late only where its throttle says so, too: that the debt had ended,
+    or had 54 ms to go.
     """
     from_ms = max(request.earliest_ms, bucket.last_update_ms)
     until_ms = max(request.latest_ms, from_ms)
@@ -131,10 +132,16 @@ def explaining_time(request: MutationRequest, bucket: Bucket) -> int:
         return estimate_ms
     edge, step = (enough, 1) if tokens < enough else (too_many, -1)
     edge_ms = estimate_ms + round((edge - tokens) / bound * 1000.0)
-    late_ms = LINE_LAG_MAX_MS if request.logged_ms == 0 else LATE_LINE_MS
-    late_from_ms = max(request.earliest_ms - late_ms, bucket.last_update_ms)
-    for first_ms, rounding in ((from_ms, 0.0), (from_ms, ROUNDING_TOKENS), (late_from_ms, 0.0)):
-        for at_ms in (edge_ms - step, edge_ms, edge_ms + step):
+    late_from_ms, told_from_ms = (
+        max(request.earliest_ms - late_ms, bucket.last_update_ms)
+        for late_ms in (LATE_LINE_MS, LINE_LAG_MAX_MS)
+    )
+    tried = [(from_ms, 0.0, edge_ms), (from_ms, ROUNDING_TOKENS, edge_ms)]
+    tried += [(late_from_ms, 0.0, edge_ms)]
+    if request.logged_ms is not None:
+        tried += [(told_from_ms, 0.0, edge_ms - request.logged_ms)]
+    for first_ms, rounding, near_ms in tried:
+        for at_ms in (near_ms - step, near_ms, near_ms + step):
             tokens = bucket.at(bucket.most, bound, at_ms)
             is_in_time = first_ms <= at_ms <= until_ms
             if is_in_time and enough - rounding <= tokens < too_many + rounding:

@@ -91,7 +91,16 @@ def test_one_refused_as_a_debt_had_ended_was_recorded_before_its_late_line_says(
 
 @pytest.mark.parametrize(
     ("late_ms", "logged_ms", "recorded_ms"),
-    [(180, 0, 999), (LINE_LAG_MAX_MS, 0, 999), (LINE_LAG_MAX_MS + 1, 0, None), (180, None, None)],
+    [
+        (180, 0, 999),
+        (LINE_LAG_MAX_MS, 0, 999),
+        (LINE_LAG_MAX_MS + 1, 0, None),
+        (180, None, None),
+        # The debt, until 1,000 ms, had so long to go, or a millisecond less.
+        (180, 54, 1_000 - 53),
+        (LINE_LAG_MAX_MS - 54, 54, 1_000 - 53),
+        (LINE_LAG_MAX_MS - 50, 54, None),
+    ],
 )
 def test_a_line_is_later_where_the_throttle_says_that_the_debt_had_ended(
     late_ms: int, logged_ms: int | None, recorded_ms: int | None
