@@ -35,6 +35,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.quota.ClientQuotaAlteration;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
@@ -213,8 +214,15 @@ public class Driver {
         long dueNanos = System.nanoTime();
         while (System.nanoTime() < endNanos) {
             byte[] value = new byte[ThreadLocalRandom.current().nextInt(bytes, bytesMax + 1)];
-            producer.send(new ProducerRecord<>(topic, value), (metadata, failure) ->
-                (failure == null ? sent : failed).incrementAndGet());
+            try {
+                producer.send(new ProducerRecord<>(topic, value), (metadata, failure) ->
+                    (failure == null ? sent : failed).incrementAndGet());
+            } catch (KafkaException fatal) {
+                // One that waited too long for its producer id sends nothing any more: its application makes a new one.
+                failed.incrementAndGet();
+                producer.close(Duration.ZERO);
+                producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
+            }
             dueNanos = Math.max(dueNanos + intervalNanos, System.nanoTime());
             sleepUntil(Math.min(dueNanos, endNanos));
         }
