@@ -56,7 +56,10 @@ class JavaProcess:
         return code == 0
 
     def _failed(self, what: str) -> LabError:
-        last = "\n".join(self.output.read_text(errors="replace").splitlines()[-20:])
+        lines = self.output.read_text(errors="replace").splitlines()
+        # What a client said of its failure stands above a long trace.
+        said = next((i for i, line in enumerate(lines) if line.startswith("failed: ")), len(lines))
+        last = "\n".join(lines[min(said, max(len(lines) - 20, 0)) :])
         return LabError(f"{self.name} {what}; the last lines of its output:\n{last}")
 
 
