@@ -94,20 +94,65 @@ def locate_changes(
     ``nominal_ms`` are the moments of the controller's answers, in order, ``bounds_ms`` those from
     which on, and until which, a broker follows. A change that nothing tells of keeps its own. At
     ``restarts_ms`` the broker began anew, with no sensors.
+
+    Each change is located beside the others. A moment that only requests tell that were not
+    throttled is taken where another change, located beside it, makes it explain everything.
     """
     at_ms = np.array(nominal_ms, np.int64)
+    trials = _Trials(clients, nominal_ms, bounds_ms, window, restarts_ms)
+    untold: dict[int, int] = {}
     for is_second_round in (False, True):
         for change in range(len(at_ms)):
-            sensors, moves_sensors = _concerned(clients, change)
-            if sensors:
-                epoch = _epoch(int(nominal_ms[change]), restarts_ms)
-                earliest_ms, latest_ms = (int(bound_ms[change]) for bound_ms in bounds_ms)
-                moments_ms = int(nominal_ms[change]), earliest_ms, latest_ms
-                trial = _Trial(
-                    clients, sensors, moments_ms, at_ms, change, window, moves_sensors, epoch
-                )
+            if trial := trials.of(change, at_ms):
                 at_ms = trial.best(may_push=not is_second_round)
+                if is_second_round and trial.untold_ms is not None:
+                    untold[change] = trial.untold_ms
+    for change, moment in untold.items():
+        at_ms = trials.beside_others(change, moment, at_ms)
     return at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class _Trials:
+    """What each change is tried with."""
+
+    clients: Sequence[ClientRequests]
+    nominal_ms: Int64s
+    bounds_ms: tuple[Int64s, Int64s]
+    window: Window
+    restarts_ms: Sequence[int]
+
+    def of(self, change: int, at_ms: Int64s) -> _Trial | None:
+        """Return the trial of one change, the others being in force from ``at_ms`` on.
+
+        None where it concerns no sensor.
+        """
+        sensors, moves_sensors = _concerned(self.clients, change)
+        if not sensors:
+            return None
+        nominal_ms = int(self.nominal_ms[change])
+        earliest_ms, latest_ms = (int(bound_ms[change]) for bound_ms in self.bounds_ms)
+        return _Trial(
+            self.clients, sensors, (nominal_ms, earliest_ms, latest_ms), at_ms, change,
+            self.window, moves_sensors, _epoch(nominal_ms, self.restarts_ms),
+        )  # fmt: skip
+
+    def beside_others(self, change: int, moment: int, at_ms: Int64s) -> Int64s:
+        """Return ``at_ms``, or the times with ``change`` at ``moment`` if they explain everything.
+
+        The changes whose requests may still count by then are located beside it.
+        """
+        found_ms = at_ms.copy()
+        found_ms[change:] = np.maximum(at_ms[change:], moment)
+        found_ms[:change] = np.minimum(at_ms[:change], moment)
+        near_ms = 2 * (self.window.expire_age_ms + 2 * self.window.window_ms)
+        is_near = np.abs(self.nominal_ms - self.nominal_ms[change]) <= near_ms
+        for other in np.flatnonzero(is_near).tolist():
+            if other != change and (trial := self.of(other, found_ms)):
+                found_ms = trial.best(may_push=False)
+        trial = self.of(change, found_ms)
+        is_taken = found_ms[change] == moment and trial is not None and trial.explains(moment)
+        return found_ms if is_taken else at_ms
 
 
 def _epoch(at_ms: int, restarts_ms: Sequence[int]) -> tuple[int, int]:
@@ -164,6 +209,8 @@ class _Trial:
         # Those with the most throttles around the change come first.
         self._ranked = sorted(sensors, key=lambda sensor: -throttles[sensor])[:_SENSORS_MAX]
         self._sensors = [sensor for sensor in self._ranked if throttles[sensor]]
+        # The moment that explains most, where throttles alone do not tell of it.
+        self.untold_ms: int | None = None
 
     def best(self, *, may_push: bool) -> Int64s:
         """Return the times (ms) of all changes, with this one at its best.
@@ -188,7 +235,13 @@ class _Trial:
                 return self._pushed(later)
         if self._is_explained(moments[0]):
             return self._pushed(moments[0])
-        return self._pushed(self._likeliest(best, moments))
+        likeliest = self._likeliest(best, moments)
+        self.untold_ms = best if best != likeliest else None
+        return self._pushed(likeliest)
+
+    def explains(self, moment: int) -> bool:
+        """Return True if hardly anything stays unexplained with the change at ``moment``."""
+        return any(self._cost(moment, width, _DOUBTFUL_COST) < _DOUBTFUL_COST for width in _WIDTHS)
 
     def _is_explained(self, moment: int) -> bool:
         """Return True if ``moment`` explains nearly all, looked at from its sensors' beginning.

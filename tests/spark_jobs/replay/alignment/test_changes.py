@@ -273,6 +273,37 @@ def test_a_first_quota_may_be_in_force_before_it_was_answered(early_ms: int) -> 
     assert before < found_ms <= after
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_two_changes_that_came_late_explain_together_what_neither_does_alone(profile: str) -> None:
+    """A quota is taken away, and nothing is counted until there is another one."""
+    removed_ms, set_ms, late_ms = 4_000, 5_000, (60, 210)
+    dense = np.arange(2_000, 5_200, 10)
+    # Then the client waits for its throttles.
+    times_ms = np.concatenate([dense, [5_212, 5_263, 5_341, 5_395], np.arange(9_000, 12_000, 300)])
+    amounts = np.random.default_rng(3).integers(500, 2_000, len(times_ms)).astype(float)
+    window = Window(SAMPLES, WINDOW_MS, keeps_overlapping=profile == PROFILES[1])
+    is_set = times_ms >= set_ms + late_ms[1]
+    is_counted = (times_ms < removed_ms + late_ms[0]) | is_set
+    log = log_of(times_ms[is_counted].tolist(), amounts[is_counted].tolist(), 2_000.0, window)
+    throttles = np.zeros(len(times_ms), np.int64)
+    throttles[is_counted] = log.events.logged_throttle_time_ms
+    throttles[~is_set] = 0
+    assert (throttles[times_ms < 9_000] > 0).sum() == 4
+    at_ms, n = EPOCH_MS + times_ms, len(times_ms)
+    events = Events(
+        earliest_ms=at_ms - 1, latest_ms=at_ms + 1, likely_from_ms=at_ms - 1,
+        likely_until_ms=at_ms + 1, amount=amounts, bound=np.full(n, np.nan),
+        logged_throttle_time_ms=throttles, evidence=np.zeros(n, np.int8),
+        line_lag_max_ms=np.zeros(n, np.int64), connection=np.arange(n),
+    )  # fmt: skip
+    client = ClientRequests(events, at_ms, [0, NO_SENSOR, 0], [1e12, np.nan, 2_000.0])
+    answered = EPOCH_MS + np.array([removed_ms, set_ms])
+    found_ms = located([client], answered, window) - EPOCH_MS
+    for true_ms, moment_ms in zip((4_060, 5_210), found_ms.tolist(), strict=True):
+        before, after = times_ms[times_ms < true_ms].max(), times_ms[times_ms >= true_ms].min()
+        assert before < moment_ms <= after
+
+
 def with_silent(log: Log, rows: Int64s) -> Log:
     def lie(throttle_time_ms: Int64s) -> None:
         throttle_time_ms[rows] = 0
