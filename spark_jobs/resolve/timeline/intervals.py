@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from spark_jobs.ingest.quota_sources.events import SOURCES, QuotaEntity, QuotaEvent
@@ -159,49 +160,62 @@ def _told_by_no_other(
     """Return those of one source's ``events`` that have no twin in ``better_known``.
 
     A twin has the same bound and lies near; not beyond this source's own neighbours of another
-    bound, so that a value set, changed and set again keeps its three changes.
+    bound, or their twins, so that a value set, changed and set again keeps its three changes. One
+    that was replaced before the broker learned of it has no twin, and is none of the broker's.
     """
     free: dict[float | None, list[int]] = defaultdict(list)
     for event in better_known:
         insort(free[event.bound], event.likely_ms)
+    runs = [list(alike) for _, alike in groupby(events, key=lambda event: event.bound)]
     kept = []
-    for event, (from_ms, until_ms) in zip(events, _reaches(events), strict=True):
-        times = free[event.bound]
-        near = times[bisect_left(times, from_ms) : bisect_right(times, until_ms)]
-        if near:
-            times.remove(min(near, key=lambda at_ms: abs(at_ms - event.likely_ms)))
-        else:
-            kept.append(event)
+    following, replaced_ms = None, None
+    for place in range(len(runs) - 1, -1, -1):
+        previous = runs[place - 1][-1] if place else None
+        twins_ms = []
+        for event in runs[place]:
+            from_ms, until_ms = _reach(event, previous, following, replaced_ms)
+            times = free[event.bound]
+            near = times[bisect_left(times, from_ms) : bisect_right(times, until_ms)]
+            if near:
+                twins_ms.append(min(near, key=lambda at_ms: abs(at_ms - event.likely_ms)))
+                times.remove(twins_ms[-1])
+            elif not _is_replaced_before(event, following, replaced_ms):
+                kept.append(event)
+        following, replaced_ms = runs[place][0], min(twins_ms, default=None)
     return kept
 
 
-def _reaches(events: Sequence[QuotaEvent]) -> list[tuple[int, int]]:
-    """Return, for each event, the moments between which another source may have told of it."""
-    after = _last_of_another_bound(events)
-    before = _last_of_another_bound(events[::-1])[::-1]
-    reaches = []
-    for event, previous, following in zip(events, after, before, strict=True):
-        from_ms = event.earliest_ms - SAME_CHANGE_WITHIN_MS
-        until_ms = event.latest_ms + SAME_CHANGE_WITHIN_MS
-        if previous is not None:
-            from_ms = max(from_ms, min(previous.earliest_ms, event.earliest_ms))
-        if following is not None:
-            until_ms = min(until_ms, max(following.latest_ms, event.latest_ms))
-        reaches.append((from_ms, until_ms))
-    return reaches
+def _reach(
+    event: QuotaEvent,
+    previous: QuotaEvent | None,
+    following: QuotaEvent | None,
+    replaced_ms: int | None,
+) -> tuple[int, int]:
+    """Return the moments between which another source may have told of an event.
+
+    ``previous`` and ``following`` are its source's nearest ones of another bound, ``replaced_ms``
+    is when the other source tells of the following one.
+    """
+    from_ms = event.earliest_ms - SAME_CHANGE_WITHIN_MS
+    until_ms = event.latest_ms + SAME_CHANGE_WITHIN_MS
+    if previous is not None:
+        from_ms = max(from_ms, min(previous.earliest_ms, event.earliest_ms))
+    if following is not None:
+        following_ms = max(following.latest_ms, event.latest_ms, replaced_ms or 0)
+        until_ms = min(until_ms, following_ms)
+    return from_ms, until_ms
 
 
-def _last_of_another_bound(events: Sequence[QuotaEvent]) -> list[QuotaEvent | None]:
-    """Return for each event the nearest one before it whose bound differs."""
-    found: list[QuotaEvent | None] = []
-    last: QuotaEvent | None = None
-    other: QuotaEvent | None = None
-    for event in events:
-        if last is not None and last.bound != event.bound:
-            other = last
-        found.append(other)
-        last = event
-    return found
+def _is_replaced_before(
+    event: QuotaEvent, following: QuotaEvent | None, replaced_ms: int | None
+) -> bool:
+    """Return True if a broker that tells of the following event never had the one before.
+
+    It was further behind than the two are apart, so it took both over at once.
+    """
+    if following is None or replaced_ms is None:
+        return False
+    return replaced_ms - following.latest_ms > following.latest_ms - event.latest_ms
 
 
 def _observe(snapshot: QuotaEvent, changes: list[_Change]) -> None:

@@ -83,6 +83,31 @@ def test_a_broker_that_lags_has_the_change_when_its_log_says() -> None:
     ]
 
 
+@pytest.mark.parametrize("lag_ms", [15, 3_000])
+def test_a_broker_that_lags_has_two_changes_in_a_row_when_its_log_says(lag_ms: int) -> None:
+    events = [event("log", 1_000), event("log", 1_200, bound=200.0)]
+    own = [event("server_log", 1_000 + lag_ms, broker_id=1)]
+    own.append(event("server_log", 1_200 + lag_ms, bound=200.0, broker_id=1))
+    assert held(quota_intervals([*events, *own], (1,))) == [
+        (None, 100.0, 1_000 + lag_ms, 1_200 + lag_ms, "server_log"),
+        (None, 200.0, 1_200 + lag_ms, None, "server_log"),
+    ]
+
+
+@pytest.mark.parametrize(("lag_ms", "has_first"), [(150, True), (3_000, False)])
+def test_a_value_replaced_before_a_broker_learned_of_it_was_never_in_force_there(
+    lag_ms: int, *, has_first: bool
+) -> None:
+    # A broker that is 3 s behind takes both changes over at once; of one that is not, only the
+    # last one's line may be there.
+    events = [event("log", 1_000), event("log", 1_200, bound=200.0)]
+    events.append(event("server_log", 1_200 + lag_ms, bound=200.0, broker_id=1))
+    assert held(quota_intervals(events, (1,))) == [
+        *[(None, 100.0, 1_005, 1_200 + lag_ms, "log")] * has_first,
+        (None, 200.0, 1_200 + lag_ms, None, "server_log"),
+    ]
+
+
 def test_brokers_that_changed_at_the_same_time_share_rows() -> None:
     events = [event("server_log", 1_000, broker_id=b, source_file=f"b{b}") for b in BOTH]
     assert held(quota_intervals(events, BOTH)) == [(None, 100.0, 1_000, None, "server_log")]
