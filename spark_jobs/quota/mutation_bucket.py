@@ -117,7 +117,7 @@ def explaining_time(request: MutationRequest, bucket: Bucket) -> int:
 
     One before ``earliest_ms`` is that of a late line: nothing else explains that it was refused. By
     more than LATE_LINE_MS it is late only where its throttle says so, too: that the debt had ended,
-    or had 54 ms to go.
+    or had so long to go, such as 54 ms.
     """
     from_ms = max(request.earliest_ms, bucket.last_update_ms)
     until_ms = max(request.latest_ms, from_ms)
@@ -136,8 +136,9 @@ def explaining_time(request: MutationRequest, bucket: Bucket) -> int:
         max(request.earliest_ms - late_ms, bucket.last_update_ms)
         for late_ms in (LATE_LINE_MS, LINE_LAG_MAX_MS)
     )
-    tried = [(from_ms, 0.0, edge_ms), (from_ms, ROUNDING_TOKENS, edge_ms)]
-    tried += [(late_from_ms, 0.0, edge_ms)]
+    tried = [
+        (from_ms, 0.0, edge_ms), (from_ms, ROUNDING_TOKENS, edge_ms), (late_from_ms, 0.0, edge_ms)
+    ]  # fmt: skip
     if request.logged_ms is not None:
         tried += [(told_from_ms, 0.0, edge_ms - request.logged_ms)]
     for first_ms, rounding, near_ms in tried:

@@ -9,6 +9,7 @@ that of the last mutation that met a full bucket matters, and when the response 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -176,23 +177,33 @@ def _fits_another_order(
     ):
         # Its own line is the late one where it came before those ahead of it.
         late_ms = LINE_LAG_MAX_MS if sign < 0 else 0
-        all_ms = 0.0
-        for _, each in groupby(others.tolist(), key=lambda other: request[other]):
-            topics = list(each)
-            is_one_by_one = len(set(unit[topics].tolist())) == len(topics)
-            whole_ms = float(owed_ms[topics].sum())
-            some_ms = _sums(owed_ms[topics]) if is_one_by_one else {whole_ms}
-            for passed_ms in (all_ms + sign * part_ms for part_ms in some_ms):
-                if left_ms > 0 and left_ms + late_ms <= -passed_ms:
-                    continue
-                least_ms = max(said.ends_min_ms[row] + passed_ms, 0.0)
-                most_ms = max(said.ends_max_ms[row] + passed_ms + late_ms, 0.0)
-                if least_ms - tolerance_ms <= rows.logged_ms[row] <= most_ms + tolerance_ms:
-                    return True
-            all_ms += sign * whole_ms
-            if left_ms > 0 and left_ms + late_ms <= -all_ms:
+        for debt_ms in _passed_debts_ms(request[others], unit[others], owed_ms[others]):
+            passed_ms = sign * debt_ms
+            if left_ms > 0 and left_ms + late_ms <= -passed_ms:
                 break
+            least_ms = max(said.ends_min_ms[row] + passed_ms, 0.0)
+            most_ms = max(said.ends_max_ms[row] + passed_ms + late_ms, 0.0)
+            if least_ms - tolerance_ms <= rows.logged_ms[row] <= most_ms + tolerance_ms:
+                return True
     return False
+
+
+def _passed_debts_ms(
+    request: Int64s, unit: Int64s, owed_ms: npt.NDArray[np.float64]
+) -> Iterator[float]:
+    """Yield the debts (ms) of the first topics, of more and more of them.
+
+    Such as 446 and 1,338 ms of topics that owe 446 and 892 ms, and 892 ms, too, where both are of
+    one request that is recorded topic by topic.
+    """
+    before_ms = 0.0
+    for _, each in groupby(range(len(request)), key=lambda topic: request[topic]):
+        topics = list(each)
+        is_one_by_one = len(set(unit[topics].tolist())) == len(topics)
+        whole_ms = float(owed_ms[topics].sum())
+        for debt_ms in _debts_ms(owed_ms[topics]) if is_one_by_one else [whole_ms]:
+            yield before_ms + debt_ms
+        before_ms += whole_ms
 
 
 def _was_refused_amid(rows: MutationThrottleRows, row: int, tolerance_ms: int) -> bool:
@@ -208,18 +219,21 @@ def _was_refused_amid(rows: MutationThrottleRows, row: int, tolerance_ms: int) -
     if rows.logged_ms[row] > tolerance_ms or not is_one_by_one or not refused.any():
         return False
     left_ms, took_ms = int(rows.replayed_ms[refused].max()), int(rows.interval_ms[row])
-    owed_ms = _sums(rows.spent[own & rows.admitted] * 1000.0 / rows.bound[row])
+    owed_ms = _debts_ms(rows.spent[own & rows.admitted] * 1000.0 / rows.bound[row])
     # It was a debt at some time of the request, and was over at a later one.
     reach_ms = took_ms + tolerance_ms
     return any(-reach_ms < left_ms - each <= reach_ms for each in owed_ms)
 
 
-def _sums(owed_ms: npt.NDArray[np.float64]) -> set[float]:
-    """Return what some of the topics owe together, and all: of 446 and 892 ms also 1,338 ms."""
+def _debts_ms(owed_ms: npt.NDArray[np.float64]) -> list[float]:
+    """Return the debts (ms) that some of the topics leave together, and all, the smallest first.
+
+    Such as 446, 892 and 1,338 ms of topics that owe 446 and 892 ms.
+    """
     sums = {0.0}
     for each_ms in owed_ms[:_TOPICS_MAX].tolist():
         sums |= {sum_ms + each_ms for sum_ms in sums}
-    return {sum_ms for sum_ms in (*sums, float(owed_ms.sum())) if sum_ms > 0}
+    return sorted(sum_ms for sum_ms in sums | {float(owed_ms.sum())} if sum_ms > 0)
 
 
 def of_debts(rows: MutationThrottleRows, mask: Bools) -> Bools:
