@@ -239,9 +239,9 @@ class _Trial:
         self.untold_ms = best if best != likeliest else None
         return self._pushed(likeliest)
 
-    def explains(self, moment: int) -> bool:
+    def explains(self, moment: int, widths: Sequence[int] = _WIDTHS) -> bool:
         """Return True if hardly anything stays unexplained with the change at ``moment``."""
-        return any(self._cost(moment, width, _DOUBTFUL_COST) < _DOUBTFUL_COST for width in _WIDTHS)
+        return any(self._cost(moment, width, _DOUBTFUL_COST) < _DOUBTFUL_COST for width in widths)
 
     def _is_explained(self, moment: int) -> bool:
         """Return True if ``moment`` explains nearly all, looked at from its sensors' beginning.
@@ -258,10 +258,7 @@ class _Trial:
         if before <= _ROWS_TO_KNOW_MAX:
             trial._from_ms = self._began_ms
             trial._rows_before_max = _ROWS_TO_KNOW_MAX
-        return any(
-            trial._cost(moment, width, _DOUBTFUL_COST) < _DOUBTFUL_COST
-            for width in _ANSWERED_WIDTHS
-        )
+        return trial.explains(moment, _ANSWERED_WIDTHS)
 
     def _likeliest(self, best: int, moments: Sequence[int]) -> int:
         """Return the moment of ``moments`` that is told where none explains everything.
