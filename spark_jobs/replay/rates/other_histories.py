@@ -91,26 +91,11 @@ class Stretch:
         columns = ((getattr(self, each.name), getattr(part, each.name)) for each in fields(self))
         return Stretch(*(np.concatenate([own[:first], new, own[stop:]]) for own, new in columns))
 
-    def moved(self, order: Int64s, place: int, at_ms: int) -> Stretch:
-        """Return the requests in another order, the one at ``place`` at another time."""
+    def moved(self, order: Int64s, place: int | list[int], at_ms: int | Int64s) -> Stretch:
+        """Return the requests in another order, one or more at ``place`` at other times."""
         other = Stretch(*(getattr(self, each.name)[order] for each in fields(self)))
         other.at_ms[place] = at_ms
         return other
-
-    def exchanged(self, one: int, other: int) -> Stretch:
-        """Return the requests with two in each other's place, as near to its time as may be."""
-        order = np.arange(len(self.at_ms))
-        order[[one, other]] = other, one
-        at_ms = [
-            int(np.clip(self.at_ms[to], self.earliest_ms[k] - self.line_lag_max_ms[k], latest_ms))
-            for k, to, latest_ms in (
-                (one, other, self.latest_ms[one]),
-                (other, one, self.latest_ms[other]),
-            )
-        ]
-        found = self.moved(order, other, at_ms[0])
-        found.at_ms[one] = at_ms[1]
-        return found
 
     def passes_own_connection(self, place: int, to: int) -> bool:
         """Return True if another request of its connection is between two places of a request.
@@ -346,11 +331,18 @@ class _History:
             yield self.with_move(k, to, at_ms, begun)
 
     def exchanged(self, place: int, begun: SensorStates) -> Iterator[_History]:
-        """Yield those in which the request at ``place`` and another stand in each other's place."""
-        for k in _exchanging(self.stretch, place):
+        """Yield those in which the request at ``place`` and another stand in each other's place.
+
+        Each is recorded as near to the other's time as its line admits.
+        """
+        part = self.stretch
+        for k in _exchanging(part, place):
+            both, exchanged = [place, k], [k, place]
             order = np.arange(len(self.row))
-            order[[place, k]] = k, place
-            yield _History.of(self.stretch.exchanged(place, k), begun, self.row[order])
+            order[both] = exchanged
+            from_ms = part.earliest_ms[exchanged] - part.line_lag_max_ms[exchanged]
+            at_ms = np.clip(part.at_ms[both], from_ms, part.latest_ms[exchanged])
+            yield _History.of(part.moved(order, both, at_ms), begun, self.row[order])
 
     def with_move(self, k: int, to: int, at_ms: int, begun: SensorStates) -> _History:
         """Return the history in which the request at ``k`` is at place ``to``, at another time."""
