@@ -191,6 +191,23 @@ BOUND, REQUESTS, MEAN_GAP_MS, MEAN_AMOUNT = 20_000.0, 400, 20, 460.0
 ANSWERED_MS, LATE_MS = 1_500, 90
 
 
+def events_at(at_ms: Int64s, amounts: np.ndarray, throttle_time_ms: Int64s) -> Events:
+    """Return requests recorded at ``at_ms`` that no line tells better than to 3 ms."""
+    n = len(at_ms)
+    return Events(
+        earliest_ms=at_ms - 2,
+        latest_ms=at_ms + 1,
+        likely_from_ms=at_ms - 1,
+        likely_until_ms=at_ms + 1,
+        amount=amounts,
+        bound=np.full(n, np.nan),
+        logged_throttle_time_ms=throttle_time_ms,
+        evidence=np.zeros(n, np.int8),
+        line_lag_max_ms=np.zeros(n, np.int64),
+        connection=np.arange(n),
+    )
+
+
 def first_quota(window: Window, lies: int) -> tuple[ClientRequests, Int64s]:
     """Return requests of which the sensor saw only the last, and when each was recorded.
 
@@ -204,18 +221,7 @@ def first_quota(window: Window, lies: int) -> tuple[ClientRequests, Int64s]:
     throttles = np.concatenate([np.zeros(first, np.int64), log.events.logged_throttle_time_ms])
     throttles[np.flatnonzero(throttles)[:lies]] = 0
     at_ms = EPOCH_MS + times_ms
-    events = Events(
-        earliest_ms=at_ms - 2,
-        latest_ms=at_ms + 1,
-        likely_from_ms=at_ms - 1,
-        likely_until_ms=at_ms + 1,
-        amount=amounts,
-        bound=np.full(REQUESTS, np.nan),
-        logged_throttle_time_ms=throttles,
-        evidence=np.zeros(REQUESTS, np.int8),
-        line_lag_max_ms=np.zeros(REQUESTS, np.int64),
-        connection=np.arange(REQUESTS),
-    )
+    events = events_at(at_ms, amounts, throttles)
     return ClientRequests(events, at_ms, [NO_SENSOR, 0], [np.nan, BOUND]), at_ms
 
 
@@ -289,13 +295,8 @@ def test_two_changes_that_came_late_explain_together_what_neither_does_alone(pro
     throttles[is_counted] = log.events.logged_throttle_time_ms
     throttles[~is_set] = 0
     assert (throttles[times_ms < 9_000] > 0).sum() == 4
-    at_ms, n = EPOCH_MS + times_ms, len(times_ms)
-    events = Events(
-        earliest_ms=at_ms - 1, latest_ms=at_ms + 1, likely_from_ms=at_ms - 1,
-        likely_until_ms=at_ms + 1, amount=amounts, bound=np.full(n, np.nan),
-        logged_throttle_time_ms=throttles, evidence=np.zeros(n, np.int8),
-        line_lag_max_ms=np.zeros(n, np.int64), connection=np.arange(n),
-    )  # fmt: skip
+    at_ms = EPOCH_MS + times_ms
+    events = events_at(at_ms, amounts, throttles)
     client = ClientRequests(events, at_ms, [0, NO_SENSOR, 0], [1e12, np.nan, 2_000.0])
     answered = EPOCH_MS + np.array([removed_ms, set_ms])
     found_ms = located([client], answered, window) - EPOCH_MS
