@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
-from spark_jobs.ingest.quota_sources.restarts import restarts_ms
+from spark_jobs.ingest.quota_sources.restarts import SERVER_LOG, restarts_ms
 from spark_jobs.resolve.broker_log import read_starts
 from spark_jobs.resolve.timeline.enabled_levels import LevelRule
 from spark_jobs.resolve.timeline.intervals import Moments, moved_changes, quota_intervals
@@ -31,7 +31,8 @@ def resolve_quotas(scope: RunScope) -> str:
             QuotaEvent.of_row(r) for r in read_table(scope_of_day, "quota_events").to_pylist()
         }
         brokers |= set(read_table(scope_of_day, "brokers")["broker_id"].to_pylist())
-    rows = quota_intervals(events, brokers)
+    logged_starts = [row for row in read_starts(scope) if row["source"] == SERVER_LOG]
+    rows = quota_intervals(events, brokers, restarts_ms(logged_starts))
     write_table(pa.Table.from_pylist(rows, QUOTA_CHANGES), "quota_changes", scope)
     entities = {(r["quota_type"], r["quota_user"], r["quota_client_id"]) for r in rows}
     return (

@@ -6,15 +6,20 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, zip_longest
+from types import MappingProxyType
 from typing import Any
 
 from spark_jobs.ingest.quota_sources.events import SOURCES, QuotaEntity, QuotaEvent
 from spark_jobs.quota.codes import QUOTA_LEVELS, QUOTA_TYPES
 from spark_jobs.resolve.timeline.default_quota_callback import quota_level
+from spark_jobs.resolve.timeline.enabled_levels import END_MS
 
 SAME_CHANGE_WITHIN_MS = 10_000
-"""Sources that tell of one change differ by less: tens of ms as a rule, more when a broker lags."""
+"""Sources that tell of one change differ by less: tens of ms as a rule, more when a broker lags.
+
+A broker whose own log is whole may lag further: what it has not told of, it has not had.
+"""
 
 # Sources that tell of a change when it happens; the others tell what is so.
 _OF_CHANGES = tuple(source for source in SOURCES if source not in ("snapshot", "static"))
@@ -39,16 +44,20 @@ class _Held:
 
 
 def quota_intervals(
-    events: Iterable[QuotaEvent], broker_ids: Iterable[int]
+    events: Iterable[QuotaEvent],
+    broker_ids: Iterable[int],
+    logged_starts_ms: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> list[dict[str, Any]]:
     """Return rows of ``tables.QUOTA_CHANGES``: when which value held, by entity and then by time.
 
     An interval begins at the most likely moment of its change. Where the change reached the
     brokers at different times, each broker has its own rows; else ``broker_id`` is None. What
     several sources tell of one change counts once, with the time of the one that knows it best
-    (the order of ``SOURCES``); a value set again to what it is, is no change. A snapshot confirms
-    or contradicts: what it shows held before, as far back as nothing else is known. A static value
-    holds where no other is set (Kafka: ``DefaultQuotaCallback.quotaLimit`` before 3.0).
+    (the order of ``SOURCES``); a value set again to what it is, is no change. A broker's own log
+    that tells of a start (``logged_starts_ms`` by broker) is whole until the next one: the broker
+    had a change when that says so, however late. A snapshot confirms or contradicts: what it shows
+    held before, as far back as nothing else is known. A static value holds where no other is set
+    (Kafka: ``DefaultQuotaCallback.quotaLimit`` before 3.0).
 
     The result does not depend on the order of ``events``.
     """
@@ -57,7 +66,11 @@ def quota_intervals(
         told[event.quota_type, event.entity].append(event)
     named = {e.broker_id for each in told.values() for e in each if e.broker_id is not None}
     brokers = sorted(named.union(broker_ids))
-    return [row for key in sorted(told, key=_quota_order) for row in _rows(told[key], brokers)]
+    starts_ms: dict[int | None, list[int]] = {
+        broker: sorted(logged_starts_ms.get(broker, ())) for broker in brokers
+    }
+    starts_ms = starts_ms or {None: []}
+    return [row for key in sorted(told, key=_quota_order) for row in _rows(told[key], starts_ms)]
 
 
 def _order(event: QuotaEvent) -> tuple[Any, ...]:
@@ -79,11 +92,16 @@ def _quota_order(quota: tuple[str, QuotaEntity]) -> tuple[Any, ...]:
     return QUOTA_TYPES.index(quota_type), level, entity[0] or "", entity[1] or ""
 
 
-def _rows(events: Sequence[QuotaEvent], brokers: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the rows of one quota; ``events`` are its own, in order."""
-    by_broker: dict[int | None, list[_Held]] = {
-        broker: _held([e for e in events if e.broker_id in (None, broker)])
-        for broker in brokers or (None,)
+def _rows(
+    events: Sequence[QuotaEvent], starts_ms: Mapping[int | None, Sequence[int]]
+) -> list[dict[str, Any]]:
+    """Return the rows of one quota; ``events`` are its own, ``starts_ms`` each broker's, in order.
+
+    Without any broker they are of None.
+    """
+    by_broker = {
+        broker: _held([e for e in events if e.broker_id in (None, broker)], own_ms)
+        for broker, own_ms in starts_ms.items()
     }
     seen_alike = {
         tuple((h.bound, h.from_ms, h.until_ms) for h in each) for each in by_broker.values()
@@ -109,9 +127,9 @@ def _row(held: _Held, broker_id: int | None) -> dict[str, Any]:
     }
 
 
-def _held(events: Sequence[QuotaEvent]) -> list[_Held]:
-    """Return the intervals of one quota on one broker."""
-    changes = [_Change(e.likely_ms, e) for e in _counted_once(events)]
+def _held(events: Sequence[QuotaEvent], starts_ms: Sequence[int]) -> list[_Held]:
+    """Return the intervals of one quota on one broker, whose own log tells of ``starts_ms``."""
+    changes = [_Change(e.likely_ms, e) for e in _counted_once(events, starts_ms)]
     for event in events:
         if event.source == "snapshot":
             _observe(event, changes)
@@ -146,22 +164,24 @@ def _append(held: list[_Held], in_force: QuotaEvent | None, at_ms: int) -> None:
         held.append(_Held(bound, at_ms, None, in_force))
 
 
-def _counted_once(events: Sequence[QuotaEvent]) -> list[QuotaEvent]:
+def _counted_once(events: Sequence[QuotaEvent], starts_ms: Sequence[int]) -> list[QuotaEvent]:
     """Return the changes of one quota on one broker in order, each as the best source tells it."""
     kept: list[QuotaEvent] = []
     for source in _OF_CHANGES:
-        kept += _told_by_no_other([e for e in events if e.source == source], kept)
+        kept += _told_by_no_other([e for e in events if e.source == source], kept, starts_ms)
     return sorted(kept, key=_order)
 
 
 def _told_by_no_other(
-    events: Sequence[QuotaEvent], better_known: Sequence[QuotaEvent]
+    events: Sequence[QuotaEvent], better_known: Sequence[QuotaEvent], starts_ms: Sequence[int]
 ) -> list[QuotaEvent]:
     """Return those of one source's ``events`` that have no twin in ``better_known``.
 
     A twin has the same bound and lies near; not beyond this source's own neighbours of another
     bound, or their twins, so that a value set, changed and set again keeps its three changes. One
     that was replaced before the broker learned of it has no twin, and is none of the broker's.
+    After one of the broker's ``starts_ms`` a twin may come later, but not after the next start,
+    nor after the value was set again.
     """
     free: dict[float | None, list[int]] = defaultdict(list)
     for event in better_known:
@@ -172,13 +192,17 @@ def _told_by_no_other(
     for place in range(len(runs) - 1, -1, -1):
         previous = runs[place - 1][-1] if place else None
         twins_ms = []
-        for event in runs[place]:
+        for event, again in zip_longest(runs[place], runs[place][1:]):
             from_ms, until_ms = _reach(event, previous, following, replaced_ms)
+            if following is None or replaced_ms is not None:
+                told_until_ms = END_MS if replaced_ms is None else replaced_ms
+                whole_until_ms = _whole_until_ms(event, again, starts_ms)
+                until_ms = max(until_ms, min(told_until_ms, whole_until_ms))
             times = free[event.bound]
-            near = times[bisect_left(times, from_ms) : bisect_right(times, until_ms)]
-            if near:
-                twins_ms.append(min(near, key=lambda at_ms: abs(at_ms - event.likely_ms)))
-                times.remove(twins_ms[-1])
+            # Of several the last one, as the last events are matched first.
+            last = bisect_right(times, until_ms) - 1
+            if last >= 0 and times[last] >= from_ms:
+                twins_ms.append(times.pop(last))
             elif not _is_replaced_before(event, following, replaced_ms):
                 kept.append(event)
         following, replaced_ms = runs[place][0], min(twins_ms, default=None)
@@ -204,6 +228,19 @@ def _reach(
         following_ms = max(following.latest_ms, event.latest_ms, replaced_ms or 0)
         until_ms = min(until_ms, following_ms)
     return from_ms, until_ms
+
+
+def _whole_until_ms(event: QuotaEvent, again: QuotaEvent | None, starts_ms: Sequence[int]) -> int:
+    """Return until when (ms) the broker's own log surely tells of this event and of no other.
+
+    It is whole from a start on to the next one; from ``again`` on it may tell of the value that
+    was set again. Without a start before the event it may have begun amid the broker's life.
+    """
+    index = bisect_left(starts_ms, event.earliest_ms)
+    if not index:
+        return event.latest_ms
+    next_start_ms = min(starts_ms[index : index + 1], default=END_MS)
+    return next_start_ms if again is None else min(next_start_ms, again.earliest_ms)
 
 
 def _is_replaced_before(

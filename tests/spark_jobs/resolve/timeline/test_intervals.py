@@ -108,6 +108,46 @@ def test_a_value_replaced_before_a_broker_learned_of_it_was_never_in_force_there
     ]
 
 
+def test_a_broker_whose_own_log_is_whole_lags_however_long_it_says() -> None:
+    events = [event("log", 1_000), event("server_log", 1_000 + FAR_MS, broker_id=1)]
+    assert held(quota_intervals(events, BOTH, {1: [0]})) == [
+        (1, 100.0, 1_000 + FAR_MS, None, "server_log"),
+        (2, 100.0, 1_005, None, "log"),
+    ]
+
+
+def test_of_changes_in_a_row_a_broker_far_behind_had_those_that_its_whole_log_tells() -> None:
+    set_ms = {100.0: 1_000, 200.0: 6_000, 300.0: 8_000}
+    events = [event("log", at_ms, bound=bound) for bound, at_ms in set_ms.items()]
+    events.append(event("server_log", 6_000 + FAR_MS, bound=200.0, broker_id=1))
+    events.append(event("server_log", 8_000 + FAR_MS, bound=300.0, broker_id=1))
+    assert held(quota_intervals(events, [1], {1: [0]})) == [
+        (None, 200.0, 6_000 + FAR_MS, 8_000 + FAR_MS, "server_log"),
+        (None, 300.0, 8_000 + FAR_MS, None, "server_log"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "started_ms",
+    [
+        pytest.param([], id="its log may have begun amid its life"),
+        pytest.param([1_000 + FAR_MS - 500], id="it loads its quotas as it starts"),
+        pytest.param([0, 1_000 + FAR_MS - 500], id="it loads them again"),
+    ],
+)
+def test_a_log_that_is_not_whole_tells_of_no_lag(started_ms: list[int]) -> None:
+    events = [event("log", 1_000), event("server_log", 1_000 + FAR_MS, broker_id=1)]
+    assert held(quota_intervals(events, BOTH, {1: started_ms})) == [
+        (None, 100.0, 1_005, None, "log")
+    ]
+
+
+def test_what_a_whole_log_tells_of_a_value_set_again_is_not_of_the_first_time() -> None:
+    events = [event("log", 1_000), event("log", 1_000 + FAR_MS)]
+    events.append(event("server_log", 1_010 + FAR_MS, broker_id=1))
+    assert held(quota_intervals(events, BOTH, {1: [0]})) == [(None, 100.0, 1_005, None, "log")]
+
+
 def test_brokers_that_changed_at_the_same_time_share_rows() -> None:
     events = [event("server_log", 1_000, broker_id=b, source_file=f"b{b}") for b in BOTH]
     assert held(quota_intervals(events, BOTH)) == [(None, 100.0, 1_000, None, "server_log")]
@@ -237,6 +277,17 @@ def test_beside_whole_server_logs_the_request_log_adds_nothing(
     told = _told(changes)
     exact = quota_intervals([*told["1"], *told["2"]], BOTH)
     assert quota_intervals([*told["log"], *told["1"], *told["2"]], BOTH) == exact
+
+
+@UNTIMED
+@given(CHANGES, st.integers(0, 2 * FAR_MS))
+def test_however_far_a_broker_lags_its_whole_log_tells_all_of_it(
+    changes: list[tuple[int, float | None, int, int]], lag_ms: int
+) -> None:
+    by_bound = itertools.groupby(changes, key=lambda change: change[1])
+    log = _told([next(alike) for _, alike in by_bound])["log"]
+    own = [event("server_log", e.earliest_ms + lag_ms, broker_id=1, bound=e.bound) for e in log]
+    assert quota_intervals([*log, *own], [1], {1: [0]}) == quota_intervals(own, [1])
 
 
 @UNTIMED
