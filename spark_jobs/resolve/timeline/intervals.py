@@ -191,7 +191,7 @@ def _told_by_no_other(
     following, replaced_ms = None, None
     for place in range(len(runs) - 1, -1, -1):
         previous = runs[place - 1][-1] if place else None
-        twins_ms = []
+        twins_ms, kept_later = [], len(kept)
         for event, again in zip_longest(runs[place], runs[place][1:]):
             from_ms, until_ms = _reach(event, previous, following, replaced_ms)
             if following is None or replaced_ms is not None:
@@ -205,7 +205,9 @@ def _told_by_no_other(
                 twins_ms.append(times.pop(last))
             elif not _is_replaced_before(event, following, replaced_ms):
                 kept.append(event)
-        following, replaced_ms = runs[place][0], min(twins_ms, default=None)
+        # What was replaced unseen replaced nothing itself.
+        if twins_ms or len(kept) > kept_later:
+            following, replaced_ms = runs[place][0], min(twins_ms, default=None)
     return kept
 
 

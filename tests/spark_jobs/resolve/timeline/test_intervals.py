@@ -291,6 +291,17 @@ def test_however_far_a_broker_lags_its_whole_log_tells_all_of_it(
 
 
 @UNTIMED
+@given(CHANGES, st.integers(1, FAR_MS))
+def test_of_all_that_a_broker_took_over_at_once_it_had_the_last_value_alone(
+    changes: list[tuple[int, float | None, int, int]], more_ms: int
+) -> None:
+    log = _told([*changes, (200, 400.0, 0, 0)])["log"]
+    learned_ms = 2 * log[-1].latest_ms - log[0].latest_ms + more_ms
+    own = event("server_log", learned_ms, broker_id=1, bound=400.0)
+    assert quota_intervals([*log, own], [1], {1: [0]}) == quota_intervals([own], [1])
+
+
+@UNTIMED
 @given(CHANGES)
 def test_each_broker_is_told_of_by_its_own_server_log_or_else_by_the_request_log(
     changes: list[tuple[int, float | None, int, int]],
