@@ -187,23 +187,25 @@ def _told_by_no_other(
     for event in better_known:
         insort(free[event.bound], event.likely_ms)
     runs = [list(alike) for _, alike in groupby(events, key=lambda event: event.bound)]
-    kept = []
+    kept: list[QuotaEvent] = []
     following, replaced_ms = None, None
     for place in range(len(runs) - 1, -1, -1):
         previous = runs[place - 1][-1] if place else None
-        twins_ms, kept_later = [], len(kept)
+        twins_ms: list[int] = []
+        kept_later = len(kept)
         for event, again in zip_longest(runs[place], runs[place][1:]):
             from_ms, until_ms = _reach(event, previous, following, replaced_ms)
+            whole_until_ms = _whole_until_ms(event, starts_ms)
             if following is None or replaced_ms is not None:
-                told_until_ms = END_MS if replaced_ms is None else replaced_ms
-                whole_until_ms = _whole_until_ms(event, again, starts_ms)
-                until_ms = max(until_ms, min(told_until_ms, whole_until_ms))
+                again_ms = END_MS if again is None else again.earliest_ms
+                replaced_until_ms = END_MS if replaced_ms is None else replaced_ms
+                until_ms = max(until_ms, min(whole_until_ms, again_ms, replaced_until_ms))
             times = free[event.bound]
             # Of several the last one, as the last events are matched first.
             last = bisect_right(times, until_ms) - 1
             if last >= 0 and times[last] >= from_ms:
                 twins_ms.append(times.pop(last))
-            elif not _is_replaced_before(event, following, replaced_ms):
+            elif not _is_replaced_before(event, following, replaced_ms, whole_until_ms):
                 kept.append(event)
         # What was replaced unseen replaced nothing itself.
         if twins_ms or len(kept) > kept_later:
@@ -232,27 +234,29 @@ def _reach(
     return from_ms, until_ms
 
 
-def _whole_until_ms(event: QuotaEvent, again: QuotaEvent | None, starts_ms: Sequence[int]) -> int:
-    """Return until when (ms) the broker's own log surely tells of this event and of no other.
+def _whole_until_ms(event: QuotaEvent, starts_ms: Sequence[int]) -> int:
+    """Return until when (ms) the broker's own log has been whole since before an event.
 
-    It is whole from a start on to the next one; from ``again`` on it may tell of the value that
-    was set again. Without a start before the event it may have begun amid the broker's life.
+    It is from a start on to the next one. Without a start before the event it may have begun amid
+    the broker's life.
     """
     index = bisect_left(starts_ms, event.earliest_ms)
-    if not index:
-        return event.latest_ms
-    next_start_ms = min(starts_ms[index : index + 1], default=END_MS)
-    return next_start_ms if again is None else min(next_start_ms, again.earliest_ms)
+    return min(starts_ms[index : index + 1], default=END_MS) if index else event.latest_ms
 
 
 def _is_replaced_before(
-    event: QuotaEvent, following: QuotaEvent | None, replaced_ms: int | None
+    event: QuotaEvent,
+    following: QuotaEvent | None,
+    replaced_ms: int | None,
+    whole_until_ms: int,
 ) -> bool:
     """Return True if a broker that tells of the following event never had the one before.
 
     It was further behind than the two are apart, so it took both over at once.
     """
     if following is None or replaced_ms is None:
+        return False
+    if replaced_ms > max(following.latest_ms + SAME_CHANGE_WITHIN_MS, whole_until_ms):
         return False
     return replaced_ms - following.latest_ms > following.latest_ms - event.latest_ms
 

@@ -148,6 +148,21 @@ def test_what_a_whole_log_tells_of_a_value_set_again_is_not_of_the_first_time() 
     assert held(quota_intervals(events, BOTH, {1: [0]})) == [(None, 100.0, 1_005, None, "log")]
 
 
+def test_what_was_set_before_a_broker_s_log_begins_is_not_replaced_by_what_that_tells() -> None:
+    set_ms = {100.0: 1_000, 200.0: 1_000 + FAR_MS}
+    events = [event("log", at_ms, bound=bound) for bound, at_ms in set_ms.items()]
+    again_ms = 10 * FAR_MS  # set again by a request that no log has
+    events += [
+        event("server_log", at_ms, bound=bound, broker_id=1)
+        for at_ms, bound in ((1_010 + FAR_MS, 200.0), (again_ms - 5, None), (again_ms, 200.0))
+    ]
+    assert held(quota_intervals(events, [1], {1: [1_000 + FAR_MS - 500]})) == [
+        (None, 100.0, 1_005, 1_010 + FAR_MS, "log"),
+        (None, 200.0, 1_010 + FAR_MS, again_ms - 5, "server_log"),
+        (None, 200.0, again_ms, None, "server_log"),
+    ]
+
+
 def test_brokers_that_changed_at_the_same_time_share_rows() -> None:
     events = [event("server_log", 1_000, broker_id=b, source_file=f"b{b}") for b in BOTH]
     assert held(quota_intervals(events, BOTH)) == [(None, 100.0, 1_000, None, "server_log")]
