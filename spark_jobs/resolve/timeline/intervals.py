@@ -18,7 +18,7 @@ from spark_jobs.resolve.timeline.enabled_levels import END_MS
 SAME_CHANGE_WITHIN_MS = 10_000
 """Sources that tell of one change differ by less: tens of ms as a rule, more when a broker lags.
 
-A broker whose own log is whole may lag further: what it has not told of, it has not had.
+A broker may lag further where its own log is whole and says so.
 """
 
 # Sources that tell of a change when it happens; the others tell what is so.
@@ -194,12 +194,9 @@ def _told_by_no_other(
         twins_ms: list[int] = []
         kept_later = len(kept)
         for event, again in zip_longest(runs[place], runs[place][1:]):
-            from_ms, until_ms = _reach(event, previous, following, replaced_ms)
             whole_until_ms = _whole_until_ms(event, starts_ms)
-            if following is None or replaced_ms is not None:
-                again_ms = END_MS if again is None else again.earliest_ms
-                replaced_until_ms = END_MS if replaced_ms is None else replaced_ms
-                until_ms = max(until_ms, min(whole_until_ms, again_ms, replaced_until_ms))
+            own_until_ms = min(whole_until_ms, END_MS if again is None else again.earliest_ms)
+            from_ms, until_ms = _reach(event, previous, following, replaced_ms, own_until_ms)
             times = free[event.bound]
             # Of several the last one, as the last events are matched first.
             last = bisect_right(times, until_ms) - 1
@@ -218,14 +215,16 @@ def _reach(
     previous: QuotaEvent | None,
     following: QuotaEvent | None,
     replaced_ms: int | None,
+    own_until_ms: int,
 ) -> tuple[int, int]:
     """Return the moments between which another source may have told of an event.
 
     ``previous`` and ``following`` are its source's nearest ones of another bound, ``replaced_ms``
-    is when the other source tells of the following one.
+    is when the other source tells of the following one. The broker's own log may tell of it until
+    ``own_until_ms``, however late that is.
     """
     from_ms = event.earliest_ms - SAME_CHANGE_WITHIN_MS
-    until_ms = event.latest_ms + SAME_CHANGE_WITHIN_MS
+    until_ms = max(event.latest_ms + SAME_CHANGE_WITHIN_MS, own_until_ms)
     if previous is not None:
         from_ms = max(from_ms, min(previous.earliest_ms, event.earliest_ms))
     if following is not None:

@@ -127,6 +127,15 @@ def test_of_changes_in_a_row_a_broker_far_behind_had_those_that_its_whole_log_te
     ]
 
 
+def test_a_broker_far_behind_had_a_change_when_it_says_though_the_next_one_is_not_told() -> None:
+    events = [event("log", 1_000), event("log", 1_000 + 2 * FAR_MS, bound=200.0)]
+    events.append(event("server_log", 1_000 + FAR_MS, broker_id=1))
+    assert held(quota_intervals(events, [1], {1: [0]})) == [
+        (None, 100.0, 1_000 + FAR_MS, 1_005 + 2 * FAR_MS, "server_log"),
+        (None, 200.0, 1_005 + 2 * FAR_MS, None, "log"),
+    ]
+
+
 @pytest.mark.parametrize(
     "started_ms",
     [
