@@ -55,6 +55,11 @@ class MutationRequest:
     connection: int = -1  # its number, -1: unknown; one request of it is answered before the next
     line: int = 0  # its place among the lines of the connection
 
+    @property
+    def is_held_up(self) -> bool:
+        """Return True if a topic was refused, or the response asks to wait."""
+        return bool(self.logged_ms) or not all(is_admitted for _, is_admitted in self.mutations)
+
 
 @dataclass(slots=True)
 class Bucket:

@@ -90,7 +90,7 @@ def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
     That may be after the next change: until a request is held up, all are alike.
     """
     for i, request in enumerate(requests[first:], first):
-        if request.logged_ms or not all(is_admitted for _, is_admitted in request.mutations):
+        if request.is_held_up:
             return min(i + TELLING_MAX, len(requests))
     return len(requests)
 

@@ -94,7 +94,7 @@ def best_runs(
             best = _best_anchored(best, stretch, bucket, late_ms=0)
             best = _best_before_changes(best, stretch, bucket)
             if best.cost:
-                best = _best_in_turn(best, stretch, bucket)
+                best = _best_in_turn(best, stretch, bucket, 0, {})
             if best.cost >= LATE_GAIN_MIN:
                 late = _best_anchored(best, stretch, bucket, late_ms=LINE_LAG_MAX_MS)
                 if late.cost + LATE_GAIN_MIN <= best.cost:
@@ -250,8 +250,8 @@ def _best_anchored(run: Run, stretch: Stretch, bucket: Bucket, late_ms: int) -> 
 def _best_anchored_later(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
     """Return ``run``, or one in which a request after the first met a full bucket, too.
 
-    It did if those before it were recorded early enough. Then its own time is the one to find. The
-    last ones before what is not explained come first.
+    It did if those before it were recorded early enough. Then its own time is the one to find, and
+    those before changes in turn. The last ones before what is not explained come first.
     """
     first = stretch.requests[0]
     first_ms = max(first.earliest_ms, bucket.last_update_ms)
@@ -266,6 +266,9 @@ def _best_anchored_later(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
             gain_min = LATE_GAIN_MIN if late_ms or not is_likely else 1
             if best and best.cost + gain_min <= run.cost:
                 run = best
+        in_turn = _best_in_turn(run, stretch, bucket, later, before_ms)
+        if in_turn.cost + (1 if is_likely else LATE_GAIN_MIN) <= run.cost:
+            run = in_turn
     return run
 
 
@@ -285,17 +288,26 @@ def _best_before_changes(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
     return run
 
 
-def _best_in_turn(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
+def _best_in_turn(
+    run: Run, stretch: Stretch, bucket: Bucket, first: int, before_ms: Mapping[int, int]
+) -> Run:
     """Return ``run``, or one that explains more with each time as what follows tells, in turn.
 
-    The time of the full bucket is told by the requests until the first change, that of the last
-    request before the change by those until the next one.
+    The time of the full bucket, which the request of number ``first`` met, is told by the requests
+    until the first change, that of the last request before the change by those until the next one;
+    by those after it, where nobody was held up until then. ``before_ms`` has the times of requests
+    before.
     """
-    requests, fixed_ms = stretch.requests, dict[int, int]()
+    requests, fixed_ms = stretch.requests, {**before_ms}
     changed = [i for i, (one, other) in enumerate(pairwise(requests)) if one.bound != other.bound]
+    changed = [i for i in changed if i >= first]
     if not changed:
         return run
-    for place, until in pairwise(dict.fromkeys([0, *changed, len(requests) - 1])):
+    held_up = [i for i, one in enumerate(requests) if one.is_held_up]
+    places = [*dict.fromkeys([first, *changed]), len(requests) - 1]
+    for number, place in enumerate(places[:-1]):
+        told_from = next((i for i in held_up if i > place), len(requests))
+        until = next((i for i in places[number + 1 :] if i >= told_from), len(requests) - 1)
         part, times_ms = Stretch(requests[: until + 1]), _anchor_times(requests[place], bucket, 0)
         if best := _best_at(math.inf, part, bucket, place, times_ms, fixed_ms):
             at_ms = best.times_ms[best.order.index(place)]

@@ -257,6 +257,21 @@ def test_the_times_before_two_changes_are_each_told_by_what_follows() -> None:
     assert times_ms == [pytest.approx(-8, abs=2), 400, near, near, 1_600, 1_700]
 
 
+def test_a_bucket_full_again_before_two_changes_is_told_by_what_follows_all_of_them() -> None:
+    # Full again at 997 ms or sooner, it owes nothing at 1,599 ms. The last one before the second
+    # change was recorded some ms before its estimate: at 3,900 ms a little was still owed.
+    full = request(0, (1.0, True), early_ms=10)
+    again = request(1_000, (10.0, True), early_ms=5)
+    at_three = [
+        request(1_599, (1.0, True), bound=3.0),
+        request(1_950, (2.0, True), bound=3.0, early_ms=10),
+    ]
+    told = [request(3_900, (1.0, False)), request(3_905, (1.0, True))]
+    times_ms = chosen(full, again, request(1_400, (2.0, True)), *at_three, *told)
+    sooner, later = pytest.approx(996, abs=1), pytest.approx(1_946, abs=1)
+    assert times_ms[1:] == [sooner, 1_400, 1_599, later, 3_900, 3_905]
+
+
 def test_topics_recorded_one_by_one_may_have_others_between_them() -> None:
     a, b = parts(1_500, 1, (1.0, True), (2.0, True)), parts(1_502, 2, (1.0, True), (1.0, True))
     # A debt of 4.5 is due after all of them, one of 2.5 after the first and both of the other.
