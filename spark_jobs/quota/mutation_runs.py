@@ -33,7 +33,7 @@ REORDERED_MAX = 100
 class Run:
     """Requests in the order of their records; ``wrong``: what of each is not explained.
 
-    ``cost`` is what of all is not.
+    ``cost`` is what of all is not, ``late`` how much of it is for late lines.
     """
 
     bucket: Bucket
@@ -44,6 +44,7 @@ class Run:
     owed: dict[int, Owed] = field(default_factory=dict)  # by request
     moved_ms: int = 0
     cost: int = 0
+    late: int = 0
 
     def copy(self) -> Run:
         """Return the run from where the bucket is now, without what was recorded."""
@@ -53,7 +54,7 @@ class Run:
         """Return an independent copy, to go on with."""
         return Run(
             self.bucket.copy(), [*self.order], [*self.times_ms], [*self.wrong],
-            {*self.open_orders}, {**self.owed}, self.moved_ms, self.cost,
+            {*self.open_orders}, {**self.owed}, self.moved_ms, self.cost, self.late,
         )  # fmt: skip
 
     def add(self, other: Run) -> None:
@@ -64,6 +65,7 @@ class Run:
         self.open_orders |= other.open_orders
         self.moved_ms += other.moved_ms
         self.cost += other.cost
+        self.late += other.late
         self.bucket = other.bucket
 
     def blamed(self) -> dict[int, int]:
@@ -138,7 +140,8 @@ class Stretch:
     ) -> Run:
         """Return the run that explains most, then moves least, of the orders that are tried.
 
-        ``as_estimated`` where all of them leave more than ``cost_max`` unexplained.
+        A late line explains more than nothing does. ``as_estimated`` where all of them leave more
+        than ``cost_max`` unexplained.
         """
         group = sorted(as_estimated.order)
         cost = 0
@@ -147,7 +150,7 @@ class Stretch:
             runs = list(self._orders(group, before, fixed_ms, left, cost, above))
             runs += [as_estimated] if cost == as_estimated.cost else []
             if runs:
-                best = min(runs, key=lambda run: run.moved_ms)
+                best = min(runs, key=lambda run: (run.cost - run.late, run.moved_ms))
                 if any(run.blamed() != best.blamed() for run in runs):
                     best.open_orders.update(group)
                 return best
@@ -229,6 +232,8 @@ class Stretch:
         if wrong and may_refill:
             run.open_orders.add(i)
             wrong = NEARLY
+        elif is_late:
+            run.late += WRONG
         run.wrong.append(wrong)
         run.cost += wrong
         run.order.append(i)

@@ -236,8 +236,10 @@ def _earlier(one: MutationRequest, late_ms: int) -> MutationRequest:
     )
 
 
-def _rank(run: Run, first: MutationRequest) -> tuple[int, int, int]:
-    return run.cost, run.moved_ms, abs(run.times_ms[0] - first.recorded_at_ms)
+def _rank(run: Run, first: MutationRequest) -> tuple[int, int, int, int]:
+    """Return what the best run has the least of: a late line is likelier than a wrong decision."""
+    at_ms = run.times_ms[0]
+    return run.cost, run.cost - run.late, run.moved_ms, abs(at_ms - first.recorded_at_ms)
 
 
 def _best_anchored(run: Run, stretch: Stretch, bucket: Bucket, late_ms: int) -> Run:

@@ -483,6 +483,13 @@ def test_another_line_a_little_late_is_likelier_than_a_wrong_decision(
     assert (admitted_ms <= refused_ms) == is_before
 
 
+def test_one_late_line_is_likelier_than_a_wrong_decision_where_no_more_tells_them_apart() -> None:
+    # Full 6 ms sooner, one is admitted at 995 ms, and the line of the one refused before is late.
+    full = replace(SPENT, earliest_ms=T0 - 10, mutations=((12.0003, True),))
+    refused = request(999, (1.0, False), early_ms=4, logged_ms=0)
+    assert chosen(full, request(995, (1.0, True), early_ms=2), refused) == [-6, 995, 994]
+
+
 def test_two_late_lines_are_likelier_than_a_wrong_decision() -> None:
     # The bucket was full 3 ms sooner: then one is admitted, and two responses are 4 ms early.
     spent = replace(SPENT, earliest_ms=T0 - 6)
