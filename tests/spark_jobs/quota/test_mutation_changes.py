@@ -1,0 +1,88 @@
+"""With which quota a controller met mutations beside a change: what they tell decides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
+from spark_jobs.quota.mutation_changes import as_in_force
+from tests.spark_jobs.quota.mutation_requests import BURST_S, parts, request
+
+
+def in_force(*requests: MutationRequest) -> list[float]:
+    return [one.bound for one in as_in_force(requests, Bucket(BURST_S))]
+
+
+def test_a_request_met_before_a_change_had_come_has_spent_nothing_of_the_new_bucket() -> None:
+    # The first is answered after the change was, and leaves the bucket full: 11 − 12 is left then.
+    early = replace(request(0, (3.0, True)), may_be_before_change=True)
+    full = request(1_000, (12.0, True))
+    told = request(1_500, (1.0, False), logged_ms=450)
+    assert in_force(early, full, told)[1:] == [1.0, 1.0]
+    assert math.isnan(in_force(early, full, told)[0])
+    # 11 − 3 + 1 − 12: a debt of 3.
+    owing = request(1_500, (1.0, False), logged_ms=2_450)
+    assert in_force(early, full, owing) == [1.0, 1.0, 1.0]
+
+
+def test_a_change_is_met_so_that_the_fewest_are_wrong_however_many_lines_are_late() -> None:
+    early = replace(request(0, (1.3, True)), may_be_before_change=True)
+    full = request(1_000, (12.0, True))
+    # 11 - 12 + 1.1 is enough; 11 - 1.3 + 1 - 12 + 1.1 is not.
+    let_in = request(2_100, (1.0, True))
+    # Then 650 ms are due, 550 ms and so on, 300 ms more with the debt that is too much: a sound
+    # broker's lines may be as late as that.
+    late = [request(2_300 + 100 * i, (1.0, False), logged_ms=950 - 100 * i) for i in range(4)]
+    bounds = in_force(early, full, let_in, *late)
+    assert math.isnan(bounds[0])
+    assert bounds[1:] == [1.0] * 6
+
+
+def test_all_that_may_have_met_the_quota_of_before_are_tried_at_every_time_of_a_full_bucket() -> (
+    None
+):
+    # Both topics before the change, and the bucket full 30 ms after the estimate, explain the rest.
+    # At the estimate one topic explains more: 11 - 1.04 + 1 - 12 is a debt of 1,040 ms.
+    first, second = (replace(one, may_be_before_change=True)
+                     for one in parts(0, 1, (1.04, True), (1.04, True)))  # fmt: skip
+    full = request(1_000, (12.0, True), late_ms=30)
+    told = request(1_500, (1.0, False), logged_ms=480)
+    owing = request(2_010, (1.0, False), logged_ms=0)
+    bounds = in_force(first, second, full, told, owing)
+    assert [math.isnan(bound) for bound in bounds] == [True, True, False, False, False]
+
+
+def test_how_a_change_was_met_may_be_told_after_the_next_one() -> None:
+    spent = request(0, (11.0, True))
+    early = replace(request(2_000, (1.0, True)), bound=3.0, may_be_before_change=True)
+    owing = replace(request(2_200, (4.0, True)), bound=3.0)
+    # At the bound of before 2 were there, so 1 and then 1.6 less 4; with the new one 6.
+    told = replace(request(3_000, (1.0, False), logged_ms=350), bound=2.0)
+    assert in_force(spent, early, owing, told) == [1.0, 1.0, 3.0, 2.0]
+    let_in = replace(request(3_000, (1.0, True)), bound=2.0)
+    assert in_force(spent, early, owing, let_in) == [1.0, 3.0, 3.0, 2.0]
+
+
+def test_nothing_is_met_by_the_bound_of_before_where_no_throttle_asks_for_it() -> None:
+    early = replace(request(0, (3.0, True)), may_be_before_change=True)
+    assert in_force(early, request(1_000, (2.0, True))) == [1.0, 1.0]
+
+
+def test_a_request_before_a_change_was_answered_may_have_met_it_all_the_same() -> None:
+    early = replace(request(0, (3.0, True)), bound=26.0, may_be_after_change=True)
+    spent, owed = request(1_000, (9.0, True)), request(1_500, (1.0, True))
+    # 11 - 3 + 1 - 9 + 0.5 - 1 + 0.1; of a bucket that was full after the change 2 more are left.
+    told, again = (request(at, (1.0, False), logged_ms=2_000 - at) for at in (1_600, 1_700))
+    assert in_force(early, spent, owed, told, again) == [1.0] * 5
+    let_in = request(1_600, (1.0, True))
+    assert in_force(early, spent, owed, let_in) == [26.0, 1.0, 1.0, 1.0]
+    before = replace(early, may_be_after_change=False)
+    assert in_force(before, spent, owed, told, again) == [26.0, *[1.0] * 4]
+    # One request alone is no reason to take a change to be met before its answer.
+    assert in_force(early, spent, owed, told) == [26.0, 1.0, 1.0, 1.0]
+
+
+def test_only_requests_shortly_after_a_change_are_met_by_the_bound_of_before() -> None:
+    full, told = request(1_000, (12.0, True)), request(1_500, (1.0, False), logged_ms=450)
+    assert in_force(request(0, (3.0, True)), full, told) == [1.0, 1.0, 1.0]
