@@ -107,6 +107,7 @@ class LoggedOutcomes:
     forwarded_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
     direct_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
     quota_changes: dict[str, list[QuotaChange]] = field(default_factory=dict)
+    set_by_broker_ms: dict[tuple[int, str], list[float]] = field(default_factory=dict)
     request_quota_entities: set[tuple[str, str | None]] = field(default_factory=set)
     has_request_quota_for_all: bool = False
 
@@ -129,7 +130,15 @@ class LoggedOutcomes:
         return self.forwarded_mutations or self.direct_mutations
 
     def take_known_quotas(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Take rows of ``quota_events`` where no line set a quota: snapshots, journals, files."""
+        """Take rows of ``quota_events``: when a broker's own log says that it had set a quota.
+
+        Where no line set one, those of snapshots, journals and files are the quotas.
+        """
+        events = list(events)
+        for event in events:
+            if event["source"] == "server_log" and event["bound"] is not None:
+                broker = event["broker_id"], event["quota_type"]
+                self.set_by_broker_ms.setdefault(broker, []).append(float(event["latest_ms"]))
         if self.quota_changes:
             return
         for event in events:
@@ -150,20 +159,39 @@ class LoggedOutcomes:
     def due_decisions(self, apart_ms: float) -> Iterator[DecisionKey]:
         """Yield the keys of what ended while there was a quota of its type, for anyone.
 
-        It ended more than ``apart_ms`` after the first was set, and before the last was removed.
+        It ended more than ``apart_ms`` after the first was set, and before the last was removed;
+        and after its broker had set one, where the broker's own log says so.
         """
         logged: tuple[tuple[str, Mapping[DecisionKey, LoggedProduce | LoggedMutation]], ...] = (
             ("producer_byte_rate", self.produces),
             ("controller_mutation_rate", self.mutations),
         )
         for quota_type, outcomes in logged:
-            spans = [
-                (from_ms + apart_ms, until_ms - apart_ms)
-                for from_ms, until_ms in self._with_quotas(quota_type)
-            ]
+            spans = [*self._with_quotas(quota_type)]
+            due = {
+                broker_id: [
+                    self._due(
+                        span, apart_ms, self.set_by_broker_ms.get((broker_id, quota_type), ())
+                    )
+                    for span in spans
+                ]
+                for broker_id in {key[0] for key in outcomes}
+            }
             for key, one in outcomes.items():
-                if any(from_ms < one.completed_ms <= until_ms for from_ms, until_ms in spans):
+                if any(from_ms < one.completed_ms <= until_ms for from_ms, until_ms in due[key[0]]):
                     yield key
+
+    @staticmethod
+    def _due(
+        span: tuple[float, float], apart_ms: float, set_ms: Iterable[float]
+    ) -> tuple[float, float]:
+        """Return when decisions are due of ``span``, in which there was a quota.
+
+        ``set_ms`` are the moments (ms) at which the broker's own log says that it set one.
+        """
+        from_ms, until_ms = span
+        own_ms = [at_ms for at_ms in set_ms if from_ms - apart_ms <= at_ms < until_ms]
+        return max(from_ms + apart_ms, min(own_ms, default=from_ms)), until_ms - apart_ms
 
     def _with_quotas(self, quota_type: str) -> Iterator[tuple[float, float]]:
         """Yield from when until when (ms) there was a quota of this type, for anyone."""

@@ -146,6 +146,24 @@ def test_a_line_that_removes_the_last_quota_ends_what_is_due() -> None:
 
 
 @pytest.mark.parametrize(
+    ("quota_type", "after_ms", "is_due"),
+    [
+        ("producer_byte_rate", 900, True),
+        ("producer_byte_rate", 1_100, False),
+        ("consumer_byte_rate", 1_100, True),
+    ],
+)
+def test_no_decision_is_due_before_the_broker_s_own_log_tells_of_a_quota(
+    quota_type: str, after_ms: int, *, is_due: bool
+) -> None:
+    produce = line("PRODUCE", {}, {}, sendTimeMs=-1_000)
+    logged = outcomes(quota("producer_byte_rate", user="alice"), produce)
+    own = event(quota_type, LINE_MS + after_ms, "alice", None, "server_log")
+    logged.take_known_quotas([own, {**own, "broker_id": 2, "latest_ms": LINE_MS + 1_100}])
+    assert bool(list(logged.due_decisions(apart_ms=5.0))) == is_due
+
+
+@pytest.mark.parametrize(
     "text",
     [
         b"",
@@ -181,10 +199,15 @@ def test_a_line_of_text_without_a_throttle_of_its_own_compares_with_nothing() ->
     assert outcomes(TEXT.replace(b"{responses=[],throttle_time_ms=3}", b"null")).produces == {}
 
 
-def event(quota_type: str, at_ms: int, user: str | None, client_id: str | None) -> dict[str, Any]:
+def event(
+    quota_type: str, at_ms: int, user: str | None, client_id: str | None, source: str = "journal"
+) -> dict[str, Any]:
     return {
         "quota_type": quota_type,
+        "broker_id": 1 if source == "server_log" else None,
+        "source": source,
         "earliest_ms": at_ms,
+        "latest_ms": at_ms,
         "bound": 1.0,
         "quota_user": user,
         "quota_client_id": client_id,
