@@ -34,6 +34,8 @@ ANCHOR_TIMES_MAX = 64
 ANCHORED_REQUESTS_MAX = 2000
 LATE_GAIN_MIN = 2 * WRONG
 """A time that its line is too late for is one of a full bucket only if it explains so much more."""
+_LATE_FULL_BUCKETS = ((LATE_LINE_MS, WRONG + NEARLY), (LINE_LAG_MAX_MS, LATE_GAIN_MIN))
+"""So late (ms) the line of a full bucket is taken to be where that explains so much more."""
 FULL_AGAIN_MAX = 8
 """So many requests before one that is not explained are tried as those that met a full bucket."""
 
@@ -95,10 +97,12 @@ def best_runs(
             best = _best_before_changes(best, stretch, bucket)
             if best.cost:
                 best = _best_in_turn(best, stretch, bucket, 0, {})
-            if best.cost >= LATE_GAIN_MIN:
-                late = _best_anchored(best, stretch, bucket, late_ms=LINE_LAG_MAX_MS)
-                if late.cost + LATE_GAIN_MIN <= best.cost:
-                    best = late
+            in_time = best
+            for late_ms, gain_min in _LATE_FULL_BUCKETS:
+                if in_time.cost >= gain_min:
+                    late = _best_anchored(in_time, stretch, bucket, late_ms)
+                    if late.cost + gain_min <= in_time.cost and late.cost < best.cost:
+                        best = late
             if best.cost:
                 best = _best_anchored_later(best, stretch, bucket)
         if best.cost:

@@ -116,6 +116,16 @@ def test_two_logged_throttles_tell_that_the_line_of_the_full_bucket_is_late() ->
     assert chosen(SPENT, told[0]) == [0, 300]
 
 
+@pytest.mark.parametrize(("tells", "is_late"), [(True, True), (False, False)])
+def test_a_full_bucket_s_line_is_a_little_late_where_a_throttle_tells_of_it_too(
+    tells: bool, is_late: bool
+) -> None:
+    # Full 20 ms before its line says, the debt ends at 980 ms.
+    refused = request(500, (1.0, False), logged_ms=430 if tells else 450)
+    times_ms = chosen(SPENT, refused, request(985, (1.0, True)))
+    assert times_ms == [pytest.approx(-18, abs=3) if is_late else 0, 500, 985]
+
+
 def test_a_bucket_in_doubt_explains_no_throttle_that_neither_of_its_debts_asks_for() -> None:
     # Recorded at -100 ms: the debt of 1 ends at 900 ms, and with 5 more at 5,900 ms. At -60 ms the
     # first throttle were 40 ms short, as of a late line, and 2 admitted at 905 ms against a debt,
