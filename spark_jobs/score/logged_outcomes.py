@@ -107,6 +107,7 @@ class LoggedOutcomes:
     forwarded_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
     direct_mutations: dict[DecisionKey, LoggedMutation] = field(default_factory=dict)
     quota_changes: dict[str, list[QuotaChange]] = field(default_factory=dict)
+    # By broker and quota type: when the broker's own log says that it set one.
     set_by_broker_ms: dict[tuple[int, str], list[float]] = field(default_factory=dict)
     request_quota_entities: set[tuple[str, str | None]] = field(default_factory=set)
     has_request_quota_for_all: bool = False
@@ -169,29 +170,28 @@ class LoggedOutcomes:
         for quota_type, outcomes in logged:
             spans = [*self._with_quotas(quota_type)]
             due = {
-                broker_id: [
-                    self._due(
-                        span, apart_ms, self.set_by_broker_ms.get((broker_id, quota_type), ())
-                    )
-                    for span in spans
-                ]
+                broker_id: [*self._due(spans, apart_ms, broker_id, quota_type)]
                 for broker_id in {key[0] for key in outcomes}
             }
             for key, one in outcomes.items():
                 if any(from_ms < one.completed_ms <= until_ms for from_ms, until_ms in due[key[0]]):
                     yield key
 
-    @staticmethod
     def _due(
-        span: tuple[float, float], apart_ms: float, set_ms: Iterable[float]
-    ) -> tuple[float, float]:
-        """Return when decisions are due of ``span``, in which there was a quota.
+        self,
+        spans: Iterable[tuple[float, float]],
+        apart_ms: float,
+        broker_id: int,
+        quota_type: str,
+    ) -> Iterator[tuple[float, float]]:
+        """Yield the part (ms) of each span with a quota in which a broker's decisions are due.
 
-        ``set_ms`` are the moments (ms) at which the broker's own log says that it set one.
+        Such as (5_000, 55_000) of (0, 60_000), 5,000 ms apart from either end.
         """
-        from_ms, until_ms = span
-        own_ms = [at_ms for at_ms in set_ms if from_ms - apart_ms <= at_ms < until_ms]
-        return max(from_ms + apart_ms, min(own_ms, default=from_ms)), until_ms - apart_ms
+        set_ms = self.set_by_broker_ms.get((broker_id, quota_type), ())
+        for from_ms, until_ms in spans:
+            own_ms = [at_ms for at_ms in set_ms if from_ms - apart_ms <= at_ms < until_ms]
+            yield max(from_ms + apart_ms, min(own_ms, default=from_ms)), until_ms - apart_ms
 
     def _with_quotas(self, quota_type: str) -> Iterator[tuple[float, float]]:
         """Yield from when until when (ms) there was a quota of this type, for anyone."""
