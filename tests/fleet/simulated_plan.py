@@ -8,7 +8,7 @@ Times are microseconds since the cluster's beginning. ``FleetSimulator.java`` re
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -165,6 +165,19 @@ class _Draft:
         self.clients.append((kind, address, user, client_id, *said))
 
 
+def _in_turn(changes: Iterable[QuotaChange]) -> tuple[QuotaChange, ...]:
+    """Return changes as they were answered: an entity's next one is asked after the one before."""
+    found: list[QuotaChange] = []
+    free_us: dict[tuple[str, Entity], int] = {}
+    for one in sorted(changes, key=lambda one: one.answered_us):
+        entity = one.quota_type, one.entity
+        answered_us = max(one.answered_us, free_us.get(entity, 0))
+        applied_us = one.applied_us + answered_us - one.answered_us
+        free_us[entity] = answered_us + ANSWERING_US
+        found.append(msgspec.structs.replace(one, answered_us=answered_us, applied_us=applied_us))
+    return tuple(sorted(found, key=lambda one: one.answered_us))
+
+
 def applied_after(random: Random, answered_us: int) -> int:
     """Return when a broker applies a change: mostly some ms after its answer, rarely far more."""
     delay_ms = random.lognormvariate(math.log(6), 0.9)
@@ -288,7 +301,7 @@ def _settled(draft: _Draft, cluster: _Cluster, *, is_controller: bool) -> Simula
         late_share=random.choice((0.0, 0.01, 0.03)),
         very_late_share=random.choice((0.0, 0.0, 0.0005, 0.002)),
         is_controller=is_controller,
-        changes=tuple(sorted(draft.changes, key=lambda one: one.answered_us)),
+        changes=_in_turn(draft.changes),
         default_applied_us=tuple(applied_after(random, one.answered_us) for one in cluster.changes),
         pauses=draft.pauses,
         clients=tuple(draft.clients),

@@ -10,6 +10,7 @@ from tests.fleet.simulated_plan import (
     ALWAYS_WITH_ZOOKEEPER,
     ANSWERING_US,
     KAFKA_VERSIONS,
+    Entity,
     SimulatedCluster,
     simulated_cluster,
     simulated_clusters,
@@ -72,6 +73,17 @@ def test_who_is_stopped_answers_no_quota_change(clusters: list[SimulatedCluster]
                     is_before = change.answered_us < begin_us - ANSWERING_US
                     assert is_before or change.answered_us >= begin_us + length_us
     assert answered > 100
+
+
+def test_the_next_change_of_an_entity_is_asked_when_the_one_before_is_answered(
+    clusters: list[SimulatedCluster],
+) -> None:
+    for broker in (broker for cluster in clusters for broker in cluster.brokers):
+        answered: dict[tuple[str, Entity], int] = {}
+        for change in broker.changes:
+            entity = change.quota_type, change.entity
+            assert change.answered_us >= answered.get(entity, -ANSWERING_US) + ANSWERING_US
+            answered[entity] = change.answered_us
 
 
 def test_changes_are_applied_in_the_order_of_their_answers(
