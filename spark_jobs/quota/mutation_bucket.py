@@ -209,7 +209,7 @@ def record(request: MutationRequest, bucket: Bucket, at_ms: int, owed: dict[int,
         if is_spent:
             _spend(bucket, amount, bound)
             is_bounded &= not math.isnan(amount)
-        if not request.is_strict and bucket.most < 0.0:
+        if not request.is_strict and (bucket.most < 0.0 or ends_ms is None):
             ends_ms = _ends_ms(bucket, bound)
     owed[request.request] = Owed(parts + 1, ends_ms, is_bounded)
     if parts + 1 < request.parts:
@@ -234,7 +234,7 @@ def _told_by_throttle(
 
 
 def _ends_ms(bucket: Bucket, bound: float) -> tuple[int, int]:
-    """Return when a debt ends at the earliest and at the latest."""
+    """Return when the debt ends at the earliest and at the latest, or ended where none is left."""
     at_ms = bucket.last_update_ms
     earliest_ms = at_ms + mutation_throttle_time_ms(bucket.most, bound)
     return earliest_ms, at_ms + mutation_throttle_time_ms(bucket.least, bound)
@@ -283,8 +283,8 @@ def _unexplained_throttle(request: MutationRequest, ends_ms: tuple[int, int] | N
     if ends_ms is None:
         return 0 if request.logged_ms == 0 else WRONG
     least_ms = max(ends_ms[0] - request.response_latest_ms, 0) - THROTTLE_APART_MS
-    most_ms = max(ends_ms[1] - request.response_earliest_ms, 0) + THROTTLE_APART_MS
-    if least_ms <= request.logged_ms <= most_ms:
+    left_ms = ends_ms[1] - request.response_earliest_ms
+    if least_ms <= request.logged_ms <= max(left_ms, 0) + THROTTLE_APART_MS:
         return 0
-    is_late = least_ms - LATE_LINE_MS <= request.logged_ms <= most_ms + LINE_LAG_MAX_MS
-    return NEARLY if is_late else WRONG
+    most_ms = max(left_ms + LINE_LAG_MAX_MS, 0) + THROTTLE_APART_MS
+    return NEARLY if least_ms - LATE_LINE_MS <= request.logged_ms <= most_ms else WRONG

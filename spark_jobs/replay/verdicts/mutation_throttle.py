@@ -92,27 +92,40 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
     violates = (rows.replayed_ms > 0) & ~(rows.is_strict & rows.admitted)
     last = _last_of_request(violates, rows.request)
     has_violation = last >= 0
-    at = np.where(has_violation, last, 0)
-    ends_ms = (rows.recorded_at_ms + rows.replayed_ms)[at]
+    # A permissive one that leaves no debt left one before it ended: as its line may be late.
+    may_owe = _of_any_topic(~rows.is_strict & (rows.bound > 0), rows.request)
+    at = np.where(has_violation, last, _last_of_request(~rows.is_strict, rows.request).clip(0))
+    ends_ms = (rows.recorded_at_ms + _until_debt_ends_ms(rows))[at]
     own_slack_ms = full_bucket_interval_ms(rows)
     slack_ms = own_slack_ms[at]
     least = ends_ms - slack_ms - rows.response_latest_ms
     most = ends_ms + slack_ms - rows.response_earliest_ms
     unknown = np.isnan(rows.bound) | ~rows.is_state_known
 
-    def due(throttle_ms: Int64s) -> Int64s:
-        return np.where(has_violation, np.maximum(throttle_ms, 0), 0)
+    def due(throttle_ms: Int64s, may_be: Bools = has_violation) -> Int64s:
+        return np.where(may_be, np.maximum(throttle_ms, 0), 0)
 
     return MutationThrottles(
         due(least),
         due(most),
         due(least - LATE_LINE_MS),
-        due(most + LINE_LAG_MAX_MS),
+        due(most + LINE_LAG_MAX_MS, has_violation | may_owe),
         ~_of_any_topic(unknown, rows.request),
         own_slack_ms,
         least,
         most,
     )
+
+
+def _until_debt_ends_ms(rows: MutationThrottleRows) -> Int64s:
+    """Return how long after its record each row's debt ends, negative where it ended before.
+
+    Such as 1,500 ms of 3 partitions owed at 2/s, and -500 ms of one left.
+    """
+    left = np.nan_to_num(rows.tokens_before - rows.spent).clip(min=0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        since_ms = np.nan_to_num(1000.0 * left / rows.bound, nan=0.0, posinf=0.0).astype(np.int64)
+    return np.where(rows.replayed_ms > 0, rows.replayed_ms, -since_ms)
 
 
 def judge_mutation_throttles(

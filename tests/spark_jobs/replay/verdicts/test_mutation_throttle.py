@@ -145,6 +145,19 @@ def test_a_permissive_mutation_is_throttled_by_the_debt_it_leaves() -> None:
     assert judged(rows).tolist() == [AGREE, AGREE]
 
 
+@pytest.mark.parametrize(
+    ("logged_ms", "expected"), [(0, AGREE), (45, LATE_LINE), (55, LATE_LINE), (56, OVER_THROTTLED)]
+)
+def test_a_permissive_mutation_whose_line_is_late_left_a_debt_that_has_ended_since(
+    logged_ms: int, expected: int
+) -> None:
+    # Recorded with the first it owes 400 ms; as its line says, 2.7 tokens are left 30 ms before its
+    # answer.
+    mutations = [(1, 0, 109.0, True), (2, 670, 5.0, True)]
+    rows = requests(mutations, {2: logged_ms}, False)
+    assert judged(rows).tolist() == [AGREE, expected]
+
+
 def test_the_topics_of_a_request_share_what_its_last_violation_asked_for() -> None:
     rows = requests([(1, 0, 100.0, True), (1, 0, 100.0, True), (1, 0, 1.0, False)], {1: 8970})
     assert mutation_throttles(rows).throttle_min_ms.tolist() == [8970, 8970, 8970]
