@@ -18,7 +18,8 @@ IN_FLIGHT_MAX = 5
 """So many requests after a change are tried with the quota of before, and so many before it with
 that of after."""
 EARLY_GAIN_MIN = 2
-"""A change is met before its answer only if so many fewer requests are wrong then."""
+"""A change is met before its answer, or a value that was soon changed again, only if so many fewer
+requests are wrong then."""
 TELLING_MAX = 40
 """So many requests from the first one on that was held up since a change tell how it was met."""
 
@@ -28,7 +29,8 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
 
     A change takes a while to reach it (``MutationRequest.may_be_before_change``): as many of the
     first requests as explain most of what follows were met with the bound of before. Or it was in
-    force before it was answered (``may_be_after_change``), and met the last ones before.
+    force before it was answered (``may_be_after_change``), and met the last ones before. So may a
+    value that was in force so briefly between the two that no request seems to have met it.
 
     >>> bucket = Bucket(burst_s=1.0, most=-1.0, least=-1.0, last_update_ms=0)
     >>> before = MutationRequest(10, 10, 10, 1.0, True, ((1.0, False),), 15, 15, 975)
@@ -53,6 +55,7 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             start, before, met = _last_stretch(found[:from_first], start, before)
             tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
             tried_early = [_with_bound(found, first - n, n, bound) for n in range(1, early + 1)]
+            tried_early += _with_passed_bound(tried, first, early)
             stop = _told_until(found, from_first)
             costs = _costs_until_explained(
                 (Stretch(each[from_first:stop]).run(met, {}).cost,) for each in tried
@@ -72,6 +75,22 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
                 if min(wrong) + EARLY_GAIN_MIN <= fewest:
                     found = tried_early[wrong.index(min(wrong))]
     return found
+
+
+def _with_passed_bound(
+    tried: Sequence[list[MutationRequest]], first: int, early: int
+) -> Iterator[list[MutationRequest]]:
+    """Yield the requests with some of them met with a value that was changed again at once.
+
+    ``tried`` has them with none, one, two of them and so on, from number ``first`` on, met with the
+    bound of before; ``early`` of those before may have met a later one.
+    """
+    bound = tried[0][first].bound_before
+    if math.isnan(bound) or bound in (tried[0][first - 1].bound, tried[0][first].bound):
+        return
+    for begin in range(-early, len(tried) - 1):
+        for end in range(max(begin + 1, 0), len(tried)):
+            yield _with_bound(tried[max(begin, 0)], first + begin, end - begin, bound)
 
 
 def _early(requests: Sequence[MutationRequest]) -> int:

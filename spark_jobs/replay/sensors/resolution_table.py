@@ -29,6 +29,7 @@ class ResolvedRows:
     known_from_ms: np.ndarray  # since when the client's amounts go to this sensor
     changed_at_ms: np.ndarray  # when the bound in force was set
     changes_at_ms: np.ndarray  # when the next one is
+    bound_before: np.ndarray  # of the sensor until then, however briefly; NaN: none, or not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Segment(NamedTuple):
     # Another value of the same entity's quota just before and after; NaN: something else changed.
     bound_before: float
     bound_after: float
+    bound_until: float  # of the sensor until it began, however briefly; NaN: none
 
 
 class ResolutionTable:
@@ -112,6 +114,7 @@ class ResolutionTable:
             known_from_ms=np.array([s.known_from_ms for s in segments], np.int64)[row],
             changed_at_ms=np.array([_clip(s.valid_from_ms) for s in found], np.int64)[row],
             changes_at_ms=np.array([_clip(s.valid_until_ms) for s in found], np.int64)[row],
+            bound_before=np.array([s.bound_until for s in segments])[row],
         )
 
     def has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
@@ -193,7 +196,11 @@ class ResolutionTable:
             known_from_ms = max(_clip(own.valid_from_ms), log_start_ms)
             if found and _same_sensor(found[-1].resolution, own):
                 known_from_ms = found[-1].known_from_ms
-            bounds = _bound_beside(own, before), _bound_beside(own, after)
+            bounds = (
+                _bound_beside(own, before),
+                _bound_beside(own, after),
+                _bound_until(own, before),
+            )
             found.append(Segment(own, known_from_ms, *bounds))
         return tuple(found)
 
@@ -208,6 +215,13 @@ def _bound_beside(own: Resolution, beside: Resolution | None) -> float:
     lasted_ms = _clip(beside.valid_until_ms) - _clip(beside.valid_from_ms)
     is_one_change = _same_sensor(own, beside) and lasted_ms >= CHANGE_LATEST_MS
     return beside.bound if is_one_change else math.nan
+
+
+def _bound_until(own: Resolution, before: Resolution | None) -> float:
+    """Return the bound of the sensor until ``own`` began, such as 1,000.0, NaN without one."""
+    if before is None or before.bound is None or not _same_sensor(before, own):
+        return math.nan
+    return before.bound
 
 
 def _same_sensor(before: Resolution, after: Resolution) -> bool:

@@ -83,6 +83,28 @@ def test_a_request_before_a_change_was_answered_may_have_met_it_all_the_same() -
     assert in_force(early, spent, owed, told) == [26.0, 1.0, 1.0, 1.0]
 
 
+def test_a_value_that_was_changed_again_at_once_may_have_met_a_request_all_the_same() -> None:
+    # A quota of 4 became 1 and then 2: what met it at 1 left a bucket of 11 - 3, and not of 22.
+    spent, last = replace(request(0, (1.0, True)), bound=4.0), request(1_000, (3.0, True))
+    met = replace(last, bound=2.0, bound_before=1.0, may_be_before_change=True)
+    owing = replace(request(2_000, (12.0, True)), bound=2.0)
+
+    def refused(*times_ms: int, ends_ms: int) -> list[MutationRequest]:
+        refusals = (request(at, (1.0, False), logged_ms=ends_ms - at - 50) for at in times_ms)
+        return [replace(one, bound=2.0) for one in refusals]
+
+    told = refused(2_300, 2_600, ends_ms=3_000)
+    assert in_force(spent, met, owing, *told) == [4.0, 1.0, *[2.0] * 3]
+    unknown = replace(met, bound_before=math.nan)
+    assert in_force(spent, unknown, owing, *told) == [4.0, *[2.0] * 4]
+    let_in = replace(request(2_300, (1.0, True)), bound=2.0)
+    assert in_force(spent, met, owing, let_in) == [4.0, *[2.0] * 3]
+    # It may have met the last one before: 11 - 1, and 2 - 3 and 2 - 12 since.
+    early = replace(spent, may_be_after_change=True)
+    told = refused(2_200, 2_300, ends_ms=2_500)
+    assert in_force(early, met, owing, *told) == [1.0, *[2.0] * 4]
+
+
 def test_only_requests_shortly_after_a_change_are_met_by_the_bound_of_before() -> None:
     full, told = request(1_000, (12.0, True)), request(1_500, (1.0, False), logged_ms=450)
     assert in_force(request(0, (3.0, True)), full, told) == [1.0, 1.0, 1.0]

@@ -51,6 +51,25 @@ def test_each_topic_is_one_amount_in_the_order_of_the_request() -> None:
     assert all(a["is_strict"] and a["bound"] == 3.0 for a in found)
 
 
+def test_the_value_until_the_last_change_is_told_however_briefly_it_held() -> None:
+    held = ((4.0, 0, 50), (1.0, 50, 60), (2.0, 60, 90_000))
+    quotas = [
+        quota(
+            bound, valid_from_ms=NOON_MS + from_ms, valid_until_ms=NOON_MS + until_ms, **MUTATIONS
+        )
+        for bound, from_ms, until_ms in held
+    ]
+    found = expand(
+        mutation("CREATE_TOPICS", ("a", 3, 0), at_ms=2),
+        mutation("CREATE_TOPICS", ("b", 3, 0), at_ms=90),
+        quotas=tuple(quotas),
+    )
+    told = [(a["bound"], a["bound_before"]) for a in found]
+    assert told[1] == (2.0, 1.0)
+    assert told[0][0] == 4.0
+    assert math.isnan(told[0][1])
+
+
 def test_added_and_deleted_partitions_cost_what_the_topic_had() -> None:
     found = expand(
         mutation("CREATE_TOPICS", ("a", 3, 0), at_ms=1),
