@@ -6,7 +6,7 @@
     <at ms> topic <name> <partitions> <replicas>
     <at ms> quota <entity>[,<entity>] <quota type>=<value>|- ...
     <at ms> produce <user> <client-id> <topic> <record bytes> <records/s> <ms> <acks> <idempotent>
-            [<record bytes at most>]
+            [<record bytes at most> [<true: what is late is sent at once>]]
     <at ms> consume <user> <client-id> <topic> <ms>
     <at ms> share <user> <client-id> <topic> <ms>
     <at ms> mutate <user> <client-id> <topics per request> <partitions> <requests/s> <ms> <retry>
@@ -115,7 +115,9 @@ class Quota(msgspec.Struct, frozen=True, tag_field="verb", tag="quota"):
 class Produce(msgspec.Struct, frozen=True, tag_field="verb", tag="produce"):
     """Send records at a steady rate, at most as fast as the broker lets it.
 
-    Each has ``record_bytes``, or any size from that up to ``record_bytes_max``.
+    Each has ``record_bytes``, or any size from that up to ``record_bytes_max``. An application that
+    ``is_catching_up`` hands its producer at once what is late, however slow its machine is; another
+    one goes on at its rate from there.
     """
 
     at_ms: _Milliseconds
@@ -128,6 +130,7 @@ class Produce(msgspec.Struct, frozen=True, tag_field="verb", tag="produce"):
     acks: Literal["0", "1", "all"]
     is_idempotent: bool
     record_bytes_max: _Count | None = None
+    is_catching_up: bool = False
 
 
 class Consume(msgspec.Struct, frozen=True, tag_field="verb", tag="consume"):

@@ -85,6 +85,11 @@ def test_a_produce_line_may_end_with_the_size_of_its_largest_records() -> None:
     assert step == Produce(0, "-", "app", "orders", 100, 80, 900, "0", False, record_bytes_max=4000)
 
 
+def test_a_produce_line_may_say_that_what_is_late_is_sent_at_once() -> None:
+    step = one_step("0 produce - app orders 100 80 900 0 false 100 true")
+    assert step == Produce(0, "-", "app", "orders", 100, 80, 900, "0", False, 100, True)
+
+
 def test_what_happens_to_nodes_is_for_the_lab_and_in_order_of_time() -> None:
     of_lab = "900 failover\n20 restart 2\n30 pause 1 250\n10 busy 2 950"
     scenario = parse_scenario(f"0 cluster combined\n0 topic t 1 1\n{of_lab}")

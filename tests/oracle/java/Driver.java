@@ -198,6 +198,7 @@ public class Driver {
         String topic = step[4];
         int bytes = Integer.parseInt(step[5]);
         int bytesMax = step.length > 10 ? Integer.parseInt(step[10]) : bytes;
+        boolean isCatchingUp = step.length > 11 && Boolean.parseBoolean(step[11]);
         long intervalNanos = (long) (1e9 / Double.parseDouble(step[6]));
         long endNanos = atNanos(step) + millis(step[7]);
         Properties properties = client(step[2], step[3]);
@@ -223,7 +224,10 @@ public class Driver {
                 producer.close(Duration.ZERO);
                 producer = new KafkaProducer<>(properties, new ByteArraySerializer(), new ByteArraySerializer());
             }
-            dueNanos = Math.max(dueNanos + intervalNanos, System.nanoTime());
+            dueNanos += intervalNanos;
+            if (!isCatchingUp) {
+                dueNanos = Math.max(dueNanos, System.nanoTime());
+            }
             sleepUntil(Math.min(dueNanos, endNanos));
         }
         // What is still waiting for a throttled broker is given up: the load ends when the scenario says.
