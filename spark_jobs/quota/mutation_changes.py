@@ -67,7 +67,15 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
                 costs = _costs_until_explained(
                     _cost(each[start:stop], before.copy()) for each in tried
                 )
-            found = tried[costs.index(min(costs))]
+            best = costs.index(min(costs))
+            until = _next_change(found, first)
+            if any(costs[best]) and until < stop:
+                # How the next change was met is not known yet: what comes before it tells, too.
+                sooner = _costs_until_explained(
+                    _cost(each[start:until], before.copy()) for each in tried
+                )
+                best = best if any(sooner[-1]) else len(sooner) - 1
+            found = tried[best]
             if tried_early and any(costs[-1]):
                 part = slice(start, stop)
                 fewest = _wrong(found[part], before.copy())
@@ -108,10 +116,20 @@ def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
 
     That may be after the next change: until a request is held up, all are alike.
     """
-    for i, request in enumerate(requests[first:], first):
-        if request.is_held_up:
-            return min(i + TELLING_MAX, len(requests))
-    return len(requests)
+    return min(_held_up(requests, first) + TELLING_MAX, len(requests))
+
+
+def _next_change(requests: Sequence[MutationRequest], first: int) -> int:
+    """Return the place of the first change after the first request held up from ``first`` on."""
+    later = range(_held_up(requests, first) + 1, len(requests))
+    changes = (i for i in later if requests[i].bound != requests[i - 1].bound)
+    return next(changes, len(requests))
+
+
+def _held_up(requests: Sequence[MutationRequest], first: int) -> int:
+    """Return the place of the first request held up from ``first`` on, or the end."""
+    places = range(first, len(requests))
+    return next((i for i in places if requests[i].is_held_up), len(requests))
 
 
 def _costs_until_explained(costs: Iterator[tuple[int, ...]]) -> list[tuple[int, ...]]:

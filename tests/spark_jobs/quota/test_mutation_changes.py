@@ -64,6 +64,20 @@ def test_how_a_change_was_met_may_be_told_after_the_next_one() -> None:
     assert in_force(spent, early, owing, let_in) == [1.0, 3.0, 3.0, 2.0]
 
 
+def test_how_the_next_change_was_met_does_not_tell_of_the_one_before() -> None:
+    # From 4/s to 2/s and to 0.5/s. At 2/s there are 2, so 1, 1.6 - 3 and a debt of 1.2 then.
+    spent = replace(request(0, (44.0, True)), bound=4.0)
+    met = replace(request(1_000, (1.0, True)), bound=2.0, may_be_before_change=True)
+    owing = replace(request(1_300, (3.0, True)), bound=2.0)
+    told = replace(request(1_400, (1.0, False), logged_ms=550), bound=2.0)
+    # The next one met 2/s, too: at 0.5/s it met a debt, unless the first was met at 4/s.
+    late = replace(request(2_633, (1.0, True)), bound=0.5, may_be_before_change=True)
+    again = replace(request(2_700, (2.0, True)), bound=0.5)
+    refused = replace(request(2_800, (1.0, False), logged_ms=3_250), bound=0.5)
+    bounds = in_force(spent, met, owing, told, late, again, refused)
+    assert bounds == [4.0, 2.0, 2.0, 2.0, 2.0, 0.5, 0.5]
+
+
 def test_nothing_is_met_by_the_bound_of_before_where_no_throttle_asks_for_it() -> None:
     early = replace(request(0, (3.0, True)), may_be_before_change=True)
     assert in_force(early, request(1_000, (2.0, True))) == [1.0, 1.0]
