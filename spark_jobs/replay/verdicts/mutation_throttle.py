@@ -93,8 +93,8 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
     last = _last_of_request(violates, rows.request)
     has_violation = last >= 0
     # A permissive one that leaves no debt left one before it ended: as its line may be late.
-    may_owe = _of_any_topic(~rows.is_strict & (rows.bound > 0), rows.request)
-    at = np.where(has_violation, last, _last_of_request(~rows.is_strict, rows.request).clip(0))
+    owing = _last_of_request(~rows.is_strict & (rows.bound > 0), rows.request)
+    at = np.where(has_violation, last, owing.clip(0))
     ends_ms = (rows.recorded_at_ms + _until_debt_ends_ms(rows))[at]
     own_slack_ms = full_bucket_interval_ms(rows)
     slack_ms = own_slack_ms[at]
@@ -109,7 +109,7 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
         due(least),
         due(most),
         due(least - LATE_LINE_MS),
-        due(most + LINE_LAG_MAX_MS, has_violation | may_owe),
+        due(most + LINE_LAG_MAX_MS, has_violation | (owing >= 0)),
         ~_of_any_topic(unknown, rows.request),
         own_slack_ms,
         least,
@@ -118,7 +118,7 @@ def mutation_throttles(rows: MutationThrottleRows) -> MutationThrottles:
 
 
 def _until_debt_ends_ms(rows: MutationThrottleRows) -> Int64s:
-    """Return how long after its record each row's debt ends, negative where it ended before.
+    """Return the time (ms) from each row's record until its debt ends, below 0 where it has ended.
 
     Such as 1,500 ms of 3 partitions owed at 2/s, and -500 ms of one left.
     """
