@@ -47,7 +47,7 @@ class MutationRequest:
     response_latest_ms: int
     logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
     bucket_gap: int = SAME_BUCKET
-    bound_before: float = math.nan  # that until its quota was changed last; NaN: none, or unknown
+    bound_until: float = math.nan  # that until its quota was changed last; NaN: none, or unknown
     may_be_before_change: bool = False  # the quota was changed so shortly before
     may_be_after_change: bool = False  # it was changed so shortly after
     request: int = 0  # what its other parts have, too

@@ -93,7 +93,7 @@ def _with_passed_bound(
     ``tried`` has them with none, one, two of them and so on, from number ``first`` on, met with the
     bound of before; ``early`` of those before may have met a later one.
     """
-    bound = tried[0][first].bound_before
+    bound = tried[0][first].bound_until
     if math.isnan(bound) or bound in (tried[0][first - 1].bound, tried[0][first].bound):
         return
     for begin in range(-early, len(tried) - 1):

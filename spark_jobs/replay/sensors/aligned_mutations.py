@@ -19,7 +19,7 @@ from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER, bools
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 _COLUMNS = (
-    "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "bound_before", "is_strict",
+    "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "bound_until", "is_strict",
     "response_earliest_ms", "response_latest_ms", "bucket_gap",
 )  # fmt: skip
 _REQUEST = ("connection", "correlation_id", "source_file", "source_line")

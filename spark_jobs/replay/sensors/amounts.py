@@ -40,7 +40,7 @@ AMOUNTS = pa.schema(
         ("amount", F64),
         ("is_strict", BOOL),
         ("bound", F64),
-        ("bound_before", F64),  # until its quota was changed last
+        ("bound_until", F64),  # until its quota was changed last
         ("known_for_ms", I64),
         ("change_distance_ms", I64),
         ("has_request_bound", BOOL),

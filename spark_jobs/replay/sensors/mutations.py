@@ -228,7 +228,7 @@ def _resolve(
         "quota_client_id": found.quota_client_id,
         "quota_level": found.quota_level,
         "bound": pa.array(found.bound),
-        "bound_before": pa.array(found.bound_before),
+        "bound_until": pa.array(found.bound_until),
         "known_for_ms": pa.array(epochs.known_for_ms(at_ms, found.known_from_ms)),
         "change_distance_ms": pa.array(
             np.minimum(at_ms - found.changed_at_ms, found.changes_at_ms - at_ms)

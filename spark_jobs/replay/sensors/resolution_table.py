@@ -29,7 +29,7 @@ class ResolvedRows:
     known_from_ms: np.ndarray  # since when the client's amounts go to this sensor
     changed_at_ms: np.ndarray  # when the bound in force was set
     changes_at_ms: np.ndarray  # when the next one is
-    bound_before: np.ndarray  # of the sensor until then, however briefly; NaN: none, or not known
+    bound_until: np.ndarray  # of the sensor until then, however briefly; NaN: none, or not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ResolutionTable:
             known_from_ms=np.array([s.known_from_ms for s in segments], np.int64)[row],
             changed_at_ms=np.array([_clip(s.valid_from_ms) for s in found], np.int64)[row],
             changes_at_ms=np.array([_clip(s.valid_until_ms) for s in found], np.int64)[row],
-            bound_before=np.array([s.bound_until for s in segments])[row],
+            bound_until=np.array([s.bound_until for s in segments])[row],
         )
 
     def has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
@@ -199,7 +199,7 @@ class ResolutionTable:
             bounds = (
                 _bound_beside(own, before),
                 _bound_beside(own, after),
-                _bound_until(own, before),
+                _bound_of_sensor(own, before),
             )
             found.append(Segment(own, known_from_ms, *bounds))
         return tuple(found)
@@ -210,18 +210,17 @@ def _bound_beside(own: Resolution, beside: Resolution | None) -> float:
 
     Else NaN, and where it held so briefly that a broker may not have met it.
     """
-    if beside is None or beside.bound is None or own.quota_level != beside.quota_level:
+    if beside is None or own.quota_level != beside.quota_level:
         return math.nan
     lasted_ms = _clip(beside.valid_until_ms) - _clip(beside.valid_from_ms)
-    is_one_change = _same_sensor(own, beside) and lasted_ms >= CHANGE_LATEST_MS
-    return beside.bound if is_one_change else math.nan
+    return _bound_of_sensor(own, beside) if lasted_ms >= CHANGE_LATEST_MS else math.nan
 
 
-def _bound_until(own: Resolution, before: Resolution | None) -> float:
-    """Return the bound of the sensor until ``own`` began, such as 1,000.0, NaN without one."""
-    if before is None or before.bound is None or not _same_sensor(before, own):
+def _bound_of_sensor(own: Resolution, beside: Resolution | None) -> float:
+    """Return the bound ``beside`` a stretch, such as 1,000.0, NaN of another sensor or of none."""
+    if beside is None or beside.bound is None or not _same_sensor(own, beside):
         return math.nan
-    return before.bound
+    return beside.bound
 
 
 def _same_sensor(before: Resolution, after: Resolution) -> bool:

@@ -100,7 +100,7 @@ def test_a_request_before_a_change_was_answered_may_have_met_it_all_the_same() -
 def test_a_value_that_was_changed_again_at_once_may_have_met_a_request_all_the_same() -> None:
     # A quota of 4 became 1 and then 2: what met it at 1 left a bucket of 11 - 3, and not of 22.
     spent, last = replace(request(0, (1.0, True)), bound=4.0), request(1_000, (3.0, True))
-    met = replace(last, bound=2.0, bound_before=1.0, may_be_before_change=True)
+    met = replace(last, bound=2.0, bound_until=1.0, may_be_before_change=True)
     owing = replace(request(2_000, (12.0, True)), bound=2.0)
 
     def refused(*times_ms: int, ends_ms: int) -> list[MutationRequest]:
@@ -109,7 +109,7 @@ def test_a_value_that_was_changed_again_at_once_may_have_met_a_request_all_the_s
 
     told = refused(2_300, 2_600, ends_ms=3_000)
     assert in_force(spent, met, owing, *told) == [4.0, 1.0, *[2.0] * 3]
-    unknown = replace(met, bound_before=math.nan)
+    unknown = replace(met, bound_until=math.nan)
     assert in_force(spent, unknown, owing, *told) == [4.0, *[2.0] * 4]
     let_in = replace(request(2_300, (1.0, True)), bound=2.0)
     assert in_force(spent, met, owing, let_in) == [4.0, *[2.0] * 3]

@@ -64,7 +64,7 @@ def test_the_value_until_the_last_change_is_told_however_briefly_it_held() -> No
         mutation("CREATE_TOPICS", ("b", 3, 0), at_ms=90),
         quotas=tuple(quotas),
     )
-    told = [(a["bound"], a["bound_before"]) for a in found]
+    told = [(a["bound"], a["bound_until"]) for a in found]
     assert told[1] == (2.0, 1.0)
     assert told[0][0] == 4.0
     assert math.isnan(told[0][1])
