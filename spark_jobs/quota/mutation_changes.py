@@ -55,7 +55,7 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
             start, before, met = _last_stretch(found[:from_first], start, before)
             tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
             tried_early = [_with_bound(found, first - n, n, bound) for n in range(1, early + 1)]
-            tried_early += _with_passed_bound(tried, first, early)
+            tried_early += _with_passed_bound(tried, first, early, bound_before)
             stop = _told_until(found, from_first)
             costs = _costs_until_explained(
                 (Stretch(each[from_first:stop]).run(met, {}).cost,) for each in tried
@@ -86,15 +86,15 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
 
 
 def _with_passed_bound(
-    tried: Sequence[list[MutationRequest]], first: int, early: int
+    tried: Sequence[list[MutationRequest]], first: int, early: int, bound_before: float
 ) -> Iterator[list[MutationRequest]]:
     """Yield the requests with some of them met with a value that was changed again at once.
 
     ``tried`` has them with none, one, two of them and so on, from number ``first`` on, met with the
-    bound of before; ``early`` of those before may have met a later one.
+    ``bound_before``; ``early`` of those before may have met a later one.
     """
     bound = tried[0][first].bound_until
-    if math.isnan(bound) or bound in (tried[0][first - 1].bound, tried[0][first].bound):
+    if math.isnan(bound) or bound in (bound_before, tried[0][first].bound):
         return
     for begin in range(-early, len(tried) - 1):
         for end in range(max(begin + 1, 0), len(tried)):
