@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -60,6 +61,12 @@ class MutationRequest:
     def is_held_up(self) -> bool:
         """Return True if a topic was refused, or the response asks to wait."""
         return bool(self.logged_ms) or not all(is_admitted for _, is_admitted in self.mutations)
+
+
+def first_held_up(requests: Sequence[MutationRequest], first: int) -> int:
+    """Return the place, such as 7, of the first request held up from ``first`` on, or the end."""
+    places = range(first, len(requests))
+    return next((i for i in places if requests[i].is_held_up), len(requests))
 
 
 @dataclass(slots=True)

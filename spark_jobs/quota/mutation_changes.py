@@ -7,10 +7,10 @@ much: what it admitted, refused and delayed tells which quota it had.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest
+from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, first_held_up
 from spark_jobs.quota.mutation_runs import Run, Stretch
 from spark_jobs.quota.mutation_times import best_runs
 
@@ -64,16 +64,12 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
                 # What came before the change may be told by what came after it.
                 likely_first = sorted(range(1, len(tried)), key=costs.__getitem__)
                 tried = [tried[0], *(tried[n] for n in likely_first)]
-                costs = _costs_until_explained(
-                    _cost(each[start:stop], before.copy()) for each in tried
-                )
+                costs = _costs_of(tried, slice(start, stop), before)
             best = costs.index(min(costs))
             until = _next_change(found, first)
             if any(costs[best]) and until < stop:
                 # How the next change was met is not known yet: what comes before it tells, too.
-                sooner = _costs_until_explained(
-                    _cost(each[start:until], before.copy()) for each in tried
-                )
+                sooner = _costs_of(tried, slice(start, until), before)
                 best = best if any(sooner[-1]) else len(sooner) - 1
             found = tried[best]
             if tried_early and any(costs[-1]):
@@ -116,20 +112,21 @@ def _told_until(requests: Sequence[MutationRequest], first: int) -> int:
 
     That may be after the next change: until a request is held up, all are alike.
     """
-    return min(_held_up(requests, first) + TELLING_MAX, len(requests))
+    return min(first_held_up(requests, first) + TELLING_MAX, len(requests))
 
 
 def _next_change(requests: Sequence[MutationRequest], first: int) -> int:
     """Return the place of the first change after the first request held up from ``first`` on."""
-    later = range(_held_up(requests, first) + 1, len(requests))
+    later = range(first_held_up(requests, first) + 1, len(requests))
     changes = (i for i in later if requests[i].bound != requests[i - 1].bound)
     return next(changes, len(requests))
 
 
-def _held_up(requests: Sequence[MutationRequest], first: int) -> int:
-    """Return the place of the first request held up from ``first`` on, or the end."""
-    places = range(first, len(requests))
-    return next((i for i in places if requests[i].is_held_up), len(requests))
+def _costs_of(
+    tried: Iterable[Sequence[MutationRequest]], part: slice, bucket: Bucket
+) -> list[tuple[int, ...]]:
+    """Return the costs of a part of each, such as (1 wrong, 9), up to the first of zeros alone."""
+    return _costs_until_explained(_cost(each[part], bucket.copy()) for each in tried)
 
 
 def _costs_until_explained(costs: Iterator[tuple[int, ...]]) -> list[tuple[int, ...]]:

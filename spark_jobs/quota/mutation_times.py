@@ -22,6 +22,7 @@ from spark_jobs.quota.mutation_bucket import (
     Bucket,
     MutationRequest,
     comes_before,
+    first_held_up,
     record,
 )
 from spark_jobs.quota.mutation_runs import REORDERED_MAX, Run, Stretch
@@ -316,10 +317,9 @@ def _best_in_turn(
     ]
     if not changed:
         return run
-    held_up = [i for i, one in enumerate(requests) if one.is_held_up]
     places = [*dict.fromkeys([first, *changed]), len(requests) - 1]
     for number, place in enumerate(places[:-1]):
-        told_from = next((i for i in held_up if i > place), len(requests))
+        told_from = first_held_up(requests, place + 1)
         until = next((i for i in places[number + 1 :] if i >= told_from), len(requests) - 1)
         part, times_ms = Stretch(requests[: until + 1]), _anchor_times(requests[place], bucket, 0)
         if best := _best_at(math.inf, part, bucket, place, times_ms, fixed_ms):
