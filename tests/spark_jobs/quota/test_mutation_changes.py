@@ -113,6 +113,9 @@ def test_a_value_that_was_changed_again_at_once_may_have_met_a_request_all_the_s
     assert in_force(spent, unknown, owing, *told) == [4.0, *[2.0] * 4]
     let_in = replace(request(2_300, (1.0, True)), bound=2.0)
     assert in_force(spent, met, owing, let_in) == [4.0, *[2.0] * 3]
+    # Nothing came before it, and a later change is to that value.
+    later = request(20_000, (1.0, True))
+    assert in_force(met, owing, *told, later) == [1.0, *[2.0] * 3, 1.0]
     # It may have met the last one before: 11 - 1, and 2 - 3 and 2 - 12 since.
     early = replace(spent, may_be_after_change=True)
     told = refused(2_200, 2_300, ends_ms=2_500)
