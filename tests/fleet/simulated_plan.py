@@ -36,6 +36,7 @@ PRODUCE, CONSUME, REQUEST, MUTATE = (
 NOBODY, EVERYBODY = "-", "*"
 ANSWERING_US = 10_000
 """So long an ALTER_CLIENT_QUOTAS is under way, from its reading to its line."""
+_AMID_FIRST_US = (-50_000, 150_000)
 _DECISIONS = (300, 1500)
 _CLIENTS_OF_A_SENSOR = (1, 1, 1, 2, 2, 3, 4, 6, 8, 12)
 _SIZES = (40, 100, 300, 700, 1000, 1500, 3000, 8000, 20000)
@@ -370,7 +371,9 @@ def _add_quotas(
     bound = demand * draft.between(0.3, 1.2)
     # From far above the demand to below it: dense traffic that nothing has synchronised before.
     is_lowered = draft.happens(0.25)
-    begin_us = 3 * SECOND if draft.happens(0.85) else draft.moment(0, 0.3)
+    begin_us = 3 * SECOND if draft.happens(0.75) else draft.moment(0, 0.3)
+    if draft.happens(0.1):
+        begin_us = _amid_first_requests(draft, names[0])
     first = bound * 20 if is_lowered else bound
     draft.change(begin_us, quota_type, entity, _rounded(draft, quota_type, first))
     moments = sorted(
@@ -386,6 +389,12 @@ def _add_quotas(
             entity = _entity(random.choice(draft.levels), *names)
         value = _rounded(draft, quota_type, bound * draft.between(0.4, 2.5))
         draft.change(at_us, quota_type, entity, None if what == "remove" else value)
+
+
+def _amid_first_requests(draft: _Draft, user: str) -> int:
+    """Return a moment about when one of a user's clients begins: code that runs first is slow."""
+    begins_us = [int(words[4]) for words in draft.clients if words[2] == user]
+    return draft.random.choice(begins_us) + draft.random.randint(*_AMID_FIRST_US)
 
 
 def _rounded(draft: _Draft, quota_type: str, bound: float) -> float:

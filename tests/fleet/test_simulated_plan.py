@@ -10,6 +10,7 @@ from tests.fleet.simulated_plan import (
     ALWAYS_WITH_ZOOKEEPER,
     ANSWERING_US,
     KAFKA_VERSIONS,
+    SECOND,
     Entity,
     SimulatedCluster,
     simulated_cluster,
@@ -42,6 +43,26 @@ def test_no_two_brokers_have_a_client_in_common(clusters: list[SimulatedCluster]
             {name for words in broker.clients for name in words[2:4]} for broker in cluster.brokers
         ]
         assert sum(map(len, names)) == len(set().union(*names))
+
+
+def test_quotas_come_before_the_load_and_amid_it_and_amid_first_requests(
+    clusters: list[SimulatedCluster],
+) -> None:
+    first_us: dict[tuple[str, str], int] = {}
+    begins_us: dict[str, list[int]] = {}
+    for broker in (broker for cluster in clusters for broker in cluster.brokers):
+        for words in broker.clients:
+            begins_us.setdefault(words[2], []).append(int(words[4]))
+        for one in broker.changes:
+            first_us.setdefault((one.quota_type, one.entity.user), one.answered_us)
+    apart_us = [
+        min((at_us - begin_us for begin_us in begins_us[user[1:]]), key=abs)
+        for (_, user), at_us in first_us.items()
+        if user[1:] in begins_us
+    ]
+    assert sum(apart < -SECOND for apart in apart_us) > len(apart_us) / 2
+    assert sum(apart > SECOND for apart in apart_us) > len(apart_us) / 20
+    assert sum(-0.05 <= apart / SECOND <= 0.15 for apart in apart_us) > len(apart_us) / 20
 
 
 def test_the_last_broker_is_the_controller_and_alone_has_admins(
