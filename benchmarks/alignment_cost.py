@@ -64,6 +64,7 @@ def stream_rows(log: Log, codes: SensorCodes, *, is_throttled: bool) -> StreamRo
         bound=events.bound[order] if is_throttled else np.full(n, FAR),
         logged_ms=events.logged_throttle_time_ms[order] if is_throttled else nothing,
         joined_ms=nothing,
+        may_precede=never,
         known_for_ms=np.full(n, 10**9),
         change_distance_ms=np.full(n, 10**9),
         bound_beside=np.full(n, np.nan),

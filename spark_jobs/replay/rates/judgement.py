@@ -75,7 +75,8 @@ class Judgement:
             column[self.other.row] for column in (self.placed.order, self.placed.status)
         )
         placed = Placed(order, self.other.at_ms, status, np.zeros(len(order), bool))
-        stretch = Stretch.of(placed, events, window)
+        none_precedes = np.zeros(len(order), bool)
+        stretch = Stretch.of(placed, events, window, none_precedes)
         began_ms, _ = stretch.samples_began_ms(states, window.window_ms)
         starts_sample = np.diff(began_ms, prepend=-1) > 0
         return placed._replace(starts_sample=starts_sample & (began_ms == placed.recorded_at_ms))
@@ -133,7 +134,7 @@ def judge_placed(
             placed, events, window, known, is_accused, is_sure, held_nothing=is_new
         )
         is_impossible = impossible(placed, events, *possible)
-    stretch = Stretch.of(placed, events, window)
+    stretch = Stretch.of(placed, events, window, rows.may_precede[start + placed.order])
 
     def explained(is_proven: Bools) -> OtherHistory:
         # No other times inside of what their lines admit explain those that are impossible.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -58,9 +58,11 @@ class Stretch:
     connection: Int64s  # a number each
     is_unrecorded: Bools  # its amount was taken back at once
     may_be_less_ms: Floats  # so much shorter its throttle may be: ``amount`` is the most it was
+    may_precede: Bools  # recorded before its client's amounts went to the sensor
+    is_elsewhere: Bools  # it was: another sensor counted it, or none
 
     @classmethod
-    def of(cls, placed: Placed, events: Events, window: Window) -> Stretch:
+    def of(cls, placed: Placed, events: Events, window: Window, may_precede: Bools) -> Stretch:
         """Return produces as they were placed.
 
         A throttle of more than a window is no request quota's (``ClientRequestQuotaManager``).
@@ -79,6 +81,8 @@ class Stretch:
             connection=events.connection[order],
             is_unrecorded=np.zeros(len(order), bool),
             may_be_less_ms=np.zeros(len(order)),
+            may_precede=may_precede,
+            is_elsewhere=np.zeros(len(order), bool),
         )
 
     def part(self, first: int, stop: int) -> Stretch:
@@ -112,10 +116,11 @@ class Stretch:
         The first requests go on with the current sample of ``begun`` (``SampledStat.record``).
         """
         times = self.at_ms.tolist()
-        began_ms = int(begun.start_ms[0, begun.index[0]]) if begun.count[0] else times[0]
+        first_ms = times[int(self.is_elsewhere.argmin())]
+        began_ms = int(begun.start_ms[0, begun.index[0]]) if begun.count[0] else first_ms
         before_ms, own, before = began_ms, [], []
-        for at_ms in times:
-            if at_ms - began_ms >= window_ms:
+        for at_ms, is_elsewhere in zip(times, self.is_elsewhere.tolist(), strict=True):
+            if at_ms - began_ms >= window_ms and not is_elsewhere:
                 before_ms, began_ms = began_ms, at_ms
             own.append(began_ms)
             before.append(before_ms)
@@ -317,10 +322,15 @@ class _History:
     ) -> Iterator[_History]:
         """Yield the histories in which one request was recorded at another time, nearest first.
 
-        It begins a sample, is of another one, or passes the accused one. ``accused`` names a
-        request as ``row`` does.
+        It begins a sample, is of another one, or passes the accused one; or the first ones were
+        recorded on another sensor. ``accused`` names a request as ``row`` does.
         """
         place = int(np.flatnonzero(self.row == accused)[0])
+        may_precede = self.stretch.may_precede & ~self.stretch.is_elsewhere
+        for k in np.flatnonzero(may_precede[:place])[:PASSED_MAX].tolist():
+            is_elsewhere = self.stretch.is_elsewhere.copy()
+            is_elsewhere[: k + 1] |= may_precede[: k + 1]
+            yield _History.of(replace(self.stretch, is_elsewhere=is_elsewhere), begun, self.row)
         off_ms = round(float(self.stretch.logged_ms[place] - self.due_ms[place]))
         began = self.stretch.samples_began_ms(begun, window_ms)
         own_ms = self.stretch.at_ms
@@ -379,6 +389,7 @@ def _moves(
     is_first = at_ms == began_ms
     moves = may_leave | may_begin | is_first
     moves[accused] |= itself
+    moves &= ~part.is_elsewhere
     for k in np.flatnonzero(moves[: accused + 1])[::-1].tolist():
         own_ms, start_ms, low_ms, high_ms = (
             int(column[k]) for column in (at_ms, began_ms, from_ms, until_ms)
@@ -432,18 +443,22 @@ def _exchanging(part: Stretch, accused: int) -> Iterator[int]:
 def _due_ms(stretch: Stretch, states: SensorStates) -> Floats:
     """Return the throttle due to each request (ms), below 0 where there is room; ``states`` go on.
 
-    NaN where there is no quota.
+    NaN where there is no quota, and of what another sensor counted.
     """
+    own = np.flatnonzero(~stretch.is_elsewhere)
+    bound = stretch.bound[own]
     replay = replayed_rates(
-        stretch.at_ms,
-        stretch.amount,
-        stretch.bound,
-        stretch.logged_ms,
+        stretch.at_ms[own],
+        stretch.amount[own],
+        bound,
+        stretch.logged_ms[own],
         states,
-        is_unrecorded=stretch.is_unrecorded,
+        is_unrecorded=stretch.is_unrecorded[own],
     )
+    due_ms = np.full(len(stretch.at_ms), np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray((replay.rate / stretch.bound - 1.0) * replay.window_size_ms)
+        due_ms[own] = (replay.rate / bound - 1.0) * replay.window_size_ms
+    return due_ms
 
 
 def _costs(stretch: Stretch, due_ms: Floats) -> Floats:

@@ -205,6 +205,7 @@ class RecordedAmounts:
             has_request_bound=self._resolutions.has_request_bound(index, at_ms),
             lost_requests=lost_requests,
             joined_ms=resolved.joined_ms,
+            may_precede=recorded_ms[0] - lags_ms[rows] < resolved.joined_by_ms,
             request_bytes=request_bytes,
             fetch_max_bytes=(
                 floats(requests["fetch_max_bytes"])[rows] if is_fetch else repeated(np.nan, n)

@@ -38,6 +38,7 @@ class CodedRows:
     level: np.ndarray
     bound: np.ndarray  # NaN: none in force
     joined_ms: np.ndarray  # since when the client's amounts go to the sensor
+    joined_by_ms: np.ndarray  # when they surely did; 0: since before the log began
     known_from_ms: np.ndarray  # since when all that the sensor holds is in the log
     changed_at_ms: np.ndarray  # when the bound was surely in force
     changes_at_ms: np.ndarray  # from when on the next one may have been
@@ -92,6 +93,10 @@ class SensorCodes:
         span_ms = partial(resolutions.timeline.change_span_ms, broker_id)
         changed = [span_ms(s.valid_from_ms) for s in found]
         changes = [span_ms(s.valid_until_ms) for s in found]
+        log_start_ms = resolutions.log_start_ms(broker_id)
+        joined_by = [
+            span_ms(s.known_from_ms)[1] if s.known_from_ms > log_start_ms else 0 for s in segments
+        ]
         of_row = np.array(sensor, np.int32)[row]
         joined_ms = np.array([s.known_from_ms for s in segments], np.int64)[row]
         self._take_last(resolutions, quota_type, index, at_ms)
@@ -101,9 +106,8 @@ class SensorCodes:
             level=np.array([self._level(s.quota_level) for s in found], np.int8)[row],
             bound=np.array([np.nan if s.bound is None else s.bound for s in found])[row],
             joined_ms=joined_ms,
-            known_from_ms=self._known_from_ms(
-                of_row, joined_ms, resolutions.log_start_ms(broker_id)
-            ),
+            joined_by_ms=_moments(joined_by)[row],
+            known_from_ms=self._known_from_ms(of_row, joined_ms, log_start_ms),
             changed_at_ms=_moments(until_ms for _, until_ms in changed)[row],
             changes_at_ms=_moments(from_ms for from_ms, _ in changes)[row],
             bound_before=np.array([s.bound_before for s in segments], np.float64)[row],

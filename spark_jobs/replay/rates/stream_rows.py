@@ -46,6 +46,7 @@ class StreamRows:
     has_request_bound: np.ndarray
     lost_requests: np.ndarray
     joined_ms: np.ndarray  # since when the client's amounts go to the sensor
+    may_precede: np.ndarray  # bool: recorded before they did, then on another sensor or on none
     # Of fetches, else zeros and NaN.
     request_bytes: np.ndarray
     fetch_max_bytes: np.ndarray
@@ -113,6 +114,7 @@ class SensorRows:
     bound_beside: np.ndarray
     has_request_bound: np.ndarray
     lost_requests: np.ndarray
+    may_precede: np.ndarray
     connection: np.ndarray  # a number each
 
 

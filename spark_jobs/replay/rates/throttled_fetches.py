@@ -119,6 +119,8 @@ def fetches_explained_otherwise(
         connection=rows.connections(),
         is_unrecorded=is_try,
         may_be_less_ms=open_ms,
+        may_precede=rows.may_precede,
+        is_elsewhere=np.zeros(len(rows), bool),
     )
     reach_ms = window.expire_age_ms + 2 * window.window_ms
     for group in np.unique(fixed.group[accused]).tolist():

@@ -48,6 +48,7 @@ def stream_rows(rows: Sequence[Row], codes: SensorCodes | None = None) -> Stream
         has_request_bound=column("has_request_bound", bool, False),
         lost_requests=column("lost_requests", np.int64, 0),
         joined_ms=column("joined_ms", np.int64, 0),
+        may_precede=column("may_precede", bool, False),
         request_bytes=column("request_bytes", float, np.nan),
         fetch_max_bytes=column("fetch_max_bytes", float, np.nan),
         has_records=column("has_records", bool, False),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -49,16 +51,20 @@ def other_history(
     accuses: bool = True,
     connections: int | None = None,
     amount: np.ndarray | float = AMOUNT,
+    placed_ms: np.ndarray | None = None,
+    precede: Sequence[int] = (),
 ) -> tuple[np.ndarray, np.ndarray, OtherHistory]:
     """Return the order of the requests, places whose throttles are not replayed, and what is found.
 
-    Requests are placed where their lines are, which may be late by ``lag_ms``. Each has its own
-    connection, or they take turns on so many ``connections``.
+    Requests are placed where their lines are, which may be late by ``lag_ms``, or at ``placed_ms``.
+    Each has its own connection, or they take turns on so many ``connections``. Those of ``precede``
+    may have been recorded before their client's amounts went to the sensor.
     """
-    order = np.argsort(line_ms, kind="stable")
+    placed_ms = line_ms if placed_ms is None else placed_ms
+    order = np.argsort(placed_ms, kind="stable")
     amounts = np.broadcast_to(amount, line_ms.shape)
     replayed_ms = np.empty(len(order), np.int64)
-    replayed_ms[order] = thrown_ms(profile, line_ms[order], amounts[order])
+    replayed_ms[order] = thrown_ms(profile, placed_ms[order], amounts[order])
     off = np.flatnonzero(np.abs(logged_ms - replayed_ms)[order] > 2)
     n = len(order)
     earliest_ms = line_ms if earliest_ms is None else earliest_ms
@@ -69,11 +75,13 @@ def other_history(
         evidence=np.full(n, EXACT, np.int8), line_lag_max_ms=np.full(n, lag_ms),
         connection=np.arange(n) % (connections or n),
     )  # fmt: skip
-    placed = Placed(order, NOON_MS + line_ms[order], np.full(n, UNEXPLAINED), np.zeros(n, np.bool_))
+    placed = Placed(
+        order, NOON_MS + placed_ms[order], np.full(n, UNEXPLAINED), np.zeros(n, np.bool_)
+    )
     window = Window(SAMPLES, WINDOW_MS, profile.keeps_overlapping_sample)
     states = SensorStates.allocate([profile], [SAMPLES], [WINDOW_MS])
     accused, doubted = (off, None) if accuses else (off[:0], off)
-    stretch = Stretch.of(placed, events, window)
+    stretch = Stretch.of(placed, events, window, np.isin(order, precede))
     return order, off, explained_otherwise(accused, stretch, states, window, doubted)
 
 
@@ -246,6 +254,19 @@ def test_two_that_stand_in_each_other_s_place_are_explained_with_others_between_
     assert (found.row == came).all() == is_told
 
 
+@pytest.mark.parametrize(("precede", "is_found"), [([0], True), ([0, 1], True), ([], False)])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_first_ones_may_have_been_recorded_before_there_was_a_quota(
+    profile: RateProfile, precede: list[int], *, is_found: bool
+) -> None:
+    # The second request began the samples, 90 ms later than the first one would have.
+    at_ms = np.append(0, 90 + np.arange(0, 8_000, 100))
+    logged_ms = np.append(0, thrown_ms(profile, at_ms[1:]))
+    _, off, found = other_history(profile, at_ms, logged_ms, lag_ms=0, precede=precede)
+    assert len(off) >= 5
+    assert found.is_explained[off].all() == is_found
+
+
 @given(
     profile=st.sampled_from(PROFILES),
     row=st.integers(40, 70),
@@ -282,5 +303,5 @@ def test_a_throttle_of_more_than_a_window_is_no_request_quota_s() -> None:
     )  # fmt: skip
     placed = Placed(np.arange(4), times_ms, np.full(4, UNEXPLAINED), np.zeros(4, np.bool_))
     window = Window(SAMPLES, WINDOW_MS, keeps_overlapping=True)
-    stretch = Stretch.of(placed, events, window)
+    stretch = Stretch.of(placed, events, window, np.zeros(4, np.bool_))
     assert stretch.is_exact.tolist() == [False, False, True, True]

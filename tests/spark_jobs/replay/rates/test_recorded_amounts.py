@@ -214,6 +214,24 @@ def test_the_bound_beside_is_that_on_the_other_side_of_the_nearest_change() -> N
     assert found.bound_beside.tolist()[2:4] == [6e4, 5e4]
 
 
+def test_one_that_was_handled_as_its_quota_came_may_have_been_counted_before() -> None:
+    def may_precede(set_ms: int) -> list[bool]:
+        rows = [
+            {"recorded_estimate_us": until_ms * 1000, "recorded_earliest_ms": from_ms}
+            for from_ms, until_ms in (
+                (NOON_MS + 1_000, NOON_MS + 1_001),
+                (NOON_MS + 20_000, NOON_MS + 20_100),
+            )
+        ]
+        everyones = quota(9e4, quota_user=None, quota_client_id="<default>", valid_from_ms=0)
+        found = Found(rows, everyones, quota(5e4, valid_from_ms=NOON_MS + set_ms)).rows[PRODUCER]
+        return [bool(may) for may in found.may_precede]
+
+    assert may_precede(20_050) == [False, True]
+    # Its handler had not begun by then, were its line as late as a line may be.
+    assert may_precede(19_000) == [False, False]
+
+
 @pytest.mark.parametrize(("silent_ms", "distance_ms"), [(3_100, 0), (2_900, 3_000)])
 def test_one_whose_process_may_have_been_stopped_since_before_a_change_is_at_the_change(
     silent_ms: int, distance_ms: int

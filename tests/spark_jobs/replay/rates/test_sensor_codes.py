@@ -15,7 +15,7 @@ BROKER = 1
 SET_MS, CHANGED_MS = 1_005, 50_005
 
 
-def resolved(in_force_ms: int, at_ms: list[int]) -> CodedRows:
+def resolved(in_force_ms: int, at_ms: list[int], log_start_ms: int = 0) -> CodedRows:
     """Return alice's quota, changed at CHANGED_MS as answered and at ``in_force_ms`` as located."""
     events = [event("log", 1_000), event("log", 50_000, bound=200.0)]
     moments = {(BROKER, CHANGED_MS): in_force_ms}
@@ -23,7 +23,7 @@ def resolved(in_force_ms: int, at_ms: list[int]) -> CodedRows:
     answered_ms = {(BROKER, in_force_ms): CHANGED_MS}
     timeline = QuotaTimeline.of_rows(rows, answered_ms=answered_ms)
     index = ClientIndex(np.zeros(len(at_ms), np.int64), [(BROKER, "alice", "app")])
-    table = ResolutionTable(timeline, {})
+    table = ResolutionTable(timeline, {BROKER: log_start_ms})
     return SensorCodes().resolve(
         table, QuotaType.PRODUCER_BYTE_RATE, index, np.array(at_ms, np.int64)
     )
@@ -41,3 +41,11 @@ def test_a_change_that_was_in_force_before_it_was_answered_is_on_its_way_until_t
     assert rows.bound.tolist() == [100.0, 200.0]
     assert rows.changes_at_ms.tolist()[0] == 49_900
     assert rows.changed_at_ms.tolist() == [SET_MS, CHANGED_MS]
+
+
+def test_a_client_was_surely_sent_to_its_sensor_when_the_change_was_answered_and_in_force() -> None:
+    rows = resolved(50_400, [40_000, 60_000])
+    assert rows.joined_by_ms.tolist() == [SET_MS, SET_MS]
+    # What is as old as the log may be any older.
+    rows = resolved(50_400, [40_000, 60_000], log_start_ms=SET_MS)
+    assert rows.joined_by_ms.tolist() == [0, 0]
