@@ -218,7 +218,7 @@ def _explained_by_one(
             (other for other in others if other.cost_of(row) < 1),
             key=lambda other: other.total_for(row),
         )
-        if explaining and explaining[0].total_for(row) < found.total:
+        if explaining and explaining[0].is_better_than(found, row):
             return first, found, explaining[0]
         nearer = sorted(
             (other for other in others if other.cost_of(row) >= 1),
@@ -226,7 +226,7 @@ def _explained_by_one(
         )
         histories = explaining[:CARRIED_MAX] + nearer[:CARRIED_MAX]
     other = min(found.exchanged(row, begun), key=lambda other: other.total_for(row), default=found)
-    is_better = other.cost_of(row) < 1 and other.total_for(row) < found.total
+    is_better = other.cost_of(row) < 1 and other.is_better_than(found, row)
     return (first, found, other) if is_better else None
 
 
@@ -303,6 +303,13 @@ class _History:
     def total_for(self, accused: int) -> float:
         """Return the cost of all requests, that of the accused one twice, such as 2.0."""
         return self.total + self.cost_of(accused)
+
+    def is_better_than(self, found: _History, accused: int) -> bool:
+        """Return True if this history leaves less unexplained, and no more of all but one request.
+
+        That one is the ``accused``, which its line's lateness may explain half.
+        """
+        return self.total < found.total and self.total_for(accused) <= found.total
 
     def is_worse_than(self, other: _History) -> Bools:
         """Return, per request, True where ``other`` explains one that this one does not."""
@@ -412,12 +419,15 @@ def _moves(
 def _passing(part: Stretch, accused: int) -> Iterator[tuple[int, int, int]]:
     """Yield a row, its new place and its new time: of what may have been on the other side.
 
-    Were the line of ``accused`` itself late, it would be due more: that is asked elsewhere.
+    A handler reads the clock first and records after it (``KafkaApis.handleProduceRequest``): one
+    that waited in between passes with its own time. Were the line of ``accused`` itself late, it
+    would be due more: that is asked elsewhere.
     """
     at_ms, until_ms = part.at_ms, part.latest_ms
     from_ms = part.earliest_ms - part.line_lag_max_ms
     after = np.flatnonzero(until_ms[:accused] + PROVES_MS >= part.earliest_ms[accused])
-    yield from ((k, accused, int(until_ms[k])) for k in after[-PASSED_MAX:].tolist())
+    for k in after[-PASSED_MAX:].tolist():
+        yield from ((k, accused, each) for each in {int(until_ms[k]), int(at_ms[k])})
     before = accused + 1 + np.flatnonzero(from_ms[accused + 1 :] <= at_ms[accused])
     for k in before[:PASSED_MAX].tolist():
         yield k, accused, min(int(until_ms[k]), int(at_ms[accused]))

@@ -267,6 +267,32 @@ def test_the_first_ones_may_have_been_recorded_before_there_was_a_quota(
     assert found.is_explained[off].all() == is_found
 
 
+@pytest.mark.parametrize(("lag_ms", "is_found"), [(160, True), (20, False)])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_one_that_waited_with_its_time_may_have_been_recorded_after_a_later_one(
+    profile: RateProfile, lag_ms: int, *, is_found: bool
+) -> None:
+    at_ms, waited, passed = np.arange(0, 8_000, 200), 22, 23
+    at_ms[passed] = at_ms[waited] + 60
+    amount = np.full(len(at_ms), 2 * AMOUNT)
+    amount[passed] = AMOUNT
+    recorded = np.arange(len(at_ms))
+    recorded[[waited, passed]] = passed, waited
+    logged_ms = np.empty(len(at_ms), np.int64)
+    logged_ms[recorded] = thrown_ms(profile, at_ms[recorded], amount[recorded])
+    # Without the other one's amount its throttle tells of a time that is as much earlier.
+    placed_ms, line_ms = at_ms.copy(), at_ms.copy()
+    placed_ms[waited] -= int(AMOUNT)
+    line_ms[waited] += 130
+    placed_ms[passed] += 45
+    line_ms[passed] += 45
+    order, off, found = other_history(
+        profile, line_ms, logged_ms, lag_ms, amount=amount, placed_ms=placed_ms
+    )
+    assert order[off].tolist() == [passed]
+    assert found.is_explained[off].all() == is_found
+
+
 @given(
     profile=st.sampled_from(PROFILES),
     row=st.integers(40, 70),
