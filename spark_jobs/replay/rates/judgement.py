@@ -14,7 +14,8 @@ from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.possible_throttles import impossible, possible_throttles_ms
 from spark_jobs.replay.alignment.proof import proven
 from spark_jobs.replay.alignment.sample_beginnings import known_beginnings
-from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
+from spark_jobs.replay.rates.history import Stretch
+from spark_jobs.replay.rates.other_histories import OtherHistory, explained_otherwise
 from spark_jobs.replay.rates.other_times import (
     came_before_others,
     from_if_late_ms,

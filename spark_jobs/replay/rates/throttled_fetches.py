@@ -8,7 +8,8 @@ from spark_jobs.quota.constants import PROVES_MS
 from spark_jobs.quota.states import SensorStates
 from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.rates.fixed_times import Fixed
-from spark_jobs.replay.rates.other_histories import Stretch, explained_otherwise
+from spark_jobs.replay.rates.history import Stretch
+from spark_jobs.replay.rates.other_histories import explained_otherwise
 from spark_jobs.replay.rates.other_times import replayed_rates
 from spark_jobs.replay.rates.stream_rows import StreamRows
 from spark_jobs.replay.rates.stream_states import StreamStates

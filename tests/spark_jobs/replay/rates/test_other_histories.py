@@ -16,7 +16,8 @@ from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.rates.other_histories import OtherHistory, Stretch, explained_otherwise
+from spark_jobs.replay.rates.history import Stretch
+from spark_jobs.replay.rates.other_histories import OtherHistory, explained_otherwise
 from tests.builders.tables_builder import NOON_MS
 
 SAMPLES, WINDOW_MS, BOUND, AMOUNT = 3, 1_000, 1_000.0, 130.0
