@@ -139,11 +139,13 @@ class History:
         return self.total + self.cost_of(accused)
 
     def is_better_than(self, found: History, accused: int) -> bool:
-        """Return True if this history leaves less unexplained, and no more of all but one request.
+        """Return True if this history leaves less of all requests unexplained than ``found``.
 
-        That one is the ``accused``, which its line's lateness may explain half.
+        That the line of the ``accused`` one is late counts twice, but where requests came in
+        another order.
         """
-        return self.total < found.total and self.total_for(accused) <= found.total
+        total = self.total_for(accused) if np.array_equal(self.row, found.row) else self.total
+        return total < found.total
 
     def is_worse_than(self, other: History) -> Bools:
         """Return, per request, True where ``other`` explains one that this one does not."""
