@@ -44,9 +44,10 @@ from tests.fleet.planted_faults import (
     planted_faults,
     with_lasting_admins,
 )
+from tests.fleet.random_cluster import simulated_clusters
 from tests.fleet.run_score import ACCUSING_SEVERITIES, is_accused
 from tests.fleet.simulated_fleet import SPARK, brokers_of_an_archive
-from tests.fleet.simulated_plan import PRODUCE, SECOND, SimulatedCluster, simulated_clusters
+from tests.fleet.simulated_plan import PRODUCE, SECOND, SimulatedCluster
 from tests.fleet.simulated_run import simulate
 from tests.oracle.live_audit import audit_archive
 

@@ -29,12 +29,9 @@ from spark_jobs.spark.spark_session import spark_session
 from tests.fleet.fleet_figures import misses_a_limit
 from tests.fleet.fleet_progress import FleetProgress, count, seed_of
 from tests.fleet.fleet_table import OVER_LIMITS, WIDTH, FailedRun
+from tests.fleet.random_cluster import simulated_clusters
 from tests.fleet.run_score import RunScore
-from tests.fleet.simulated_plan import (
-    KAFKA_VERSIONS,
-    SimulatedCluster,
-    simulated_clusters,
-)
+from tests.fleet.simulated_plan import KAFKA_VERSIONS, SimulatedCluster
 from tests.fleet.simulated_run import (
     CLUSTER,
     audit_cluster,

@@ -25,8 +25,9 @@ from tests.fleet.planted_faults import (
     planted_faults,
     with_lasting_admins,
 )
+from tests.fleet.random_cluster import simulated_cluster
 from tests.fleet.simulated_faults import Judged, is_planted, print_faults
-from tests.fleet.simulated_plan import PRODUCE, SimulatedCluster, simulated_cluster
+from tests.fleet.simulated_plan import PRODUCE, SimulatedCluster
 from tests.fleet.simulated_run import simulate
 
 BROKERS = 30

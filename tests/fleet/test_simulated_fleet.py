@@ -14,9 +14,10 @@ from rich.console import Console
 from spark_jobs.score.agreement import Tally
 from tests.fleet import simulated_fleet
 from tests.fleet.fleet_table import KEPT, OVER_LIMITS, WIDTH
+from tests.fleet.random_cluster import simulated_cluster
 from tests.fleet.run_score import RunScore
 from tests.fleet.simulated_fleet import SimulatedRuns, kept_clusters, run_simulated_fleet
-from tests.fleet.simulated_plan import KAFKA_VERSIONS, simulated_cluster
+from tests.fleet.simulated_plan import KAFKA_VERSIONS
 from tests.fleet.simulated_run import SCORE, keep_missing, read_cluster, simulate
 from tests.fleet.test_fleet_figures import ACCUSATION, GOOD
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tests.fleet.random_cluster import simulated_cluster, simulated_clusters
 from tests.fleet.simulated_plan import (
     ALWAYS_WITH_ZOOKEEPER,
     ANSWERING_US,
@@ -13,8 +14,6 @@ from tests.fleet.simulated_plan import (
     SECOND,
     Entity,
     SimulatedCluster,
-    simulated_cluster,
-    simulated_clusters,
     simulator_words,
 )
 
