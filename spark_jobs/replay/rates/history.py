@@ -169,11 +169,7 @@ class History:
         recorded on another sensor. ``accused`` names a request as ``row`` does.
         """
         place = int(np.flatnonzero(self.row == accused)[0])
-        may_precede = self.stretch.may_precede & ~self.stretch.is_elsewhere
-        for k in np.flatnonzero(may_precede[:place])[:PASSED_MAX].tolist():
-            is_elsewhere = self.stretch.is_elsewhere.copy()
-            is_elsewhere[: k + 1] |= may_precede[: k + 1]
-            yield History.of(replace(self.stretch, is_elsewhere=is_elsewhere), begun, self.row)
+        yield from self.preceded(place, begun)
         off_ms = round(float(self.stretch.logged_ms[place] - self.due_ms[place]))
         began = self.stretch.samples_began_ms(begun, window_ms)
         own_ms = self.stretch.at_ms
@@ -182,6 +178,17 @@ class History:
             if self.stretch.passes_own_connection(k, to):
                 continue
             yield self.with_move(k, to, at_ms, begun)
+
+    def preceded(self, place: int, begun: SensorStates) -> Iterator[History]:
+        """Yield those in which the first of what may precede the sensor was recorded elsewhere.
+
+        One, two and more of those before ``place``.
+        """
+        may_precede = self.stretch.may_precede & ~self.stretch.is_elsewhere
+        for k in np.flatnonzero(may_precede[:place])[:PASSED_MAX].tolist():
+            is_elsewhere = self.stretch.is_elsewhere.copy()
+            is_elsewhere[: k + 1] |= may_precede[: k + 1]
+            yield History.of(replace(self.stretch, is_elsewhere=is_elsewhere), begun, self.row)
 
     def exchanged(self, place: int, begun: SensorStates) -> Iterator[History]:
         """Yield those in which the request at ``place`` and another stand in each other's place.
