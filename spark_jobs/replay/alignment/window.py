@@ -20,9 +20,10 @@ from spark_jobs.replay.alignment.placement import Placed, place
 from spark_jobs.replay.alignment.repairs import repaired
 from spark_jobs.replay.alignment.search import Found, search
 
-WIDTHS = (64, 256, 1024)
-# So many steps are kept at most (64 bytes each): long windows are searched less widely.
-STEPS_MAX = 2_200_000
+WIDTHS = (64, 256, 1024, 4096)
+# So many steps are taken at most: long windows are searched less widely. About a tenth of them are
+# kept at once, 64 bytes each.
+STEPS_MAX = 1 << 24
 # Where more of the throttles than this are unexplained, the broker held to something else.
 _HOPELESS_SHARE = 0.6
 _FAILURES_MAX = 3
