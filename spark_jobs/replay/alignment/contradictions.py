@@ -37,10 +37,8 @@ from spark_jobs.replay.alignment.placement import (
 )
 from spark_jobs.replay.alignment.search import Found, search
 
-_STEPS_MAX = 8_000_000
-"""The trials of a window take so many steps of hypotheses together, some two seconds."""
-_TRIALS_MIN = 2
-"""So many are made where one takes more."""
+_STEPS_MAX = 1 << 26
+"""The trials of a window take so many steps of hypotheses together, some 20 seconds."""
 _CIRCLES_MAX = 3
 """So many circles in a row may come out of each other before what is replayed gets any better."""
 _ROUNDS_OF_ARCS_MAX = 64
@@ -56,7 +54,7 @@ def agreeing(
     many hypotheses each trial has: as many as it took to explain what is given.
     """
     wrong = _replayed_wrong(placed, events, samples, window)
-    left = max(_STEPS_MAX // (width * max(len(events.amount), 1)), _TRIALS_MIN)
+    left = _STEPS_MAX // (width * max(len(events.amount), 1))
     best = last = wrong, events, found, placed
     circles = 0
     while left > 0 and circles <= _CIRCLES_MAX and best[0] > _unexplained(best[3]):

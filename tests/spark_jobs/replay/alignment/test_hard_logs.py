@@ -176,3 +176,30 @@ def test_a_throttle_of_half_a_millisecond_is_rounded_as_kafka_rounds_it() -> Non
     log = log_of([0, 200, 400, 600, 800, 1001], [100.0] * 5 + [2151.0], 2_000.0, WINDOW)
     assert log.events.logged_throttle_time_ms[-1] == 474
     assert (audited(log, 16).status == EXPLAINED).all()
+
+
+@pytest.mark.parametrize("seed", [0, 10, 17])
+def test_when_samples_begin_is_found_where_nothing_told_of_it_for_long(seed: int) -> None:
+    """Each of some clients' requests may begin the samples, for their period divides the window.
+
+    For 26 s no request is throttled, and each sample may begin a request later than a window.
+    """
+    rng = np.random.default_rng(seed)
+    period_ms = float(rng.choice([1000 / 30, 100.0, 50.0]))
+    clients = int(rng.integers(2, 7))
+    sent_ms = []
+    for _ in range(clients):
+        own_ms = rng.uniform(0, period_ms) + np.arange(0, 36_000, period_ms)
+        sent_ms.append(own_ms + rng.exponential(0.7, size=len(own_ms)))
+    times_ms = np.sort(np.concatenate(sent_ms)).astype(int)
+    load = np.where(times_ms < 26_000, 0.9, 1.04)
+    amounts = np.round(
+        load * 42.0 * period_ms / clients * rng.uniform(0.5, 1.5, size=len(times_ms))
+    )
+    window = Window(samples=5 if seed % 2 else 11, window_ms=1_000, keeps_overlapping=seed % 2 == 1)
+    log = log_of(times_ms.tolist(), amounts.tolist(), 42_000.0, window, early_ms=1, late_ms=1)
+    aligned = align_window(log.events, Samples.empty(window.slots), window, is_last=True)
+    replay = replayed(log, aligned.placed.order, aligned.placed.recorded_at_ms)
+    thrown_ms = log.events.logged_throttle_time_ms[aligned.placed.order]
+    assert (thrown_ms > 0).sum() > 100
+    assert np.abs(replay.throttle_time_ms - thrown_ms).max() <= PROVES_MS
