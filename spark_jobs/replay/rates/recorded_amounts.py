@@ -77,7 +77,7 @@ class RecordedAmounts:
         self._controller_listeners = controller_listeners
         self._broker_log, self._lost = broker_log, lost
         self._unsized = UnsizedAmounts()
-        self._lags = LineLags(stops)
+        self._stops, self._lags = stops, LineLags(stops)
         self._met_by_controller = _ControllersClients()
 
     def rows(self, requests: pa.Table, order: np.ndarray) -> dict[QuotaType, StreamRows]:
@@ -199,7 +199,10 @@ class RecordedAmounts:
             logged_ms=logged_ms,
             known_for_ms=known_for_ms,
             change_distance_ms=_change_distance_ms(
-                at_ms, lags_ms[rows], resolved.changed_at_ms, resolved.changes_at_ms
+                at_ms,
+                lags_ms[rows],
+                self._stops.running_ms(resolved.changed_at_ms),
+                resolved.changes_at_ms,
             ),
             bound_beside=_bound_beside(at_ms, resolved),
             has_request_bound=self._resolutions.has_request_bound(index, at_ms),
@@ -224,12 +227,13 @@ def _change_distance_ms(
 ) -> np.ndarray:
     """Return the distance (ms) of each request from the nearest change of its quota.
 
-    Such as 3,000 ms for one recorded 3 s after the last change and a minute before the next.
+    Such as 3,000 ms for one recorded 3 s after the last change and a minute before the next. A
+    change that came while the process was stopped is as of when it ran on.
     It is 0 where the process may have been stopped since before the change: the request may have
     been recorded before that, and its line, the first after a silence, was written when it ran on.
     """
     is_before = (lags_ms > LINE_LAG_MAX_MS) & (at_ms - lags_ms <= changed_at_ms)
-    since_ms = np.where(is_before, 0, at_ms - changed_at_ms)
+    since_ms = np.where(is_before, 0, np.maximum(at_ms - changed_at_ms, 0))
     return np.asarray(np.minimum(since_ms, changes_at_ms - at_ms))
 
 

@@ -91,6 +91,17 @@ class Stops:
 
     silent_ms: Int64s
 
+    def running_ms(self, at_ms: Int64s) -> Int64s:
+        """Return the first moments from each of ``at_ms`` on at which the process ran.
+
+        Such as 4,100 ms for 2,000 ms, and 5,000 ms for itself, with a stop from 1,000 to 4,100 ms.
+        """
+        if not len(self.silent_ms):
+            return at_ms
+        from_ms, until_ms = self.silent_ms.T
+        before = np.searchsorted(from_ms, at_ms, side="right") - 1
+        return np.asarray(np.where(before >= 0, np.maximum(at_ms, until_ms[before]), at_ms))
+
     @classmethod
     def of(cls, silent_ms: Int64s, lines: Iterable[pa.Table]) -> Stops:
         """Return those that STOPPED_CONNECTIONS end, or all that were active, or STOPPED_DUE.

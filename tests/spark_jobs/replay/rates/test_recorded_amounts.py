@@ -249,6 +249,23 @@ def test_one_whose_process_may_have_been_stopped_since_before_a_change_is_at_the
     assert rows.line_lag_max_ms[1] == silent_ms + STAMP_STEPS_MS
 
 
+@pytest.mark.parametrize(
+    ("stop_ms", "distance_ms"), [((-500, 2_000), 1_000), ((100, 2_000), 3_000)]
+)
+def test_a_change_that_came_while_the_process_was_stopped_is_as_of_when_it_ran_on(
+    stop_ms: tuple[int, int], distance_ms: int
+) -> None:
+    changed_ms = NOON_MS + 60_000
+    quotas = quota(5e4, valid_until_ms=changed_ms), quota(7e4, valid_from_ms=changed_ms)
+    at = [
+        {"recorded_estimate_us": ms * 1000, "recorded_earliest_ms": ms, "log_time_ms": ms}
+        for ms in (changed_ms + 2_500, changed_ms + 2_900, changed_ms + 3_000)
+    ]
+    stopped = Stops(changed_ms + np.array([stop_ms]))
+    rows = Found(at, *quotas, stops=stopped).rows[PRODUCER]
+    assert rows.change_distance_ms[-1] == distance_ms
+
+
 def test_the_brokers_own_stamp_of_a_throttled_request_is_taken() -> None:
     record = {
         "broker_id": 1, "at_ms": NOON_MS + 1, "quota_type": "producer_byte_rate",
