@@ -283,7 +283,7 @@ class ProduceFixing(Fixing):
         found, held_ms = self._found(rows, states, events, start, is_last=is_last)
         judged = judge_placed(rows, start, found.placed, events, states, self.window, found.fixed)
         if judged.is_moved:
-            placed = judged.moved(events, states, self.window)
+            placed = judged.moved(states, self.window)
             again = judge_placed(rows, start, placed, events, states, self.window, found.fixed)
             judged = again.after(judged)
         done, other = slice(0, found.fixed), judged.other

@@ -87,22 +87,6 @@ class Stretch:
         passed = self.connection[min(place, to) : max(place, to) + 1]
         return int((passed == self.connection[place]).sum()) > 1
 
-    def samples_began_ms(self, begun: SensorStates, window_ms: int) -> tuple[Int64s, Int64s]:
-        """Return when the sample of each request began, and the one before it.
-
-        The first requests go on with the current sample of ``begun`` (``SampledStat.record``).
-        """
-        times = self.at_ms.tolist()
-        first_ms = times[int(self.is_elsewhere.argmin())]
-        began_ms = int(begun.start_ms[0, begun.index[0]]) if begun.count[0] else first_ms
-        before_ms, own, before = began_ms, [], []
-        for at_ms, is_elsewhere in zip(times, self.is_elsewhere.tolist(), strict=True):
-            if at_ms - began_ms >= window_ms and not is_elsewhere:
-                before_ms, began_ms = began_ms, at_ms
-            own.append(began_ms)
-            before.append(before_ms)
-        return np.array(own), np.array(before)
-
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -171,8 +155,10 @@ class History:
         place = int(np.flatnonzero(self.row == accused)[0])
         yield from self.preceded(place, begun)
         off_ms = round(float(self.stretch.logged_ms[place] - self.due_ms[place]))
-        began = self.stretch.samples_began_ms(begun, window_ms)
         own_ms = self.stretch.at_ms
+        counted = np.flatnonzero(~self.stretch.is_elsewhere)
+        began = np.zeros((2, len(own_ms)), np.int64)
+        began[:, counted] = samples_began_ms(own_ms[counted], begun, window_ms)
         moves = _moves(self.stretch, began, place, off_ms, window_ms, itself=itself)
         for k, to, at_ms in sorted(moves, key=lambda move: abs(move[2] - own_ms[move[0]])):
             if self.stretch.passes_own_connection(k, to):
@@ -210,9 +196,27 @@ class History:
         return History.of(self.stretch.moved(order, to, at_ms), begun, self.row[order])
 
 
+def samples_began_ms(
+    recorded_at_ms: Int64s, begun: SensorStates, window_ms: int
+) -> tuple[Int64s, Int64s]:
+    """Return when the sample of each request began (ms), and the one before it.
+
+    The first requests go on with the current sample of ``begun`` (``SampledStat.record``).
+    """
+    times = recorded_at_ms.tolist()
+    began_ms = int(begun.start_ms[0, begun.index[0]]) if begun.count[0] else times[0]
+    before_ms, own, before = began_ms, [], []
+    for at_ms in times:
+        if at_ms - began_ms >= window_ms:
+            before_ms, began_ms = began_ms, at_ms
+        own.append(began_ms)
+        before.append(before_ms)
+    return np.array(own), np.array(before)
+
+
 def _moves(
     part: Stretch,
-    began: tuple[Int64s, Int64s],
+    began: Int64s,
     accused: int,
     off_ms: int,
     window_ms: int,
@@ -221,7 +225,8 @@ def _moves(
 ) -> Iterator[tuple[int, int, int]]:
     """Yield a row, its new place and its new time: of all that change a sample, or pass another.
 
-    Past the row ``accused`` goes what may have come before it, or after it.
+    Past the row ``accused`` goes what may have come before it, or after it. ``began`` [2, n] is of
+    :func:`samples_began_ms`.
     ``off_ms`` is by how much longer the ``accused`` one was throttled than replayed: the start of a
     sample is moved by as much, or by what is left of it over whole samples, for of a window that is
     not full only that counts (``Rate.windowSize``).

@@ -14,7 +14,7 @@ from spark_jobs.replay.alignment.placement import Placed
 from spark_jobs.replay.alignment.possible_throttles import impossible, possible_throttles_ms
 from spark_jobs.replay.alignment.proof import proven
 from spark_jobs.replay.alignment.sample_beginnings import known_beginnings
-from spark_jobs.replay.rates.history import Stretch
+from spark_jobs.replay.rates.history import Stretch, samples_began_ms
 from spark_jobs.replay.rates.other_histories import OtherHistory, explained_otherwise
 from spark_jobs.replay.rates.other_times import (
     came_before_others,
@@ -70,17 +70,15 @@ class Judgement:
         is_proven = self.is_proven[place] & ~is_explained & is_same
         return is_proven, is_explained | ~(is_same | self.is_impossible[place])
 
-    def moved(self, events: Events, states: SensorStates, window: Window) -> Placed:
+    def moved(self, states: SensorStates, window: Window) -> Placed:
         """Return the requests as the other history has them; ``states`` are those before."""
         order, status = (
             column[self.other.row] for column in (self.placed.order, self.placed.status)
         )
-        placed = Placed(order, self.other.at_ms, status, np.zeros(len(order), bool))
-        none_precedes = np.zeros(len(order), bool)
-        stretch = Stretch.of(placed, events, window, none_precedes)
-        began_ms, _ = stretch.samples_began_ms(states, window.window_ms)
+        began_ms, _ = samples_began_ms(self.other.at_ms, states, window.window_ms)
         starts_sample = np.diff(began_ms, prepend=-1) > 0
-        return placed._replace(starts_sample=starts_sample & (began_ms == placed.recorded_at_ms))
+        starts_sample &= began_ms == self.other.at_ms
+        return Placed(order, self.other.at_ms, status, starts_sample)
 
 
 def judge_placed(
