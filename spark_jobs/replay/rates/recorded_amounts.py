@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.quota.apis import APIS, counted_by
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import CHANGE_LATEST_MS, LINE_LAG_MAX_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.repeated import repeated
 from spark_jobs.quota.request_time import (
     PERCENT_PER_US,
@@ -199,10 +199,7 @@ class RecordedAmounts:
             logged_ms=logged_ms,
             known_for_ms=known_for_ms,
             change_distance_ms=_change_distance_ms(
-                at_ms,
-                lags_ms[rows],
-                self._stops.running_ms(resolved.changed_at_ms),
-                resolved.changes_at_ms,
+                at_ms, self._stops.running_ms(resolved.changed_at_ms), resolved.changes_at_ms
             ),
             bound_beside=_bound_beside(at_ms, resolved),
             has_request_bound=self._resolutions.has_request_bound(index, at_ms),
@@ -223,17 +220,15 @@ class RecordedAmounts:
 
 
 def _change_distance_ms(
-    at_ms: np.ndarray, lags_ms: np.ndarray, changed_at_ms: np.ndarray, changes_at_ms: np.ndarray
+    at_ms: np.ndarray, changed_at_ms: np.ndarray, changes_at_ms: np.ndarray
 ) -> np.ndarray:
     """Return the distance (ms) of each request from the nearest change of its quota.
 
     Such as 3,000 ms for one recorded 3 s after the last change and a minute before the next. A
-    change that came while the process was stopped is as of when it ran on.
-    It is 0 where the process may have been stopped since before the change: the request may have
-    been recorded before that, and its line, the first after a silence, was written when it ran on.
+    change that came while the process was stopped is as of when it ran on: the first requests then
+    may have been recorded before the stop, and their lines were written after it.
     """
-    is_before = (lags_ms > LINE_LAG_MAX_MS) & (at_ms - lags_ms <= changed_at_ms)
-    since_ms = np.where(is_before, 0, np.maximum(at_ms - changed_at_ms, 0))
+    since_ms = np.maximum(at_ms - changed_at_ms, 0)
     return np.asarray(np.minimum(since_ms, changes_at_ms - at_ms))
 
 

@@ -95,11 +95,12 @@ class Stops:
         """Return the first moments from each of ``at_ms`` on at which the process ran.
 
         Such as 4,100 ms for 2,000 ms, and 5,000 ms for itself, with a stop from 1,000 to 4,100 ms.
+        One that is STAMP_STEPS_MS before a stop may be in it.
         """
         if not len(self.silent_ms):
             return at_ms
         from_ms, until_ms = self.silent_ms.T
-        before = np.searchsorted(from_ms, at_ms, side="right") - 1
+        before = np.searchsorted(from_ms - STAMP_STEPS_MS, at_ms, side="right") - 1
         return np.asarray(np.where(before >= 0, np.maximum(at_ms, until_ms[before]), at_ms))
 
     @classmethod
