@@ -180,7 +180,7 @@ def test_exactly_the_five_wrong_values_are_proposed(first: AuditedLoad) -> None:
     assert kinds == {**dict.fromkeys(RAISED, "raise"), **dict.fromkeys(REMOVED, "reclaim")}
     assert {rows[key]["proposed"] for key in REMOVED} == {None}
     assert all(rows[key]["proposed"] > rows[key]["current"] for key in RAISED)
-    # It asks for eight times its quota: one step goes half of the way.
+    # It asks for six times its quota: one step goes to four times it.
     assert (rows[ETL]["clamped_by"], rows[ETL]["proposed"]) == ("max_raise", 300_000.0)
     assert {rows[key]["clamped_by"] for key in (ALICE, REPORTS)} == {None}
 
