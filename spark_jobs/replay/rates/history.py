@@ -145,12 +145,13 @@ class History:
         return np.asarray((self.cost < 1) != is_explained[self.row])
 
     def others(
-        self, accused: int, begun: SensorStates, window_ms: int, *, itself: bool
+        self, accused: int, begun: SensorStates, window: Window, *, itself: bool
     ) -> Iterator[History]:
         """Yield the histories in which one request was recorded at another time, nearest first.
 
-        It begins a sample, is of another one, or passes the accused one; or the first ones were
-        recorded on another sensor. ``accused`` names a request as ``row`` does.
+        It begins a sample, is of another one, finds one that has left, or passes the accused one;
+        or the first ones were recorded on another sensor. ``accused`` names a request as ``row``
+        does.
         """
         place = int(np.flatnonzero(self.row == accused)[0])
         yield from self.preceded(place, begun)
@@ -158,8 +159,9 @@ class History:
         own_ms = self.stretch.at_ms
         counted = np.flatnonzero(~self.stretch.is_elsewhere)
         began = np.zeros((2, len(own_ms)), np.int64)
-        began[:, counted] = samples_began_ms(own_ms[counted], begun, window_ms)
-        moves = _moves(self.stretch, began, place, off_ms, window_ms, itself=itself)
+        began[:, counted] = samples_began_ms(own_ms[counted], begun, window.window_ms)
+        left_ms = _samples_leave_ms(own_ms[counted], began[0, counted], window)
+        moves = _moves(self.stretch, began, left_ms, place, off_ms, window, itself=itself)
         for k, to, at_ms in sorted(moves, key=lambda move: abs(move[2] - own_ms[move[0]])):
             if self.stretch.passes_own_connection(k, to):
                 continue
@@ -214,24 +216,37 @@ def samples_began_ms(
     return np.array(own), np.array(before)
 
 
+def _samples_leave_ms(recorded_at_ms: Int64s, began_ms: Int64s, window: Window) -> Int64s:
+    """Return when the samples of requests leave their sensor (ms), in order.
+
+    A sample leaves a time after it began, from 3.8 on after its last request
+    (``SampledStat.purgeObsoleteSamples``).
+    """
+    last = np.flatnonzero(np.append(began_ms[1:] != began_ms[:-1], True))
+    since_ms = recorded_at_ms if window.keeps_overlapping else began_ms
+    return np.sort(since_ms[last] + window.expire_age_ms)
+
+
 def _moves(
     part: Stretch,
     began: Int64s,
+    left_ms: Int64s,
     accused: int,
     off_ms: int,
-    window_ms: int,
+    window: Window,
     *,
     itself: bool,
 ) -> Iterator[tuple[int, int, int]]:
     """Yield a row, its new place and its new time: of all that change a sample, or pass another.
 
     Past the row ``accused`` goes what may have come before it, or after it. ``began`` [2, n] is of
-    :func:`samples_began_ms`.
+    :func:`samples_began_ms`, ``left_ms`` of :func:`_samples_leave_ms`: the request that finds that
+    a sample has left begins another in its place, and the window is as long as that one is old.
     ``off_ms`` is by how much longer the ``accused`` one was throttled than replayed: the start of a
     sample is moved by as much, or by what is left of it over whole samples, for of a window that is
     not full only that counts (``Rate.windowSize``).
     """
-    at_ms, (began_ms, before_began_ms) = part.at_ms, began
+    window_ms, at_ms, (began_ms, before_began_ms) = window.window_ms, part.at_ms, began
     from_ms, until_ms = part.earliest_ms - part.line_lag_max_ms, part.latest_ms
     # Times are cut to a millisecond, on either side.
     shift_ms = [
@@ -242,7 +257,8 @@ def _moves(
     may_leave = from_ms < began_ms
     may_begin = until_ms >= began_ms + window_ms
     is_first = at_ms == began_ms
-    moves = may_leave | may_begin | is_first
+    left = [np.searchsorted(left_ms, each, side="right") for each in (from_ms, at_ms, until_ms)]
+    moves = may_leave | may_begin | is_first | (left[0] < left[2])
     moves[accused] |= itself
     moves &= ~part.is_elsewhere
     for k in np.flatnonzero(moves[: accused + 1])[::-1].tolist():
@@ -253,11 +269,14 @@ def _moves(
         times = {low_ms, high_ms, start_ms - 1, begins_ms - 1, begins_ms}
         times |= {start_ms + window_ms - 1, start_ms + window_ms}
         times |= {own_ms + each for each in shift_ms} if is_first[k] else set()
+        edges_ms = {int(each) - 1 for each in left_ms[left[0][k] : left[1][k]]}
+        edges_ms |= {int(each) for each in left_ms[left[1][k] : left[2][k]]}
+        times |= edges_ms if itself or k != accused else set()
         # A sample may have left between two of its own times.
         times |= {int(part.earliest_ms[k])} if itself and k == accused else set()
         for moved_ms in sorted(times - {own_ms}):
             is_same = start_ms <= moved_ms < start_ms + window_ms
-            is_same &= not (is_first[k] or (itself and k == accused))
+            is_same &= not (is_first[k] or (itself and k == accused)) and moved_ms not in edges_ms
             if low_ms <= moved_ms <= high_ms and not is_same:
                 place = int(np.searchsorted(at_ms, moved_ms, side="right"))
                 yield k, place - (place > k), moved_ms

@@ -119,7 +119,7 @@ def _explained_by_one(
         others = [
             other
             for history in histories
-            for other in islice(history.others(row, begun, window.window_ms, itself=itself), tries)
+            for other in islice(history.others(row, begun, window, itself=itself), tries)
         ]
         explaining = sorted(
             (other for other in others if other.cost_of(row) < 1),

@@ -192,6 +192,21 @@ def test_an_accused_one_may_have_been_recorded_before_a_sample_left(profile: Rat
     assert other.is_explained[leaves]
 
 
+def test_one_before_may_have_been_recorded_before_a_sample_left() -> None:
+    # Whoever finds that the sample begun at 0 has left begins an empty one in its place, and the
+    # window is as long as that one is old: the third did not, so the fourth does.
+    line_ms = np.array([0, 2_100, 3_000, 4_500, 5_300, 5_400])
+    at_ms, amount = line_ms.copy(), np.array([500.0, 500, 500, 1_500, 1_500, 1_500])
+    at_ms[2] = 2_999
+    logged_ms = thrown_ms(RateProfile.RATE_3_3, at_ms, amount)
+    _, accused, other = other_history(
+        RateProfile.RATE_3_3, line_ms, logged_ms, 0, line_ms - 2, amount=amount
+    )
+    assert accused.tolist() == [4, 5]
+    assert other.is_explained.nonzero()[0].tolist() == [4, 5]
+    assert (other.at_ms - NOON_MS).tolist() == at_ms.tolist()
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_an_accused_one_whose_line_is_late_may_have_come_between_others(
     profile: RateProfile,
