@@ -66,10 +66,32 @@ class ClientRequests:
         evidence = np.where(is_throttled, self.events.evidence, NOTHING).astype(np.int8)
         return replace(self, events=self.events._replace(evidence=evidence))
 
-    def thrown_ms(self) -> Int64s:
-        """Return the times (ms) of the requests that a produce quota throttled, in order."""
+    def thrown(self) -> Int64s:
+        """Return the places of the requests that a produce quota throttled, in order."""
         is_thrown = self.events.logged_throttle_time_ms > 0
-        return np.asarray(self.estimate_ms[is_thrown & (self.events.evidence == EXACT)])
+        return np.flatnonzero(is_thrown & (self.events.evidence == EXACT))
+
+    def changes_before(self, rows: slice | Int64s, at_ms: Int64s) -> Int64s:
+        """Return how many changes each request came after, were they in force from ``at_ms`` on.
+
+        Where its line admits either side of a change between a quota and none, its throttle tells:
+        what was throttled had the quota, what was not had none.
+        """
+        sides = [
+            np.searchsorted(at_ms, each[rows], side="right")
+            for each in (self.estimate_ms, self.events.earliest_ms, self.events.latest_ms)
+        ]
+        changes = sides[0]
+        has_none = np.isnan(self.bounds)
+        if not has_none.any() or has_none.all():
+            return changes
+        sensors = np.asarray(self.sensors)
+        is_thrown = self.events.logged_throttle_time_ms[rows] > 0
+        for other in sides[1:]:
+            is_told = (has_none[changes] == is_thrown) & (has_none[other] != is_thrown)
+            is_told &= sensors[other] == sensors[changes]
+            changes = np.where(is_told, other, changes)
+        return changes
 
     def moves(self, change: int) -> bool:
         """Return True if a change sends the requests to another sensor."""
@@ -201,9 +223,7 @@ class _Trial:
         self._moves_sensors = moves_sensors
         concerned = (client for client in clients if client.is_concerned(change))
         self._thrown = [
-            (client.thrown_ms(), np.isnan(client.bounds))
-            for client in concerned
-            if np.isnan(client.bounds).any()
+            (client, client.thrown()) for client in concerned if np.isnan(client.bounds).any()
         ]
         throttles = {sensor: self._throttles(sensor) for sensor in sensors}
         # Those with the most throttles around the change come first.
@@ -324,6 +344,9 @@ class _Trial:
             if client.is_concerned(self._change):
                 first, last = np.searchsorted(client.estimate_ms, [lowest, highest])
                 seen.update((client.estimate_ms[first:last] + 1).tolist())
+        # What is throttled may be the first of its own millisecond that had a quota.
+        for client, thrown in self._thrown:
+            seen.update(client.estimate_ms[thrown].tolist())
         yield from (moment for moment in seen if lowest <= moment <= highest)
 
     def _pushed(self, moment: int) -> Int64s:
@@ -364,10 +387,11 @@ class _Trial:
         Were they free, the last moment would explain most of a client that gets a quota.
         """
         thrown = 0
-        for thrown_ms, has_no_quota in self._thrown:
-            first, last = np.searchsorted(thrown_ms, [self._from_ms, self._until_ms])
-            changes = np.searchsorted(at_ms, thrown_ms[first:last], side="right")
-            thrown += int(np.sum(has_no_quota[changes]))
+        for client, rows in self._thrown:
+            span_ms = [self._from_ms, self._until_ms]
+            first, last = np.searchsorted(client.estimate_ms[rows], span_ms)
+            changes = client.changes_before(rows[first:last], at_ms)
+            thrown += int(np.isnan(np.asarray(client.bounds)[changes]).sum())
         return thrown * UNEXPLAINED_COST
 
     def _cost_of(self, sensor: int, rows: Events, width: int, cost_max: float) -> float:
@@ -388,10 +412,10 @@ class _Trial:
             if sensor not in client.sensors:
                 continue
             first, last = np.searchsorted(client.estimate_ms, [self._from_ms, self._until_ms])
-            changes = np.searchsorted(at_ms, client.estimate_ms[first:last], side="right")
+            changes = client.changes_before(slice(first, last), at_ms)
             is_of = np.asarray(client.sensors)[changes] == sensor
             held = np.searchsorted(client.estimate_ms, self._began_ms)
-            earlier = np.searchsorted(at_ms, client.estimate_ms[held:first], side="right")
+            earlier = client.changes_before(slice(held, first), at_ms)
             begins &= not (np.asarray(client.sensors)[earlier] == sensor).any()
             picked = np.arange(first, last)[is_of]
             if len(picked):

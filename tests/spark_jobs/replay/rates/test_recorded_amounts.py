@@ -214,6 +214,35 @@ def test_the_bound_beside_is_that_on_the_other_side_of_the_nearest_change() -> N
     assert found.bound_beside.tolist()[2:4] == [6e4, 5e4]
 
 
+@pytest.mark.parametrize(
+    ("throttle_time_ms", "span_ms", "bounds"),
+    [
+        # Let through, it had no quota, and throttled, it had one, where its line admits that.
+        (0, (0, 2), [None, None]),
+        (90, (0, 2), [5e4, 5e4]),
+        (0, (1, 2), [None, 5e4]),
+        (90, (0, 0), [None, 5e4]),
+    ],
+)
+def test_a_throttle_tells_on_which_side_of_a_first_quota_a_request_was(
+    throttle_time_ms: int, span_ms: tuple[int, int], bounds: list[float | None]
+) -> None:
+    set_ms = NOON_MS + 20_001
+    rows = [
+        {
+            "recorded_earliest_ms": NOON_MS + 20_000 + span_ms[0],
+            "recorded_estimate_us": (NOON_MS + 20_000 + estimate_ms) * 1000,
+            "recorded_latest_ms": NOON_MS + 20_000 + max(span_ms[1], estimate_ms),
+            "throttle_time_ms": throttle_time_ms,
+        }
+        for estimate_ms in (0, 1)
+    ]
+    others = quota(9e4, quota_user="bob", valid_from_ms=0)
+    found = Found(rows, others, quota(5e4, valid_from_ms=set_ms)).rows[PRODUCER]
+    assert [None if np.isnan(each) else each for each in found.bound.tolist()] == bounds
+    assert len(set(found.sensor.tolist())) == 1
+
+
 def test_one_that_was_handled_as_its_quota_came_may_have_been_counted_before() -> None:
     def may_precede(set_ms: int) -> list[bool]:
         rows = [
