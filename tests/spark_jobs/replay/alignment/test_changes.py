@@ -13,10 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.quota.constants import CHANGE_LATEST_MS
-from spark_jobs.quota.rate import Rate
-from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import Int64s
-from spark_jobs.quota.throttle_time import throttle_time_ms
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.locate_changes import late_changes
 from spark_jobs.replay.sensors import change_moments
@@ -246,14 +243,10 @@ def test_a_first_quota_is_in_force_between_the_last_request_not_counted_and_the_
 def test_two_of_one_millisecond_may_be_on_either_side_of_a_first_quota(profile: str) -> None:
     """The one that was let through had no quota; the one beside it was throttled, and had it."""
     window = Window(3, 1_000, profile == PROFILES[1])
-    at_ms = EPOCH_MS + np.array([0, 1_000, 2_000, 2_500, 3_200, 3_200, 3_300])
-    amounts = np.full(7, 900.0)
-    rate, thrown = Rate(RateProfile(profile), window.samples, window.window_ms), []
-    for time, amount in zip(at_ms.tolist(), amounts.tolist(), strict=True):
-        rate.record(amount, time)
-        due_ms = throttle_time_ms(rate.measure(time), 1_000.0, rate.window_size_ms(time))
-        thrown.append(max(due_ms, 0))
-    logged_ms = np.array([0, 0, 0, 0, 0, *thrown[5:]])
+    times_ms, amounts = np.array([0, 1_000, 2_000, 2_500, 3_200, 3_200, 3_300]), np.full(7, 900.0)
+    at_ms = EPOCH_MS + times_ms
+    log = log_of(times_ms.tolist(), amounts.tolist(), 1_000.0, window)
+    logged_ms = np.where(np.arange(7) < 5, 0, log.events.logged_throttle_time_ms)
     # Of both the log says 3,200 ms; that one may have been 1 ms before, the other 90 ms.
     events = events_at(at_ms, amounts, logged_ms)
     events = events._replace(earliest_ms=at_ms - np.array([1, 1, 1, 1, 1, 90, 1]))
