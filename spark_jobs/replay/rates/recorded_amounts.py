@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from spark_jobs.replay.rates.unsized_amounts import UnsizedAmounts
 from spark_jobs.replay.sensors.amounts import bools, encoded, floats, is_any_of
 from spark_jobs.replay.sensors.line_lags import NO_STOPS, LineLags, Stops
 from spark_jobs.replay.sensors.lost_requests import LostRequests
-from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
+from spark_jobs.replay.sensors.resolution_table import ClientIndex, LineTimes, ResolutionTable
 from spark_jobs.resolve.broker_log import NOT_STAMPED, BrokerLog
 
 PRODUCE, FETCH, SHARE_FETCH = 0, 1, 78
@@ -121,9 +120,9 @@ class RecordedAmounts:
     ) -> StreamRows:
         index = index.take(rows)
         at_ms = requests["recorded_estimate_us"].to_numpy()[rows] // 1000
-        resolved = codes.resolve(self._resolutions, quota_type, index, at_ms)
-        if quota_type == QuotaType.PRODUCER_BYTE_RATE:
-            resolved = self._on_side_of_throttle(resolved, codes, requests, index, rows)
+        is_produce = quota_type == QuotaType.PRODUCER_BYTE_RATE
+        line = _line_times(requests, rows) if is_produce else None
+        resolved = codes.resolve(self._resolutions, quota_type, index, at_ms, line)
         if not resolved.is_enabled.all():
             kept = np.flatnonzero(resolved.is_enabled)
             rows, at_ms = rows[kept], at_ms[kept]
@@ -221,48 +220,12 @@ class RecordedAmounts:
             lost_amount_max=lost_amount_max,
         )  # fmt: skip
 
-    def _on_side_of_throttle(
-        self,
-        resolved: CodedRows,
-        codes: SensorCodes,
-        requests: pa.Table,
-        index: ClientIndex,
-        rows: np.ndarray,
-    ) -> CodedRows:
-        """Return what is ``resolved`` with requests on the side of a change that throttles tell.
 
-        Where a line admits either side of a change between a quota and none on one sensor: what was
-        throttled had the quota, what was not had none (``ClientRequests.changes_before``).
-        """
-        names = ("recorded_earliest_ms", "recorded_latest_ms")
-        at_ms = requests["recorded_estimate_us"].to_numpy()[rows] // 1000
-        segments, _ = self._resolutions.segments(QuotaType.PRODUCER_BYTE_RATE, index, at_ms)
-        if len(segments) == len(index.clients):  # nothing changed meanwhile
-            return resolved
-        moments = np.unique([segment.resolution.valid_from_ms for segment in segments])
-        between_ms = [requests[name].to_numpy()[rows] for name in names]
-        earliest, latest = (np.searchsorted(moments, each, side="right") for each in between_ms)
-        is_thrown = requests["throttle_time_ms"].to_numpy()[rows] > 0
-        for other_ms in between_ms:
-            some = np.flatnonzero((earliest != latest) & (np.isnan(resolved.bound) == is_thrown))
-            if not len(some):
-                break
-            others = codes.resolve(
-                self._resolutions, QuotaType.PRODUCER_BYTE_RATE, index.take(some), other_ms[some]
-            )
-            is_told = np.isnan(others.bound) != is_thrown[some]
-            is_told &= others.is_enabled & (others.sensor == resolved.sensor[some])
-            told = np.flatnonzero(is_told)
-            resolved = _joined_rows(resolved, some[told], others.take(told))
-        return resolved
-
-
-def _joined_rows(rows: CodedRows, some: np.ndarray, others: CodedRows) -> CodedRows:
-    """Return ``rows`` with those at ``some`` replaced, in order, by ``others``."""
-    columns = {each.name: getattr(rows, each.name).copy() for each in fields(rows)}
-    for name, column in columns.items():
-        column[some] = getattr(others, name)
-    return CodedRows(**columns)
+def _line_times(requests: pa.Table, rows: np.ndarray) -> LineTimes:
+    """Return the times (ms) that the lines of ``rows`` admit, and whether each was throttled."""
+    names = ("recorded_earliest_ms", "recorded_latest_ms", "throttle_time_ms")
+    earliest_ms, latest_ms, logged_ms = (requests[name].to_numpy()[rows] for name in names)
+    return LineTimes(earliest_ms, latest_ms, logged_ms > 0)
 
 
 def _change_distance_ms(

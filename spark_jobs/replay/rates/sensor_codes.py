@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from spark_jobs.quota.constants import TIME_BITS, TIME_MAX_MS
-from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
+from spark_jobs.replay.sensors.resolution_table import ClientIndex, LineTimes, ResolutionTable
 
 NO_LEVEL = -1
 SensorName = tuple[str, str]
@@ -78,13 +78,22 @@ class SensorCodes:
         return ranks
 
     def resolve(
-        self, resolutions: ResolutionTable, quota_type: str, index: ClientIndex, at_ms: np.ndarray
+        self,
+        resolutions: ResolutionTable,
+        quota_type: str,
+        index: ClientIndex,
+        at_ms: np.ndarray,
+        line: LineTimes | None = None,
     ) -> CodedRows:
         """Return the sensor and quota that hold for each row of ``index`` at the row's time.
 
-        The rows follow those of the call before, in the order of their times.
+        With ``line``, where that admits it, on the side of a change that its throttle tells. The
+        rows follow those of the call before, in the order of their times.
         """
-        segments, row = resolutions.segments(quota_type, index, at_ms)
+        if line is None:
+            segments, row = resolutions.segments(quota_type, index, at_ms)
+        else:
+            segments, row = resolutions.told_segments(quota_type, index, at_ms, line)
         found = [s.resolution for s in segments]
         names = [(s.quota_user, s.quota_client_id) for s in found]
         sensor = [self.code(name) for name in names]

@@ -23,6 +23,7 @@ from spark_jobs.replay.alignment.events import (
 )
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
 from spark_jobs.replay.alignment.search import search
+from spark_jobs.replay.sensors.resolution_table import is_on_other_side
 from spark_jobs.resolve.timeline.enabled_levels import BEGINNING_MS, END_MS
 
 NO_SENSOR = -1
@@ -72,24 +73,20 @@ class ClientRequests:
         return np.flatnonzero(is_thrown & (self.events.evidence == EXACT))
 
     def changes_before(self, rows: slice | Int64s, at_ms: Int64s) -> Int64s:
-        """Return how many changes each request came after, were they in force from ``at_ms`` on.
+        """Return the number of changes before each request, such as 1, in force from ``at_ms`` on.
 
-        Where its line admits either side of a change between a quota and none, its throttle tells:
-        what was throttled had the quota, what was not had none.
+        It is on the side that its throttle tells (:func:`is_on_other_side`).
         """
-        sides = [
-            np.searchsorted(at_ms, each[rows], side="right")
-            for each in (self.estimate_ms, self.events.earliest_ms, self.events.latest_ms)
-        ]
-        changes = sides[0]
+        changes = np.searchsorted(at_ms, self.estimate_ms[rows], side="right")
         has_none = np.isnan(self.bounds)
         if not has_none.any() or has_none.all():
             return changes
         sensors = np.asarray(self.sensors)
         is_thrown = self.events.logged_throttle_time_ms[rows] > 0
-        for other in sides[1:]:
-            is_told = (has_none[changes] == is_thrown) & (has_none[other] != is_thrown)
-            is_told &= sensors[other] == sensors[changes]
+        for other_ms in (self.events.earliest_ms, self.events.latest_ms):
+            other = np.searchsorted(at_ms, other_ms[rows], side="right")
+            is_one_sensor = sensors[other] == sensors[changes]
+            is_told = is_on_other_side(has_none[changes], has_none[other], is_one_sensor, is_thrown)
             changes = np.where(is_told, other, changes)
         return changes
 

@@ -90,6 +90,28 @@ class Segment(NamedTuple):
     bound_until: float  # of the sensor until it began, however briefly; NaN: none
 
 
+class LineTimes(NamedTuple):
+    """The times (ms) that lines admit, and whether each tells of a throttle; of one length."""
+
+    earliest_ms: np.ndarray
+    latest_ms: np.ndarray
+    is_thrown: np.ndarray
+
+
+def is_on_other_side(
+    has_none: np.ndarray,
+    other_has_none: np.ndarray,
+    is_one_sensor: np.ndarray,
+    is_thrown: np.ndarray,
+) -> np.ndarray:
+    """Return True for each request that a throttle tells to be on the other side of a change.
+
+    Its line admits both: what was throttled had a quota, what was let through had none. On another
+    sensor what else was counted would tell, too.
+    """
+    return np.asarray(is_one_sensor & (has_none == is_thrown) & (other_has_none != is_thrown))
+
+
 class ResolutionTable:
     """Looks up quotas for batches; remembers every client it has met."""
 
@@ -152,6 +174,38 @@ class ResolutionTable:
             return segments, index.code
         place = index.code << TIME_BITS | at_ms
         return segments, np.searchsorted(np.array(starts, np.int64), place, side="right") - 1
+
+    def told_segments(
+        self, quota_type: str, index: ClientIndex, at_ms: np.ndarray, line: LineTimes
+    ) -> tuple[Sequence[Segment], np.ndarray]:
+        """Return the segments of the clients of ``index``, and the place of each row's among them.
+
+        As of :meth:`segments`, but that of the other side of a change where a throttle tells it:
+        of a row let through 1 ms after a first quota, by its line 1 ms before it, the one before.
+        """
+        segments, row = self.segments(quota_type, index, at_ms)
+        from_ms, until_ms = np.array(
+            [(_clip(s.resolution.valid_from_ms), _clip(s.resolution.valid_until_ms))
+             for s in segments], np.int64
+        ).reshape(-1, 2).T  # fmt: skip
+        is_open = (line.earliest_ms < from_ms[row]) | (line.latest_ms >= until_ms[row])
+        rows = np.flatnonzero(is_open)
+        if not len(rows):
+            return segments, row
+        segments, row = list(segments), row.copy()
+        for other_ms in (line.earliest_ms, line.latest_ms):
+            others, place = self.segments(quota_type, index.take(rows), other_ms[rows])
+            own = [segments[each].resolution for each in row[rows].tolist()]
+            other = [others[each].resolution for each in place.tolist()]
+            is_told = is_on_other_side(
+                np.array([each.bound is None for each in own]),
+                np.array([each.bound is None for each in other]),
+                np.array([_same_sensor(*both) for both in zip(own, other, strict=True)]),
+                line.is_thrown[rows],
+            )
+            row[rows[is_told]] = len(segments) + place[is_told]
+            segments += others
+        return segments, row
 
     def log_start_ms(self, broker_id: int) -> int:
         """Return since when (ms) a broker's requests are in the log; 0: since ever."""
