@@ -17,7 +17,6 @@ from spark_jobs.quota.rate_decision import RECORD, RECORD_AND_UNRECORD
 from spark_jobs.quota.states import Int64s, SensorStates
 from spark_jobs.replay.alignment.events import EXACT, Events, Window
 from spark_jobs.replay.alignment.placement import Placed
-from spark_jobs.replay.alignment.proof import NEIGHBOURS
 from spark_jobs.replay.rates.stream_rows import SensorRows
 from spark_jobs.replay.sensors.line_lags import STAMP_STEPS_MS
 
@@ -115,30 +114,32 @@ def came_before_others(
     Those may have been recorded as late as ``latest_ms``. Its amount is part of their throttles
     then, and theirs are no part of its own.
     """
-    until_ms = int(placed.recorded_at_ms[row])
-    connection = rows.connection[start + placed.order]
-    for passed in range(1, min(row, NEIGHBOURS) + 1):
-        # Requests of one connection are recorded in the order of their lines.
-        if connection[row - passed] == connection[row]:
-            break
-        until_ms = min(until_ms, int(events.latest_ms[placed.order[row - passed]]))
-        if passed < row:
-            # The one that it still comes after may have been recorded earlier, too.
-            from_ms = max(from_ms, int(events.earliest_ms[placed.order[row - passed - 1]]))
-        if from_ms > until_ms:
+    order, connection = placed.order[: row + 1], rows.connection[start + placed.order[: row + 1]]
+    # Requests of one connection are recorded in the order of their lines.
+    same = np.flatnonzero(connection[:-1] == connection[-1])
+    behind = slice(int(same[-1]) + 1 if len(same) else 0, row)
+    latest_ms = np.append(events.latest_ms[order[behind]], placed.recorded_at_ms[row])
+    until_ms = np.minimum.accumulate(latest_ms[::-1])[1:]
+    passes = int(np.searchsorted(-until_ms, -from_ms, side="right"))
+    ahead = slice(row - passes)
+    held = states.take(np.array([0]))
+    replayed(rows, start + order[ahead], placed.recorded_at_ms[ahead], held)
+    for first, first_ms in zip(range(row - 1, -1, -1), until_ms[:passes].tolist(), strict=False):
+        # The one that it still comes after may have been recorded earlier, too.
+        after_ms = int(events.earliest_ms[order[first - 1]]) if first else from_ms
+        if after_ms > first_ms:
             continue
-        first = row - passed
-        moved = np.roll(placed.order[first : row + 1], 1)
-        since_ms = np.maximum(events.earliest_ms[moved], until_ms)
-        since_ms[0] = from_ms
-        latest_ms = np.append(until_ms, events.latest_ms[moved[1:]])
-        at_ms = np.append(placed.recorded_at_ms[:first], latest_ms)
-        places = start + np.append(placed.order[:first], moved)
-        thrown = replayed(rows, places, at_ms, states.take(np.array([0])))
-        thrown_ms = thrown.throttle_time_ms[first:]
+        moved = np.roll(order[first:], 1)
+        since_ms = np.maximum(events.earliest_ms[moved], first_ms)
+        since_ms[0] = max(from_ms, after_ms)
+        moved_ms = np.append(first_ms, events.latest_ms[moved[1:]])
+        places = start + np.append(order[row - passes : first], moved)
+        at_ms = np.append(placed.recorded_at_ms[row - passes : first], moved_ms)
+        thrown = replayed(rows, places, at_ms, held.take(np.array([0])))
+        thrown_ms = thrown.throttle_time_ms[first - row + passes :]
         # A millisecond earlier it was a millisecond longer.
         longer_ms = rows.logged_ms[start + moved] - thrown_ms
-        is_thrown = (longer_ms >= -PROVES_MS) & (longer_ms <= latest_ms - since_ms + PROVES_MS)
+        is_thrown = (longer_ms >= -PROVES_MS) & (longer_ms <= moved_ms - since_ms + PROVES_MS)
         if is_thrown.all():
             return True
     return False

@@ -262,3 +262,39 @@ def test_one_whose_line_is_late_may_have_come_as_early_as_the_one_that_it_still_
     from_ms = other_times.from_if_late_ms(made, 0, n - 1, placed, events)
     found = other_times.came_before_others(made, 0, n - 1, placed, events, states, from_ms)
     assert found == is_excused
+
+
+@pytest.mark.parametrize(("lag_ms", "is_excused"), [(20, True), (5, False)])
+def test_one_whose_line_is_late_may_have_come_before_all_that_were_logged_meanwhile(
+    lag_ms: int, *, is_excused: bool
+) -> None:
+    """It was thrown as at 2,985 ms, before six others within a millisecond; its line is of 2,996.
+
+    All seven count 100 B, of which each is a throttle longer by 100 ms.
+    """
+    amounts = [*[AMOUNT] * (len(AT_MS) - 2), *[100.0] * 7]
+    recorded_ms = [*AT_MS[:-2], *[2_985] * 7]
+    rate, logged_ms = Rate(PROFILE, SAMPLES, WINDOW_MS), list[int]()
+    for at_ms, counted in zip(recorded_ms, amounts, strict=True):
+        rate.record(counted, at_ms)
+        logged_ms.append(throttle_time_ms(rate.measure(at_ms), BOUND, rate.window_size_ms(at_ms)))
+    first, others = logged_ms[-7], logged_ms[-6:]
+    thrown_ms = [*logged_ms[:-7], *others, first]
+    lines_ms = [*recorded_ms[:-1], 2_996]
+    rows = [
+        amount(
+            at_ms, counted, bound=BOUND, line_lag_max_ms=lag_ms, connection=f"of {i}",
+            logged_throttle_time_ms=logged,
+        )
+        for i, (at_ms, counted, logged) in enumerate(zip(lines_ms, amounts, thrown_ms, strict=True))
+    ]  # fmt: skip
+    n = len(rows)
+    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
+    status = np.where(np.arange(n) == n - 1, UNEXPLAINED, EXPLAINED)
+    begins = np.append(BEGINS, [False] * (n - len(BEGINS)))
+    placed = Placed(np.arange(n), NOON_MS + np.array(lines_ms), status, begins)
+    events = fixed_times._events(made, 0, n)
+    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
+    from_ms = other_times.from_if_late_ms(made, 0, n - 1, placed, events)
+    found = other_times.came_before_others(made, 0, n - 1, placed, events, states, from_ms)
+    assert found == is_excused
