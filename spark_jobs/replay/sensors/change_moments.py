@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -115,20 +116,38 @@ def locate_changes(
     ``restarts_ms`` the broker began anew, with no sensors.
 
     Each change is located beside the others. A moment that only requests tell that were not
-    throttled is taken where another change, located beside it, makes it explain everything.
+    throttled is taken where another change, located beside it, makes it explain everything. So is
+    the answer's own, where that explains more than the moment that was found beside the others.
     """
     at_ms = np.array(nominal_ms, np.int64)
     trials = _Trials(clients, nominal_ms, bounds_ms, window, restarts_ms)
-    untold: dict[int, int] = {}
+    untold: dict[int, _Untold] = {}
     for is_second_round in (False, True):
         for change in range(len(at_ms)):
             if trial := trials.of(change, at_ms):
                 at_ms = trial.best(may_push=not is_second_round)
-                if is_second_round and trial.untold_ms is not None:
-                    untold[change] = trial.untold_ms
+                if is_second_round and trial.untold is not None:
+                    untold[change] = trial.untold
     for change, moment in untold.items():
         at_ms = trials.beside_others(change, moment, at_ms)
     return at_ms
+
+
+class _Untold(NamedTuple):
+    """A moment that its change alone does not tell of.
+
+    Other changes, located beside it, may tell where it costs less than ``cost_max`` then.
+    """
+
+    at_ms: int
+    cost_max: float
+
+
+def _answered_untold(answered_ms: int, found_ms: int, cost: float) -> _Untold | None:
+    """Return the moment of the answer where another one was found that leaves a throttle wrong."""
+    if answered_ms == found_ms or cost <= UNEXPLAINED_COST:
+        return None
+    return _Untold(answered_ms, cost - UNEXPLAINED_COST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +175,12 @@ class _Trials:
             self.window, moves_sensors, _epoch(nominal_ms, self.restarts_ms),
         )  # fmt: skip
 
-    def beside_others(self, change: int, moment: int, at_ms: Int64s) -> Int64s:
-        """Return ``at_ms``, or the times with ``change`` at ``moment`` if they explain everything.
+    def beside_others(self, change: int, untold: _Untold, at_ms: Int64s) -> Int64s:
+        """Return ``at_ms``, or the times with ``change`` at the untold moment if they tell of it.
 
         The changes whose requests may still count by then are located beside it.
         """
+        moment, cost_max = untold
         found_ms = at_ms.copy()
         found_ms[change:] = np.maximum(at_ms[change:], moment)
         found_ms[:change] = np.minimum(at_ms[:change], moment)
@@ -170,8 +190,9 @@ class _Trials:
             if other != change and (trial := self.of(other, found_ms)):
                 found_ms = trial.best(may_push=False)
         trial = self.of(change, found_ms)
-        is_taken = found_ms[change] == moment and trial is not None and trial.explains(moment)
-        return found_ms if is_taken else at_ms
+        if found_ms[change] != moment or trial is None:
+            return at_ms
+        return found_ms if trial.explains(moment, cost_max=cost_max) else at_ms
 
 
 def _epoch(at_ms: int, restarts_ms: Sequence[int]) -> tuple[int, int]:
@@ -226,8 +247,7 @@ class _Trial:
         # Those with the most throttles around the change come first.
         self._ranked = sorted(sensors, key=lambda sensor: -throttles[sensor])[:_SENSORS_MAX]
         self._sensors = [sensor for sensor in self._ranked if throttles[sensor]]
-        # The moment that explains most, where throttles alone do not tell of it.
-        self.untold_ms: int | None = None
+        self.untold: _Untold | None = None
 
     def best(self, *, may_push: bool) -> Int64s:
         """Return the times (ms) of all changes, with this one at its best.
@@ -247,18 +267,26 @@ class _Trial:
                 if cost < _PERFECT_COST:
                     return self._pushed(best)
             if best_cost < _DOUBTFUL_COST:
+                self.untold = _answered_untold(moments[0], best, best_cost)
                 return self._pushed(best)
             if width == _WIDTHS[0] and (later := self._much_later(best, may_push)) is not None:
                 return self._pushed(later)
         if self._is_explained(moments[0]):
             return self._pushed(moments[0])
         likeliest = self._likeliest(best, moments)
-        self.untold_ms = best if best != likeliest else None
+        self.untold = _answered_untold(moments[0], best, best_cost)
+        if best != likeliest:
+            self.untold = _Untold(best, _DOUBTFUL_COST)
         return self._pushed(likeliest)
 
-    def explains(self, moment: int, widths: Sequence[int] = _WIDTHS) -> bool:
-        """Return True if hardly anything stays unexplained with the change at ``moment``."""
-        return any(self._cost(moment, width, _DOUBTFUL_COST) < _DOUBTFUL_COST for width in widths)
+    def explains(
+        self, moment: int, widths: Sequence[int] = _WIDTHS, *, cost_max: float = _DOUBTFUL_COST
+    ) -> bool:
+        """Return True if hardly anything stays unexplained with the change at ``moment``.
+
+        Or what stays costs less than ``cost_max``.
+        """
+        return any(self._cost(moment, width, cost_max) < cost_max for width in widths)
 
     def _is_explained(self, moment: int) -> bool:
         """Return True if ``moment`` explains nearly all, looked at from its sensors' beginning.

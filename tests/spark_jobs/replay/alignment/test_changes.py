@@ -323,6 +323,32 @@ def test_two_changes_that_came_late_explain_together_what_neither_does_alone(pro
         assert before < moment_ms <= after
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_change_keeps_its_answer_s_moment_where_another_one_s_explains_more(profile: str) -> None:
+    """A request between a second quota's answer and its moment counts as one before it was removed.
+
+    As long as the samples of both hold, a removal that came a request sooner explains as much.
+    """
+    removed_ms, set_ms, late_ms = 4_000, 6_400, 20
+    times_ms = np.arange(2_005, 18_000, 19)
+    amounts = np.full(len(times_ms), 700.0)
+    window = Window(11, 1_000, keeps_overlapping=profile == PROFILES[1])
+    is_counted = (times_ms < removed_ms) | (times_ms >= set_ms + late_ms)
+    log = log_of(times_ms[is_counted].tolist(), amounts[is_counted].tolist(), 22_000.0, window)
+    throttles = np.zeros(len(times_ms), np.int64)
+    throttles[is_counted] = log.events.logged_throttle_time_ms
+    assert 0 < (throttles > 0).argmax() < len(times_ms) - 100
+    at_ms = EPOCH_MS + times_ms
+    client = ClientRequests(
+        events_at(at_ms, amounts, throttles), at_ms, [0, NO_SENSOR, 0], [1e12, np.nan, 22_000.0]
+    )
+    answered = EPOCH_MS + np.array([removed_ms, set_ms])
+    found_ms = located([client], answered, window) - EPOCH_MS
+    for true_ms, moment_ms in zip((removed_ms, set_ms + late_ms), found_ms.tolist(), strict=True):
+        before, after = times_ms[times_ms < true_ms].max(), times_ms[times_ms >= true_ms].min()
+        assert before < moment_ms <= after
+
+
 def with_silent(log: Log, rows: Int64s) -> Log:
     def lie(throttle_time_ms: Int64s) -> None:
         throttle_time_ms[rows] = 0
