@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.ingest.quota_sources.events import QuotaEvent
 from spark_jobs.replay.broker_stream import RowGroup, stops
-from spark_jobs.replay.sensors.change_moments import LATER_MS
+from spark_jobs.replay.sensors.change_trial import LATER_MS
 from spark_jobs.replay.sensors.located_changes import REQUEST_COLUMNS, located_changes
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.survey_requests import Survey

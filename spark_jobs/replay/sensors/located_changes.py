@@ -20,7 +20,8 @@ from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window, likely_from_ms
 from spark_jobs.replay.sensors.amounts import connections_in_turn, encoded, floats
-from spark_jobs.replay.sensors.change_moments import NO_SENSOR, ClientRequests, locate_changes
+from spark_jobs.replay.sensors.change_moments import locate_changes
+from spark_jobs.replay.sensors.client_requests import NO_SENSOR, ClientRequests
 from spark_jobs.replay.sensors.line_lags import NO_STOPS, LineLags, Stops
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules

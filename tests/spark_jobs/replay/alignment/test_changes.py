@@ -16,13 +16,10 @@ from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.locate_changes import late_changes
-from spark_jobs.replay.sensors import change_moments
-from spark_jobs.replay.sensors.change_moments import (
-    LATER_MS,
-    NO_SENSOR,
-    ClientRequests,
-    locate_changes,
-)
+from spark_jobs.replay.sensors import change_trial
+from spark_jobs.replay.sensors.change_moments import locate_changes
+from spark_jobs.replay.sensors.change_trial import LATER_MS
+from spark_jobs.replay.sensors.client_requests import NO_SENSOR, ClientRequests
 from spark_jobs.replay.sensors.located_changes import latest_in_force_ms
 from spark_jobs.warehouse.tables import LOCATED_CHANGES
 from tests.builders.synthetic_broker import (
@@ -118,8 +115,8 @@ def test_as_many_requests_are_looked_at_as_it_takes_to_know_what_a_window_holds(
     profile: str, late_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of 4 s before the change, some 200, where otherwise 60 would do."""
-    monkeypatch.setattr(change_moments, "_ROWS_BEFORE_MAX", 60)
-    monkeypatch.setattr(change_moments, "_ROWS_MAX", 150)
+    monkeypatch.setattr(change_trial, "_ROWS_BEFORE_MAX", 60)
+    monkeypatch.setattr(change_trial, "_ROWS_MAX", 150)
     true_ms = 12_000
     log = logged(traffic(((0, HIGH), (true_ms, LOW)), profile=profile, seed=late_ms))
     assert is_between_the_same_requests(log, found_late(log, true_ms, late_ms), EPOCH_MS + true_ms)
@@ -431,7 +428,7 @@ def test_the_moment_of_the_answer_is_looked_at_with_the_most_hypotheses(
     few: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So few keep no true one until the first throttle: a moment long after it explains most then.
-    monkeypatch.setattr(change_moments, "_WIDTHS", few)
+    monkeypatch.setattr(change_trial, "_WIDTHS", few)
     changed_ms, unbound = 9_500, 20 * HIGH
     bounds = ((0, unbound), (changed_ms, LOW))
     log = logged(traffic(bounds, seed=11, load=1.15, requests=900))
