@@ -12,8 +12,9 @@ from spark_jobs.quota.states import Floats, Int8s, Int64s
 from spark_jobs.quota.throttle_time import UNLIMITED
 
 # Of a mutation: the bucket is the sensor's own; it may have been charged for more than was logged
-# before; another bucket decided, of which nothing is known.
-SAME_BUCKET, CHARGES_MISSING, OTHER_BUCKET = range(3)
+# before; another bucket decided, of which nothing is known; another sensor's did, and this one was
+# not charged.
+SAME_BUCKET, CHARGES_MISSING, OTHER_BUCKET, OTHER_SENSOR = range(4)
 
 Bools = npt.NDArray[np.bool_]
 
@@ -68,6 +69,11 @@ def replay_mutations(
             most = burst
         is_known = least >= 0.0 or most < 0.0
         is_strict = strict[i] != 0
+        if bucket_gap[i] == OTHER_SENSOR:
+            out_tokens_before[i] = out_tokens[i] = np.nan
+            out_admitted[i], out_throttle_time_ms[i] = True, 0
+            out_is_state_known[i] = False
+            continue
         admitted = most >= 0.0 or not is_strict
         out_tokens_before[i] = most
         out_admitted[i] = admitted

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from spark_jobs.quota.bucket_kernel import (
     CHARGES_MISSING,
     OTHER_BUCKET,
+    OTHER_SENSOR,
     SAME_BUCKET,
     Bools,
     replay_mutations,
@@ -27,6 +28,7 @@ __all__ = (
     "CHARGES_MISSING",
     "NO_THROTTLE_MAX",
     "OTHER_BUCKET",
+    "OTHER_SENSOR",
     "SAME_BUCKET",
     "RateReplay",
     "TokenBucketReplay",
@@ -143,7 +145,8 @@ def replay_token_bucket(
     without it, what the rule admits. With ``doubt_tokens`` an admission against a debt larger than
     that spends nothing or, as the bucket's least, all: the line is wrong or late, or the broker
     keeps no such bucket. It is so whatever the bucket holds where ``doubt_tokens`` is -inf.
-    ``bucket_gap`` is SAME_BUCKET, CHARGES_MISSING or OTHER_BUCKET, without it all are the first.
+    ``bucket_gap`` is SAME_BUCKET, CHARGES_MISSING, OTHER_BUCKET or OTHER_SENSOR, without it all are
+    the first.
     ``slack_tokens`` is what the record time leaves open of what an unknown state learns.
     ``told_tokens`` are the least and most tokens that the throttle of a refusal tells of, NaN where
     it tells nothing: an unknown state learns them.

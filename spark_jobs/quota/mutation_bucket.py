@@ -12,7 +12,12 @@ import numpy.typing as npt
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
-from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
+from spark_jobs.quota.kernels import (
+    CHARGES_MISSING,
+    OTHER_BUCKET,
+    OTHER_SENSOR,
+    SAME_BUCKET,
+)
 from spark_jobs.quota.throttle_time import bound_in_force
 
 UNEXPLAINED_DEBT_MS = 5
@@ -49,6 +54,9 @@ class MutationRequest:
     logged_ms: int | None  # throttle of the response; None: a request quota may have asked for it
     bucket_gap: int = SAME_BUCKET
     bound_until: float = math.nan  # that until its quota was changed last; NaN: none, or unknown
+    # The quota's last change sent the client's mutations here, from a sensor of that quota.
+    has_joined: bool = False
+    bound_left: float = math.nan
     may_be_before_change: bool = False  # the quota was changed so shortly before
     may_be_after_change: bool = False  # it was changed so shortly after
     request: int = 0  # what its other parts have, too
@@ -193,9 +201,12 @@ def _admitting_tokens(request: MutationRequest) -> tuple[float, float]:
 def record(request: MutationRequest, bucket: Bucket, at_ms: int, owed: dict[int, Owed]) -> int:
     """Move ``bucket`` as the log tells; return how much of it the rule does not explain.
 
+    One that another sensor recorded moves it by nothing.
     What the throttle of a request says is looked at with its last part; ``owed`` holds the parts
     before.
     """
+    if request.bucket_gap == OTHER_SENSOR:
+        return 0
     bound = bound_in_force(request.bound)
     least = bucket.at(bucket.least, bound, at_ms)
     bucket.most = bucket.at(bucket.most, bound, at_ms)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from spark_jobs.quota.bucket_kernel import OTHER_SENSOR, SAME_BUCKET
 from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, first_held_up
 from spark_jobs.quota.mutation_runs import Run, Stretch
 from spark_jobs.quota.mutation_times import best_runs
@@ -43,7 +44,7 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
     start, before = 0, bucket.copy()
     for first in range(len(found)):
         bound, bound_before = found[first].bound, found[first - 1].bound if first else math.nan
-        if math.isnan(bound) or bound == bound_before:
+        if math.isnan(bound) or (bound == bound_before and not _joins(found, first)):
             continue
         in_flight = sum(
             request.may_be_before_change and request.bound == bound
@@ -53,7 +54,7 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
         if in_flight or early:
             from_first = first - early
             start, before, met = _last_stretch(found[:from_first], start, before)
-            tried = [_with_bound(found, first, n, bound_before) for n in range(in_flight + 1)]
+            tried = [_met_before(found, first, n, bound_before) for n in range(in_flight + 1)]
             tried_early = [_with_bound(found, first - n, n, bound) for n in range(1, early + 1)]
             tried_early += _with_passed_bound(tried, first, early, bound_before)
             stop = _told_until(found, from_first)
@@ -79,6 +80,15 @@ def as_in_force(requests: Sequence[MutationRequest], bucket: Bucket) -> list[Mut
                 if min(wrong) + EARLY_GAIN_MIN <= fewest:
                     found = tried_early[wrong.index(min(wrong))]
     return found
+
+
+def _joins(requests: Sequence[MutationRequest], place: int) -> bool:
+    """Return True if the request at ``place`` is the first that a change has sent here."""
+    request = requests[place]
+    if not (request.has_joined and request.may_be_before_change):
+        return False
+    before = requests[place - 1] if place else None
+    return before is None or not (before.has_joined and before.may_be_before_change)
 
 
 def _with_passed_bound(
@@ -158,6 +168,21 @@ def _with_bound(
     """Return the requests with ``count`` of them, from ``first`` on, met with ``bound``."""
     before = [replace(request, bound=bound) for request in requests[first : first + count]]
     return [*requests[:first], *before, *requests[first + count :]]
+
+
+def _met_before(
+    requests: Sequence[MutationRequest], first: int, count: int, bound: float
+) -> list[MutationRequest]:
+    """Return the requests with ``count`` of them, from ``first`` on, met before the change there.
+
+    With the ``bound`` of before, or on the sensor that the change has sent them from.
+    """
+    found = _with_bound(requests, first, count, bound)
+    for place in range(first, min(first + count, len(requests))):
+        request = requests[place]
+        if request.has_joined and request.bucket_gap == SAME_BUCKET:
+            found[place] = replace(request, bound=request.bound_left, bucket_gap=OTHER_SENSOR)
+    return found
 
 
 def _wrong(requests: Sequence[MutationRequest], bucket: Bucket) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS, LATE_LINE_MS
+from spark_jobs.quota.kernels import OTHER_SENSOR
 from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
 from spark_jobs.quota.mutation_changes import as_in_force
 from spark_jobs.quota.mutation_times import stretches
@@ -19,8 +20,8 @@ from spark_jobs.replay.sensors.amounts import AMOUNTS, LINE_ORDER, bools
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 
 _COLUMNS = (
-    "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "bound_until", "is_strict",
-    "response_earliest_ms", "response_latest_ms", "bucket_gap",
+    "recorded_at_ms", "earliest_ms", "latest_ms", "bound", "bound_until", "has_joined",
+    "bound_left", "is_strict", "response_earliest_ms", "response_latest_ms", "bucket_gap",
 )  # fmt: skip
 _REQUEST = ("connection", "correlation_id", "source_file", "source_line")
 _EPOCH = (*SENSOR_COLUMNS, "restart_ms", "recorded_at_ms")
@@ -41,6 +42,7 @@ def align_mutations(
     """
     at_ms = amounts["recorded_at_ms"].to_numpy().copy()
     bound = amounts["bound"].to_numpy().copy()
+    gap = amounts["bucket_gap"].to_numpy().copy()
     is_order_open, order = np.zeros(len(amounts), bool), np.arange(len(amounts))
     begun: dict[SensorKey, Mapping[str, Any]] = {}
     starts, _ = sensor_runs(amounts)
@@ -61,11 +63,14 @@ def align_mutations(
         of_row = [recorded[i] for i in place[unit].tolist()]
         at_ms[start:stop] = [one.at_ms for one in of_row]
         bound[start:stop] = [requests[i].bound for i in unit.tolist()]
+        is_elsewhere = np.array([one.bucket_gap == OTHER_SENSOR for one in requests], bool)
+        gap[start:stop][is_elsewhere[unit]] = OTHER_SENSOR
         is_order_open[start:stop] = [one.is_order_open for one in of_row]
         order[start:stop] = start + np.argsort(place[unit], kind="stable")
     told = {
         "recorded_at_ms": at_ms,
         "bound": bound,
+        "bucket_gap": gap,
         "is_order_open": is_order_open,
     }
     for name, values in told.items():

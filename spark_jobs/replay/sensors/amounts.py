@@ -41,6 +41,8 @@ AMOUNTS = pa.schema(
         ("is_strict", BOOL),
         ("bound", F64),
         ("bound_until", F64),  # until its quota was changed last
+        ("has_joined", BOOL),  # that change sent its client's mutations here from another sensor
+        ("bound_left", F64),  # the quota there
         ("known_for_ms", I64),
         ("change_distance_ms", I64),
         ("has_request_bound", BOOL),

@@ -30,6 +30,8 @@ class ResolvedRows:
     changed_at_ms: np.ndarray  # when the bound in force was set
     changes_at_ms: np.ndarray  # when the next one is
     bound_until: np.ndarray  # of the sensor until then, however briefly; NaN: none, or not known
+    has_joined: np.ndarray  # True: then its client's amounts came here from another sensor
+    bound_left: np.ndarray  # the bound there; NaN: none, or it came from nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Segment(NamedTuple):
     bound_before: float
     bound_after: float
     bound_until: float  # of the sensor until it began, however briefly; NaN: none
+    has_joined: bool  # then its client's amounts came to its sensor from another one
+    bound_left: float  # of that one; NaN: none
 
 
 class LineTimes(NamedTuple):
@@ -137,6 +141,8 @@ class ResolutionTable:
             changed_at_ms=np.array([_clip(s.valid_from_ms) for s in found], np.int64)[row],
             changes_at_ms=np.array([_clip(s.valid_until_ms) for s in found], np.int64)[row],
             bound_until=np.array([s.bound_until for s in segments])[row],
+            has_joined=np.array([s.has_joined for s in segments], bool)[row],
+            bound_left=np.array([s.bound_left for s in segments], np.float64)[row],
         )
 
     def has_request_bound(self, index: ClientIndex, at_ms: np.ndarray) -> np.ndarray:
@@ -250,12 +256,15 @@ class ResolutionTable:
             known_from_ms = max(_clip(own.valid_from_ms), log_start_ms)
             if found and _same_sensor(found[-1].resolution, own):
                 known_from_ms = found[-1].known_from_ms
+            has_joined = before is not None and not _same_sensor(own, before)
+            left = before.bound if before is not None and has_joined else None
             bounds = (
                 _bound_beside(own, before),
                 _bound_beside(own, after),
                 _bound_of_sensor(own, before),
             )
-            found.append(Segment(own, known_from_ms, *bounds))
+            bound_left = math.nan if left is None else left
+            found.append(Segment(own, known_from_ms, *bounds, has_joined, bound_left))
         return tuple(found)
 
 

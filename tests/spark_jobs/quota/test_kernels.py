@@ -11,6 +11,7 @@ from spark_jobs.quota.kernels import (
     CHARGES_MISSING,
     NO_THROTTLE_MAX,
     OTHER_BUCKET,
+    OTHER_SENSOR,
     SAME_BUCKET,
     RateReplay,
     TokenBucketReplay,
@@ -216,6 +217,15 @@ def test_a_bucket_that_may_have_been_charged_elsewhere_has_no_more_tokens_than_l
 def test_of_another_bucket_nothing_is_known() -> None:
     rows = [(0, 20.0, True, OTHER_BUCKET), (10, 2.0, False, OTHER_BUCKET)]
     assert gapped(*rows).is_state_known.tolist() == [False, False]
+
+
+def test_what_another_sensor_recorded_leaves_the_bucket_as_it_is() -> None:
+    beside = (10, 30.0, True, OTHER_SENSOR)
+    rows = [(0, 10.0, True, SAME_BUCKET), (20, 3.0, True, SAME_BUCKET)]
+    alone, with_it = gapped(*rows), gapped(rows[0], beside, rows[1])
+    assert with_it.tokens[[0, 2]].tolist() == alone.tokens.tolist()
+    assert with_it.is_state_known.tolist() == [True, False, True]
+    assert (with_it.admitted[1], with_it.throttle_time_ms[1]) == (True, 0)
 
 
 def test_what_an_unknown_bucket_learns_is_as_sure_as_the_record_time() -> None:

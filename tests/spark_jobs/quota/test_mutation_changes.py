@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import pytest
+
+from spark_jobs.quota.kernels import OTHER_SENSOR, SAME_BUCKET
 from spark_jobs.quota.mutation_bucket import Bucket, MutationRequest
 from spark_jobs.quota.mutation_changes import as_in_force
 from tests.spark_jobs.quota.mutation_requests import BURST_S, parts, request
@@ -125,3 +128,33 @@ def test_a_value_that_was_changed_again_at_once_may_have_met_a_request_all_the_s
 def test_only_requests_shortly_after_a_change_are_met_by_the_bound_of_before() -> None:
     full, told = request(1_000, (12.0, True)), request(1_500, (1.0, False), logged_ms=450)
     assert in_force(request(0, (3.0, True)), full, told) == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("debt_ms", "is_elsewhere"), [(500, True), (1_500, False)])
+def test_one_that_met_the_sensor_it_was_sent_from_has_spent_nothing_of_the_other(
+    debt_ms: int, is_elsewhere: bool
+) -> None:
+    """A quota was taken away at a debt of 0.5; another one then sends the requests there again.
+
+    After 3.5 s there are 3 tokens, or 2 if the first to come met the quota: 3.5 are spent.
+    """
+    owing, spent = request(0, (11.5, True)), request(3_500, (3.5, True))
+    early = replace(request(2_000, (1.0, True)), has_joined=True, may_be_before_change=True)
+    told = request(3_600, (1.0, False), logged_ms=debt_ms - 150)
+    found = as_in_force([owing, early, spent, told], Bucket(BURST_S))
+    assert (found[1].bucket_gap == OTHER_SENSOR) == is_elsewhere
+    assert math.isnan(found[1].bound) == is_elsewhere
+    assert [one.bucket_gap for one in (found[0], *found[2:])] == [SAME_BUCKET] * 3
+
+
+def test_one_that_came_from_a_sensor_with_a_quota_has_that_one() -> None:
+    owing = request(0, (11.5, True))
+    early = replace(
+        request(2_000, (1.0, True)), has_joined=True, may_be_before_change=True, bound_left=7.0
+    )
+    told = [request(3_500, (3.5, True)), request(3_600, (1.0, False), logged_ms=350)]
+    found = as_in_force([owing, early, *told], Bucket(BURST_S))
+    assert (found[1].bucket_gap, found[1].bound) == (OTHER_SENSOR, 7.0)
+    late = replace(early, may_be_before_change=False)
+    found = as_in_force([owing, late, *told], Bucket(BURST_S))
+    assert (found[1].bucket_gap, found[1].bound) == (SAME_BUCKET, 1.0)

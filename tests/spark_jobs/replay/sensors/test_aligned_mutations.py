@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -121,6 +122,34 @@ def test_a_bucket_that_chose_the_times_ends_as_the_one_replayed_at_them(
     assert held[:3] == (bucket.least, bucket.most, bucket.last_update_ms)
     (line,) = begun.values()
     assert line["source_line"] in {row["source_line"] for row in rows}
+
+
+@pytest.mark.parametrize(("debt_ms", "verdict"), [(500, "no_quota"), (1_500, "agree")])
+def test_one_that_another_sensor_recorded_spends_nothing_and_met_no_quota(
+    debt_ms: int, verdict: str
+) -> None:
+    """The debt that a refusal tells of has the partition of the first after a change, or has not.
+
+    That change gave its client a quota; the one before it had been taken away.
+    """
+    own = {
+        "quota_type": "controller_mutation_rate", "bound": 1.0, "bound_until": math.nan,
+        "bound_left": math.nan, "is_strict": True, "change_distance_ms": 90_000,
+    }  # fmt: skip
+    rows = [
+        amount(0, 11.5, **own),
+        amount(2_000, 1.0, **(own | {"has_joined": True, "change_distance_ms": 3})),
+        amount(3_500, 3.5, **own),
+        amount(3_600, 1.0, logged_admitted=False, logged_throttle_time_ms=debt_ms - 100, **own),
+    ]
+    for number, each in enumerate(rows):
+        at_ms = each["recorded_at_ms"]
+        each |= {"correlation_id": number, "source_line": number, "earliest_ms": at_ms}
+        each |= {"latest_ms": at_ms, "response_earliest_ms": at_ms, "response_latest_ms": at_ms}
+    aligned, _ = align_mutations(batch_of(rows), RULES, {}, 1_000)
+    decided = replay_mutations(aligned, RULES, {}, Tolerances(5, 0, 1_000)).to_pylist()
+    assert [each["verdict"] for each in decided[:4]] == ["agree", verdict, "agree", "agree"]
+    assert decided[3]["tokens"] == pytest.approx(-debt_ms / 1_000 + 0.1)
 
 
 @pytest.mark.parametrize("column", IDENTITY)

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from spark_jobs.quota.constants import EXPIRED_AFTER_MS
 from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
@@ -68,6 +69,23 @@ def test_the_value_until_the_last_change_is_told_however_briefly_it_held() -> No
     assert told[1] == (2.0, 1.0)
     assert told[0][0] == 4.0
     assert math.isnan(told[0][1])
+
+
+@pytest.mark.parametrize("left", [4.0, None])
+def test_one_that_a_change_has_sent_to_another_sensor_is_told_with_the_quota_that_it_left(
+    left: float | None,
+) -> None:
+    """A user has a quota from 50 ms on; until then that of her client-id held, or none."""
+    by_client_id = {"quota_user": None, "quota_client_id": "<default>"}
+    own = quota(2.0, valid_from_ms=NOON_MS + 50, **MUTATIONS)
+    everybody = quota(left or 4.0, **MUTATIONS, **by_client_id)
+    found = expand(
+        mutation("CREATE_TOPICS", ("a", 3, 0), at_ms=2),
+        mutation("CREATE_TOPICS", ("b", 3, 0), at_ms=90),
+        quotas=(everybody, own) if left else (own,),
+    )
+    assert (found[-1]["has_joined"], found[-1]["bound"]) == (True, 2.0)
+    assert found[-1]["bound_left"] == pytest.approx(left or math.nan, nan_ok=True)
 
 
 def test_added_and_deleted_partitions_cost_what_the_topic_had() -> None:
