@@ -57,6 +57,11 @@ def replay_mutations(
 ) -> None:
     """Fill ``out_...`` as :func:`spark_jobs.quota.kernels.replay_token_bucket` says."""
     for i in range(len(sensor)):
+        if bucket_gap[i] == OTHER_SENSOR:
+            out_tokens_before[i] = out_tokens[i] = np.nan
+            out_admitted[i], out_throttle_time_ms[i] = True, 0
+            out_is_state_known[i] = False
+            continue
         s = sensor[i]
         now = recorded_at_ms[i]
         in_force = UNLIMITED if np.isnan(bound[i]) else bound[i]
@@ -69,11 +74,6 @@ def replay_mutations(
             most = burst
         is_known = least >= 0.0 or most < 0.0
         is_strict = strict[i] != 0
-        if bucket_gap[i] == OTHER_SENSOR:
-            out_tokens_before[i] = out_tokens[i] = np.nan
-            out_admitted[i], out_throttle_time_ms[i] = True, 0
-            out_is_state_known[i] = False
-            continue
         admitted = most >= 0.0 or not is_strict
         out_tokens_before[i] = most
         out_admitted[i] = admitted

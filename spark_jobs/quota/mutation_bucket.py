@@ -12,12 +12,7 @@ import numpy.typing as npt
 
 from spark_jobs.quota.constants import LATE_LINE_MS, LINE_LAG_MAX_MS
 from spark_jobs.quota.controller_mutation import SMALLEST_DEBT, mutation_throttle_time_ms
-from spark_jobs.quota.kernels import (
-    CHARGES_MISSING,
-    OTHER_BUCKET,
-    OTHER_SENSOR,
-    SAME_BUCKET,
-)
+from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, OTHER_SENSOR, SAME_BUCKET
 from spark_jobs.quota.throttle_time import bound_in_force
 
 UNEXPLAINED_DEBT_MS = 5

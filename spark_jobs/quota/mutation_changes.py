@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from spark_jobs.quota.bucket_kernel import OTHER_SENSOR, SAME_BUCKET
+from spark_jobs.quota.kernels import OTHER_SENSOR, SAME_BUCKET
 from spark_jobs.quota.mutation_bucket import WRONG, Bucket, MutationRequest, first_held_up
 from spark_jobs.quota.mutation_runs import Run, Stretch
 from spark_jobs.quota.mutation_times import best_runs

@@ -121,10 +121,12 @@ def came_before_others(
     latest_ms = np.append(events.latest_ms[order[behind]], placed.recorded_at_ms[row])
     until_ms = np.minimum.accumulate(latest_ms[::-1])[1:]
     passes = int(np.searchsorted(-until_ms, -from_ms, side="right"))
-    ahead = slice(row - passes)
-    held = states.take(np.array([0]))
-    replayed(rows, start + order[ahead], placed.recorded_at_ms[ahead], held)
-    for first, first_ms in zip(range(row - 1, -1, -1), until_ms[:passes].tolist(), strict=False):
+    if not passes:
+        return False
+    begin, held = row - passes, states.take(np.array([0]))
+    replayed(rows, start + order[:begin], placed.recorded_at_ms[:begin], held)
+    for passed, first_ms in enumerate(until_ms[:passes].tolist(), start=1):
+        first = row - passed
         # The one that it still comes after may have been recorded earlier, too.
         after_ms = int(events.earliest_ms[order[first - 1]]) if first else from_ms
         if after_ms > first_ms:
@@ -133,10 +135,10 @@ def came_before_others(
         since_ms = np.maximum(events.earliest_ms[moved], first_ms)
         since_ms[0] = max(from_ms, after_ms)
         moved_ms = np.append(first_ms, events.latest_ms[moved[1:]])
-        places = start + np.append(order[row - passes : first], moved)
-        at_ms = np.append(placed.recorded_at_ms[row - passes : first], moved_ms)
+        places = start + np.append(order[begin:first], moved)
+        at_ms = np.append(placed.recorded_at_ms[begin:first], moved_ms)
         thrown = replayed(rows, places, at_ms, held.take(np.array([0])))
-        thrown_ms = thrown.throttle_time_ms[first - row + passes :]
+        thrown_ms = thrown.throttle_time_ms[first - begin :]
         # A millisecond earlier it was a millisecond longer.
         longer_ms = rows.logged_ms[start + moved] - thrown_ms
         is_thrown = (longer_ms >= -PROVES_MS) & (longer_ms <= moved_ms - since_ms + PROVES_MS)

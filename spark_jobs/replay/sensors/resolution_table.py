@@ -256,15 +256,14 @@ class ResolutionTable:
             known_from_ms = max(_clip(own.valid_from_ms), log_start_ms)
             if found and _same_sensor(found[-1].resolution, own):
                 known_from_ms = found[-1].known_from_ms
-            has_joined = before is not None and not _same_sensor(own, before)
-            left = before.bound if before is not None and has_joined else None
+            left = None if before is None or _same_sensor(own, before) else before
             bounds = (
                 _bound_beside(own, before),
                 _bound_beside(own, after),
                 _bound_of_sensor(own, before),
             )
-            bound_left = math.nan if left is None else left
-            found.append(Segment(own, known_from_ms, *bounds, has_joined, bound_left))
+            bound_left = math.nan if left is None or left.bound is None else left.bound
+            found.append(Segment(own, known_from_ms, *bounds, left is not None, bound_left))
         return tuple(found)
 
 
