@@ -45,8 +45,9 @@ def aligned(
     """Return rows as their sensor's, placed at these times: all but the last one explained."""
     n = len(rows)
     made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
-    status = np.where(np.arange(n) == LAST, UNEXPLAINED, EXPLAINED)
-    placed = Placed(np.arange(n), NOON_MS + np.array(recorded_ms), status, np.array(BEGINS))
+    status = np.where(np.arange(n) == n - 1, UNEXPLAINED, EXPLAINED)
+    begins = np.append(BEGINS, [False] * (n - len(BEGINS))).astype(bool)
+    placed = Placed(np.arange(n), NOON_MS + np.array(recorded_ms), status, begins)
     return made, placed, fixed_times._events(made, 0, n)
 
 
@@ -72,6 +73,14 @@ def may_be_late(
         LAST, placed, events, (from_ms, until_ms), states, WINDOW
     )
     return is_thrown(made, placed, events, times)
+
+
+def came_before_others(rows: list[dict[str, Any]], recorded_ms: list[int]) -> bool:
+    """Return True if the last of the rows may have come before some ahead of it."""
+    made, placed, events = aligned(rows, recorded_ms)
+    states, last = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS]), len(rows) - 1
+    from_ms = other_times.from_if_late_ms(made, 0, last, placed, events)
+    return other_times.came_before_others(made, 0, last, placed, events, states, from_ms)
 
 
 def is_thrown(made: SensorRows, placed: Placed, events: Events, times: Any) -> bool:
@@ -226,11 +235,7 @@ def test_one_whose_line_is_late_may_have_come_before_those_ahead_of_it(
         amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=lag_ms, **told.get(i, {}))
         for i, at_ms in enumerate((*AT_MS[:-1], 2_998))
     ]
-    made, placed, events = aligned(rows, [*AT_MS[:-1], 2_998])
-    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
-    from_ms = other_times.from_if_late_ms(made, 0, LAST, placed, events)
-    found = other_times.came_before_others(made, 0, LAST, placed, events, states, from_ms)
-    assert found == is_excused
+    assert came_before_others(rows, [*AT_MS[:-1], 2_998]) == is_excused
 
 
 @pytest.mark.parametrize(("earliest_ms", "is_excused"), [(2_983, True), (2_993, False)])
@@ -252,16 +257,7 @@ def test_one_whose_line_is_late_may_have_come_as_early_as_the_one_that_it_still_
         amount(at_ms, AMOUNT, bound=BOUND, line_lag_max_ms=20, **told.get(i, {}))
         for i, at_ms in enumerate(recorded_ms)
     ]
-    n = len(rows)
-    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
-    status = np.where(np.arange(n) == n - 1, UNEXPLAINED, EXPLAINED)
-    begins = np.array([*BEGINS, False])
-    placed = Placed(np.arange(n), NOON_MS + np.array(recorded_ms), status, begins)
-    events = fixed_times._events(made, 0, n)
-    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
-    from_ms = other_times.from_if_late_ms(made, 0, n - 1, placed, events)
-    found = other_times.came_before_others(made, 0, n - 1, placed, events, states, from_ms)
-    assert found == is_excused
+    assert came_before_others(rows, recorded_ms) == is_excused
 
 
 @pytest.mark.parametrize(("lag_ms", "is_excused"), [(20, True), (5, False)])
@@ -288,13 +284,4 @@ def test_one_whose_line_is_late_may_have_come_before_all_that_were_logged_meanwh
         )
         for i, (at_ms, counted, logged) in enumerate(zip(lines_ms, amounts, thrown_ms, strict=True))
     ]  # fmt: skip
-    n = len(rows)
-    made = OrderedRows.of(stream_rows(rows), np.arange(n)).stretch(0, n)
-    status = np.where(np.arange(n) == n - 1, UNEXPLAINED, EXPLAINED)
-    begins = np.append(BEGINS, [False] * (n - len(BEGINS)))
-    placed = Placed(np.arange(n), NOON_MS + np.array(lines_ms), status, begins)
-    events = fixed_times._events(made, 0, n)
-    states = SensorStates.allocate([PROFILE], [SAMPLES], [WINDOW_MS])
-    from_ms = other_times.from_if_late_ms(made, 0, n - 1, placed, events)
-    found = other_times.came_before_others(made, 0, n - 1, placed, events, states, from_ms)
-    assert found == is_excused
+    assert came_before_others(rows, lines_ms) == is_excused
