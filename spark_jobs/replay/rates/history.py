@@ -242,6 +242,8 @@ def _moves(
     Past the row ``accused`` goes what may have come before it, or after it. ``began`` [2, n] is of
     :func:`samples_began_ms`, ``left_ms`` of :func:`_samples_leave_ms`: the request that finds that
     a sample has left begins another in its place, and the window is as long as that one is old.
+    The request that a sample leaves by, its first or from 3.8 on its last, is moved too: then the
+    sample has just left as the ``accused`` one comes, or is about to.
     ``off_ms`` is by how much longer the ``accused`` one was throttled than replayed: the start of a
     sample is moved by as much, or by what is left of it over whole samples, for of a window that is
     not full only that counts (``Rate.windowSize``).
@@ -257,8 +259,12 @@ def _moves(
     may_leave = from_ms < began_ms
     may_begin = until_ms >= began_ms + window_ms
     is_first = at_ms == began_ms
+    is_last = np.append(began_ms[1:] != began_ms[:-1], True)
+    gone_ms = int(at_ms[accused]) - window.expire_age_ms
+    lets_leave = is_last if window.keeps_overlapping else is_first
+    lets_leave &= (from_ms <= gone_ms + 1) & (until_ms >= gone_ms)
     left = [np.searchsorted(left_ms, each, side="right") for each in (from_ms, at_ms, until_ms)]
-    moves = may_leave | may_begin | is_first | (left[0] < left[2])
+    moves = may_leave | may_begin | is_first | (left[0] < left[2]) | lets_leave
     moves[accused] |= itself
     moves &= ~part.is_elsewhere
     for k in np.flatnonzero(moves[: accused + 1])[::-1].tolist():
@@ -271,6 +277,7 @@ def _moves(
         times |= {own_ms + each for each in shift_ms} if is_first[k] else set()
         edges_ms = {int(each) - 1 for each in left_ms[left[0][k] : left[1][k]]}
         edges_ms |= {int(each) for each in left_ms[left[1][k] : left[2][k]]}
+        edges_ms |= {gone_ms, gone_ms + 1} if lets_leave[k] else set()
         times |= edges_ms if itself or k != accused else set()
         # A sample may have left between two of its own times.
         times |= {int(part.earliest_ms[k])} if itself and k == accused else set()

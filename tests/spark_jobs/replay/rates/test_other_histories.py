@@ -207,6 +207,19 @@ def test_one_before_may_have_been_recorded_before_a_sample_left() -> None:
     assert (other.at_ms - NOON_MS).tolist() == at_ms.tolist()
 
 
+@pytest.mark.parametrize("waited_ms", [2, 0])
+def test_a_sample_s_last_one_may_have_let_it_leave_before_the_accused_one(waited_ms: int) -> None:
+    # From 3.8 on a sample leaves a while after its last request, here 3,000 ms after 2,900.
+    line_ms, at_ms, last, accused = np.arange(0, 8_000, 100), np.arange(0, 8_000, 100), 29, 59
+    line_ms[last] += 2
+    earliest_ms = line_ms.copy()
+    earliest_ms[last] -= waited_ms
+    logged_ms = thrown_ms(RateProfile.RATE_3_8, at_ms)
+    order, off, other = other_history(RateProfile.RATE_3_8, line_ms, logged_ms, 0, earliest_ms)
+    assert accused in order[off]
+    assert bool(other.is_explained[accused]) == (waited_ms > 0)
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_an_accused_one_whose_line_is_late_may_have_come_between_others(
     profile: RateProfile,
