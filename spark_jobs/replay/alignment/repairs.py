@@ -105,13 +105,13 @@ def _trials(events: Events, window: Window, placed: Placed, k: int) -> Iterator[
     for row in _late(placed, events, window, k):
         if lag_ms[row] > 0 and at_ms[row] - lag_ms[row] <= at_ms[k]:
             late.add(row)
-            yield _earlier(events, int(placed.order[row]))
+            yield earlier(events, int(placed.order[row]))
     starts = np.flatnonzero(placed.starts_sample[:k])
     for row in _at_far_edges(placed, window, k):
         j = int(placed.order[row])
         earliest_ms, latest_ms = int(events.earliest_ms[j]), int(events.latest_ms[j])
         if lag_ms[row] > 0 and row not in late:
-            yield _earlier(events, j)
+            yield earlier(events, j)
         before = int(np.searchsorted(starts, row)) - 1
         if before >= 0:
             # It surely begins a sample, or surely does not, whenever the one before began.
@@ -156,7 +156,7 @@ def _at_far_edges(placed: Placed, window: Window, k: int) -> list[int]:
     )
 
 
-def _earlier(events: Events, row: int) -> Events:
+def earlier(events: Events, row: int) -> Events:
     """Return the events with one that may be as much earlier as its line may be late."""
     earliest_ms, likely_from_ms = events.earliest_ms.copy(), events.likely_from_ms.copy()
     lag_max_ms = events.line_lag_max_ms.copy()

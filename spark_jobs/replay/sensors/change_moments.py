@@ -55,10 +55,11 @@ class _Trials:
     window: Window
     restarts_ms: Sequence[int]
 
-    def of(self, change: int, at_ms: Int64s) -> ChangeTrial | None:
+    def of(self, change: int, at_ms: Int64s, *, begins_late: bool = False) -> ChangeTrial | None:
         """Return the trial of one change, the others being in force from ``at_ms`` on.
 
-        None where it concerns no sensor.
+        None where it concerns no sensor. ``begins_late`` says that the lines of sensors' first
+        requests may be late.
         """
         sensors, moves_sensors = _concerned(self.clients, change)
         if not sensors:
@@ -68,26 +69,34 @@ class _Trials:
         return ChangeTrial(
             self.clients, sensors, (nominal_ms, earliest_ms, latest_ms), at_ms, change,
             self.window, moves_sensors, _epoch(nominal_ms, self.restarts_ms),
+            begins_late=begins_late,
         )  # fmt: skip
 
     def beside_others(self, change: int, untold: Untold, at_ms: Int64s) -> Int64s:
         """Return ``at_ms``, or the times with ``change`` at the untold moment if they tell of it.
 
-        The changes whose requests may still count by then are located beside it.
+        The changes whose requests may still count by then are located beside it. Where that tells
+        nothing of a change that sends requests to another sensor, the line of a sensor's first
+        request is taken to be late: every sample hangs on that request.
         """
         moment, cost_max = untold
-        found_ms = at_ms.copy()
-        found_ms[change:] = np.maximum(at_ms[change:], moment)
-        found_ms[:change] = np.minimum(at_ms[:change], moment)
+        _, moves_sensors = _concerned(self.clients, change)
         near_ms = 2 * (self.window.expire_age_ms + 2 * self.window.window_ms)
         is_near = np.abs(self.nominal_ms - self.nominal_ms[change]) <= near_ms
-        for other in np.flatnonzero(is_near).tolist():
-            if other != change and (trial := self.of(other, found_ms)):
-                found_ms = trial.best(may_push=False)
-        trial = self.of(change, found_ms)
-        if found_ms[change] != moment or trial is None:
-            return at_ms
-        return found_ms if trial.explains(moment, cost_max=cost_max) else at_ms
+        for begins_late in (False, True) if moves_sensors else (False,):
+            found_ms = at_ms.copy()
+            found_ms[change] = moment
+            found_ms[:change] = np.minimum(at_ms[:change], moment)
+            found_ms[change + 1 :] = np.maximum(at_ms[change + 1 :], moment)
+            for other in np.flatnonzero(is_near).tolist():
+                if other != change and (trial := self.of(other, found_ms, begins_late=begins_late)):
+                    found_ms = trial.best(may_push=False)
+            trial = self.of(change, found_ms, begins_late=begins_late)
+            if found_ms[change] != moment or trial is None:
+                continue
+            if trial.explains(moment, cost_max=cost_max):
+                return found_ms
+        return at_ms
 
 
 def _epoch(at_ms: int, restarts_ms: Sequence[int]) -> tuple[int, int]:

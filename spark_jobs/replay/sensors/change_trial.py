@@ -14,6 +14,7 @@ import numpy as np
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Samples, Window, after_unknown_begin
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
+from spark_jobs.replay.alignment.repairs import earlier
 from spark_jobs.replay.alignment.search import search
 from spark_jobs.replay.sensors.client_requests import ClientRequests
 
@@ -71,6 +72,8 @@ class ChangeTrial:
         window: Window,
         moves_sensors: bool,
         epoch: tuple[int, int],
+        *,
+        begins_late: bool = False,
     ) -> None:
         self._clients = clients
         self._nominal_ms, earliest_ms, latest_ms = moments_ms
@@ -89,6 +92,7 @@ class ChangeTrial:
         self._rows_before_max = _ROWS_BEFORE_MAX
         self._known_costs: dict[tuple[int, int, bytes, bytes], tuple[float, bool]] = {}
         self._moves_sensors = moves_sensors
+        self._begins_late = begins_late
         concerned = (client for client in clients if client.is_concerned(change))
         self._thrown = [
             (client, client.thrown()) for client in concerned if np.isnan(client.bounds).any()
@@ -317,6 +321,6 @@ class ChangeTrial:
         columns["bound"] = np.concatenate([bounds for _, _, bounds in parts])
         events = Events(**{name: column[turn] for name, column in columns.items()})
         if begins and first == 0:
-            return events
+            return earlier(events, 0) if self._begins_late else events
         known_ms = self._warm_ms if first == 0 else int(estimate_ms[turn[0]]) + self._lag_ms
         return after_unknown_begin(events, estimate_ms[turn] >= known_ms, self._window)

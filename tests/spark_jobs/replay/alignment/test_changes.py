@@ -346,6 +346,31 @@ def test_a_change_keeps_its_answer_s_moment_where_another_one_s_explains_more(pr
         assert before < moment_ms <= after
 
 
+@pytest.mark.parametrize(("lag_max_ms", "is_found"), [(20, True), (4, False)])
+@pytest.mark.parametrize("keeps_overlapping", [False, True])
+def test_a_first_quota_s_first_request_may_have_a_late_line(
+    lag_max_ms: int, *, keeps_overlapping: bool, is_found: bool
+) -> None:
+    """Three requests are as much of the quota as the time until the fourth, which may begin it.
+
+    That explains most throttles, and more than the first one at the time of its line does.
+    """
+    answered_ms, first_ms = 1_700, 2_000
+    times_ms = np.append([first_ms, 2_093, 2_098], np.arange(2_146, 16_000, 50))
+    amounts = np.append([744.0, 2_592.0, 744.0], np.full(len(times_ms) - 3, 3_000.0))
+    window = Window(11, 1_000, keeps_overlapping)
+    log = log_of(times_ms.tolist(), amounts.tolist(), 28_000.0, window)
+    line_ms, lags_ms = log.events.latest_ms.copy(), log.events.line_lag_max_ms.copy()
+    line_ms[0], lags_ms[0] = line_ms[0] + 8, lag_max_ms
+    events = log.events._replace(
+        earliest_ms=line_ms, latest_ms=line_ms, likely_from_ms=line_ms, likely_until_ms=line_ms,
+        line_lag_max_ms=lags_ms,
+    )  # fmt: skip
+    client = ClientRequests(events, line_ms, [NO_SENSOR, 0], [NOT_BOUND, 28_000.0])
+    (found_ms,) = located([client], EPOCH_MS + np.array([answered_ms]), window).tolist()
+    assert (found_ms <= EPOCH_MS + first_ms) == is_found
+
+
 def with_silent(log: Log, rows: Int64s) -> Log:
     def lie(throttle_time_ms: Int64s) -> None:
         throttle_time_ms[rows] = 0
