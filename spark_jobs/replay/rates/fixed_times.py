@@ -8,13 +8,13 @@ So a log that is cut anywhere is replayed as if it were whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from spark_jobs.quota.constants import PROVES_MS
-from spark_jobs.quota.states import SensorStates, remembered_ms
+from spark_jobs.quota.states import Int64s, SensorStates, remembered_ms
 from spark_jobs.replay.alignment.events import (
     EXACT,
     UP_TO,
@@ -68,7 +68,7 @@ class Fixed(NamedTuple):
     is_neither: np.ndarray  # bool: no quota beside a change gives its throttle
     is_begin_told: np.ndarray  # bool: throttles before it tell that nothing was held unlogged
     group: np.ndarray  # rows of one group are judged together
-    held_ms: np.ndarray  # when a sample began that the sensor held unlogged, before the first row
+    held_ms: np.ndarray  # when the sample began that alone the sensor held, before the first row
 
     @classmethod
     def plainly(cls, at_ms: np.ndarray, start: int, stop: int, group: int) -> Fixed:
@@ -306,32 +306,83 @@ class ProduceFixing(Fixing):
     def _found(
         self, rows: SensorRows, states: SensorStates, events: Events, start: int, *, is_last: bool
     ) -> tuple[Aligned, int]:
-        """Return the aligned events, and when the sample began that ``states`` now hold for it.
+        """Return the aligned events, and when the sample began that alone ``states`` now hold.
 
-        That is NOT_HELD, but where the log began amid the sensor's requests: where throttles tell
-        that it held something before.
+        That is NOT_HELD, but where throttles tell that the log began amid the sensor's requests, or
+        that samples began at other times than thought since long before the first throttle.
         """
-        samples, window = _samples(states), self.window
-        new = align_window(events, samples, window, is_last=is_last)
-        begins_amid = not start and not samples.count and rows.known_for_ms[0] < window.window_ms
-        if not begins_amid or not (new.placed.status == UNEXPLAINED).any():
+        window = self.window
+        new = align_window(events, _samples(states), window, is_last=is_last)
+        if not (new.placed.status == UNEXPLAINED).any():
             return new, NOT_HELD
-        remembered = remembered_ms(window.samples, window.window_ms)
-        is_known = rows.known_for_ms[: len(events.amount)] >= remembered
-        events = after_unknown_begin(events, is_known, window)
-        found = align_window(events, samples, window, is_last=is_last)
+        known_for_ms = rows.known_for_ms[start : start + len(events.amount)]
+        if not start and not states.count[0] and known_for_ms[0] < window.window_ms:
+            held = self._held(rows, states, events, start, known_for_ms, new, is_last=is_last)
+            if held is not None:
+                return held
+        at_ms = rows.at_ms[start : start + len(events.amount)]
+        untold_ms = self._first_told_ms(rows, start, new.placed, states) - self._remembered_ms
+        before = int(np.searchsorted(at_ms, untold_ms, side="right")) - 1
+        if (untold := _first_recorded(new.placed, before)) > 0:
+            # Nothing tells of these. Those that throttles tell of are aligned anew, for themselves.
+            return replace(new, fixed=min(untold, new.fixed)), NOT_HELD
+        held = None
+        if before >= 0:
+            known_for_ms = at_ms - at_ms[0]
+            held = self._held(rows, states, events, start, known_for_ms, new, is_last=is_last)
+        return (new, NOT_HELD) if held is None else held
+
+    @property
+    def _remembered_ms(self) -> int:
+        return remembered_ms(self.window.samples, self.window.window_ms)
+
+    def _held(
+        self,
+        rows: SensorRows,
+        states: SensorStates,
+        events: Events,
+        start: int,
+        known_for_ms: Int64s,
+        new: Aligned,
+        *,
+        is_last: bool,
+    ) -> tuple[Aligned, int] | None:
+        """Return the aligned events after a sample of which nothing is known, and when it began.
+
+        None where that leaves no fewer throttles wrong than ``new``; else ``states`` hold it alone.
+        """
+        window = self.window
+        amid = after_unknown_begin(events, known_for_ms >= self._remembered_ms, window)
+        found = align_window(amid, Samples.empty(window.slots), window, is_last=is_last)
         if found.fixed < 2:
-            return new, NOT_HELD
+            return None
         held_ms = int(found.placed.recorded_at_ms[0])
         placed = Placed._make(column[1:] for column in found.placed)
         held = Aligned(placed._replace(order=placed.order - 1), found.fixed - 1, found.width)
         with_held = states.take(np.array([0]))
         with_held.hold(0, held_ms)
         # Lies leave throttles unexplained, too: those that are right tell what it held.
-        if _off(rows, new.placed, states) <= _off(rows, held.placed, with_held):
-            return new, NOT_HELD
+        if _off(rows, start, new.placed, states) <= _off(rows, start, held.placed, with_held):
+            return None
         states.hold(0, held_ms)
         return held, held_ms
+
+    def _first_told_ms(
+        self, rows: SensorRows, start: int, placed: Placed, states: SensorStates
+    ) -> int:
+        """Return when the first placed row was recorded that was throttled, or due to be."""
+        order = start + placed.order
+        trial = states.take(np.array([0]))
+        tried = replayed(rows, order, placed.recorded_at_ms, trial)
+        told = self.told(rows.logged_ms[order], tried.throttle_time_ms)
+        return int(placed.recorded_at_ms[told.argmax()])
+
+
+def _first_recorded(placed: Placed, most: int) -> int:
+    """Return how many of the first events, at most ``most``, were recorded before all others."""
+    most = max(most, 0)
+    is_cut = np.maximum.accumulate(placed.order[:most]) == np.arange(most)
+    return int(np.flatnonzero(is_cut)[-1]) + 1 if is_cut.any() else 0
 
 
 def _begin_told(
@@ -362,12 +413,11 @@ def _begin_told(
     return found
 
 
-def _off(rows: SensorRows, placed: Placed, states: SensorStates) -> int:
-    """Return the number of a sensor's first throttles, such as 93, off by over PROVES_MS."""
-    trial = states.take(np.array([0]))
-    replay = replayed(rows, placed.order, placed.recorded_at_ms, trial)
-    off_ms = np.abs(rows.logged_ms[placed.order] - replay.throttle_time_ms)
-    return int((off_ms > PROVES_MS).sum())
+def _off(rows: SensorRows, start: int, placed: Placed, states: SensorStates) -> int:
+    """Return the number of throttles from row ``start`` on, such as 93, off by over PROVES_MS."""
+    trial, order = states.take(np.array([0])), start + placed.order
+    replay = replayed(rows, order, placed.recorded_at_ms, trial)
+    return int((np.abs(rows.logged_ms[order] - replay.throttle_time_ms) > PROVES_MS).sum())
 
 
 def _before(at_ms: np.ndarray, until_ms: int | None) -> int:

@@ -261,20 +261,29 @@ class RateStream:
         begun = self._begun(runs)
         parts = [Fixed.plainly(rows.at_ms, 0, 0, 0)]
         groups = len(runs.start)
+        # A part that begins with another state than the one before left is replayed for itself.
+        run_of = np.arange(groups).tolist()
+        last, held_ms, state_of = list(run_of), [], [0]
         for k in told.tolist():
             first, stop = int(runs.start[k]), int(runs.start[k] + length[k])
             state = begun.take(np.array([k]))
             own = rows.stretch(first, stop)
             found = self._fixing.fix(own, state, None if ends[k] else until_ms)
-            parts += [
-                part._replace(order=part.order + first, group=part.group + groups) for part in found
-            ]
+            for part in found:
+                if (part.held_ms != NOT_HELD).any():
+                    last[k] = len(run_of)
+                    run_of.append(k)
+                    held_ms.append(int(part.held_ms[0]))
+                parts.append(part._replace(order=part.order + first, group=part.group + groups))
+                state_of.append(last[k])
             groups += len(found)
-            if found and (found[0].held_ms != NOT_HELD).any():
-                begun.hold(k, int(found[0].held_ms[0]))
         fixed = Fixed.joined(parts)
-        run = np.searchsorted(runs.start, fixed.order, side="right") - 1
-        result = self._replay(rows, fixed.order, run, fixed.recorded_at_ms, begun)
+        states = begun.take(np.array(run_of))
+        for i, began_ms in enumerate(held_ms, start=len(runs.start)):
+            states.hold(i, began_ms)
+        of_rows = np.repeat(state_of, [len(part.order) for part in parts])
+        result = self._replay(rows, fixed.order, of_rows, fixed.recorded_at_ms, states)
+        run, begun = np.array(run_of)[of_rows], states.take(np.array(last))
         return _Replayed(fixed, result, run, begun)
 
     def _decided(
