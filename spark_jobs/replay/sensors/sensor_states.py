@@ -59,7 +59,8 @@ class CarriedState:
         under other settings or by another version: the broker was restarted.
         """
         ends_ms = [last for _, last, _ in self.samples]
-        if self.bucket is not None:
+        # A bucket stays untouched by mutations that met another sensor (``OTHER_SENSOR``).
+        if self.bucket is not None and self.bucket.last_update_ms:
             ends_ms.append(self.bucket.last_update_ms)
         if not ends_ms:
             return False  # the sensor had not recorded anything

@@ -206,3 +206,10 @@ def test_partitions_are_handed_on_as_they_were_before_what_is_read_again() -> No
     found = replayed(rows, evening_until(NOON_MS + later_ms + LATE_MAX_MS + 60_000))
     assert found.inventory == PartitionInventory({"s": 3})
     assert found.handed_on == PartitionInventory({"t": 9})
+
+
+def test_a_sensor_whose_mutations_all_met_another_one_is_not_lost_between_intervals() -> None:
+    untouched = BucketState(debt_slack_ms=40.0)
+    for bucket, is_lost in ((untouched, False), (untouched._replace(last_update_ms=1), True)):
+        state = CarriedState(0, 7, 0, (), bucket=bucket)
+        assert state.is_lost(slots=11, restart_ms=0, recorded_at_ms=NOON_MS) == is_lost
