@@ -11,19 +11,21 @@ put it into the next one. Such claims go round in a circle that no times fulfil:
     t[1662] - t[1602] <= 999        1662 belongs to the sample that 1602 begins
 
 Each request in a circle is tried in the other sample, and each sample as gone or as still there,
-until what is replayed is what was explained.
+until what is replayed is what was explained. So is a request that was not throttled, but is
+replayed so: where whole windows were over since its oldest sample began, that may have begun a
+little later, or, by a late line, sooner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from numba import njit
 
 from spark_jobs.quota.constants import PROVES_MS
-from spark_jobs.quota.kernels import NO_THROTTLE_MAX, replay_rate
+from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import Int64s, SensorStates
@@ -35,6 +37,7 @@ from spark_jobs.replay.alignment.placement import (
     constraints,
     place,
 )
+from spark_jobs.replay.alignment.repairs import earlier
 from spark_jobs.replay.alignment.search import Found, search
 
 _STEPS_MAX = 1 << 26
@@ -58,7 +61,11 @@ def agreeing(
     best = last = wrong, events, found, placed
     circles = 0
     while left > 0 and circles <= _CIRCLES_MAX and best[0] > _unexplained(best[3]):
-        tried = list(islice(_trials(last[1], samples, window, last[2]), left))
+        trials_of = chain(
+            _let_through(last[1], samples, window, last[3]),
+            _trials(last[1], samples, window, last[2]),
+        )
+        tried = list(islice(trials_of, left))
         left -= len(tried)
         trials = [
             (_replayed_wrong(there, trial, samples, window), trial, other, there)
@@ -85,24 +92,60 @@ def _unexplained(placed: Placed) -> int:
 def _replayed_wrong(placed: Placed, events: Events, samples: Samples, window: Window) -> int:
     """Return the number of throttles, such as 365, off by over PROVES_MS at these times."""
     rows = placed.order
+    found_ms = _replayed(placed, events, samples, window).throttle_time_ms
+    tells = (events.evidence[rows] == EXACT) & ~np.isnan(events.bound[rows])
+    off_ms = events.logged_throttle_time_ms[rows] - found_ms
+    return int((tells & (np.abs(off_ms) > PROVES_MS)).sum())
+
+
+def _replayed(placed: Placed, events: Events, samples: Samples, window: Window) -> RateReplay:
+    rows = placed.order
     profile = RateProfile.RATE_3_8 if window.keeps_overlapping else RateProfile.RATE_3_3
     states = SensorStates.allocate([profile], [window.samples], [window.window_ms])
     held = zip(samples.start_ms.tolist(), samples.last_event_ms.tolist(), samples.value.tolist(),
                strict=True)  # fmt: skip
     states.restore(0, samples.index, list(held)[: samples.count])
-    logged_ms = events.logged_throttle_time_ms[rows]
-    found_ms = replay_rate(
+    return replay_rate(
         np.zeros(len(rows), np.int64),
         placed.recorded_at_ms,
         events.amount[rows],
         events.bound[rows],
         np.full(len(rows), RECORD),
-        logged_ms,
+        events.logged_throttle_time_ms[rows],
         np.full(len(rows), NO_THROTTLE_MAX),
         *states.rate_arrays(),
-    ).throttle_time_ms
-    tells = (events.evidence[rows] == EXACT) & ~np.isnan(events.bound[rows])
-    return int((tells & (np.abs(logged_ms - found_ms) > PROVES_MS)).sum())
+    )
+
+
+def _let_through(
+    events: Events, samples: Samples, window: Window, placed: Placed
+) -> Iterator[Events]:
+    """Yield the events with another beginning of what a request that was let through counts.
+
+    That has a throttle replayed: its oldest sample began so late that another whole window was not
+    over (``Rate.windowSize``), or sooner, by a late line.
+    """
+    replay, at_ms = _replayed(placed, events, samples, window), placed.recorded_at_ms
+    is_let_through = events.logged_throttle_time_ms[placed.order] == 0
+    tells = (events.evidence[placed.order] == EXACT) & (placed.status != UNEXPLAINED)
+    begun = np.flatnonzero(placed.starts_sample)
+    full_ms = window.expire_age_ms - window.window_ms
+    for k in np.flatnonzero(tells & is_let_through & (replay.throttle_time_ms > PROVES_MS)):
+        elapsed_ms = at_ms[k] - at_ms[begun[begun <= k]]
+        sizes_ms = np.where(
+            elapsed_ms < full_ms, full_ms + elapsed_ms % window.window_ms, elapsed_ms
+        )
+        oldest = np.flatnonzero(sizes_ms == replay.window_size_ms[k])
+        if not len(oldest):
+            continue
+        first, row = int(placed.order[begun[oldest[0]]]), int(placed.order[k])
+        over_ms = int(elapsed_ms[oldest[0]]) // window.window_ms * window.window_ms
+        until_ms = min(int(events.latest_ms[row]), int(events.latest_ms[first]) + over_ms - 1)
+        if elapsed_ms[oldest[0]] < window.expire_age_ms and until_ms >= events.earliest_ms[row]:
+            from_ms = until_ms - over_ms + 1
+            yield _limited(events, events.earliest_ms, row, until_ms, first, from_ms)
+        if events.line_lag_max_ms[first] > 0:
+            yield earlier(events, first)
 
 
 def _trials(events: Events, samples: Samples, window: Window, found: Found) -> Iterator[Events]:
