@@ -29,7 +29,7 @@ from spark_jobs.quota.kernels import NO_THROTTLE_MAX, RateReplay, replay_rate
 from spark_jobs.quota.rate_decision import RECORD
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import Int64s, SensorStates
-from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window
+from spark_jobs.replay.alignment.events import EXACT, Events, Samples, Window, earlier
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import (
     Network,
@@ -37,7 +37,6 @@ from spark_jobs.replay.alignment.placement import (
     constraints,
     place,
 )
-from spark_jobs.replay.alignment.repairs import earlier
 from spark_jobs.replay.alignment.search import Found, search
 
 _STEPS_MAX = 1 << 26

@@ -132,6 +132,18 @@ def after_unknown_begin(events: Events, is_known: Bools, window: Window) -> Even
     return Events._make(columns)
 
 
+def earlier(events: Events, row: int) -> Events:
+    """Return the events with one that may be as much earlier as its line may be late."""
+    earliest_ms, likely_from_ms = events.earliest_ms.copy(), events.likely_from_ms.copy()
+    lag_max_ms = events.line_lag_max_ms.copy()
+    earliest_ms[row] -= lag_max_ms[row]
+    likely_from_ms[row] = earliest_ms[row]
+    lag_max_ms[row] = 0
+    return events._replace(
+        earliest_ms=earliest_ms, likely_from_ms=likely_from_ms, line_lag_max_ms=lag_max_ms
+    )
+
+
 SLOW_HANDLER_US = 3_000
 WAITED_US = 300
 

@@ -14,7 +14,7 @@ from itertools import islice
 
 import numpy as np
 
-from spark_jobs.replay.alignment.events import Events, Samples, Window
+from spark_jobs.replay.alignment.events import Events, Samples, Window, earlier
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED
 from spark_jobs.replay.alignment.placement import Placed, place
 from spark_jobs.replay.alignment.search import Found, search
@@ -153,18 +153,6 @@ def _at_far_edges(placed: Placed, window: Window, k: int) -> list[int]:
     near = np.unique(np.maximum(starts[:, np.newaxis] + np.arange(-2, 3), 0))
     return sorted(
         (row for row in near.tolist() if row < k), key=lambda row: abs(at_ms[row] - far_ms)
-    )
-
-
-def earlier(events: Events, row: int) -> Events:
-    """Return the events with one that may be as much earlier as its line may be late."""
-    earliest_ms, likely_from_ms = events.earliest_ms.copy(), events.likely_from_ms.copy()
-    lag_max_ms = events.line_lag_max_ms.copy()
-    earliest_ms[row] -= lag_max_ms[row]
-    likely_from_ms[row] = earliest_ms[row]
-    lag_max_ms[row] = 0
-    return events._replace(
-        earliest_ms=earliest_ms, likely_from_ms=likely_from_ms, line_lag_max_ms=lag_max_ms
     )
 
 

@@ -12,9 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.quota.states import Int64s
-from spark_jobs.replay.alignment.events import Events, Samples, Window, after_unknown_begin
+from spark_jobs.replay.alignment.events import (
+    Events,
+    Samples,
+    Window,
+    after_unknown_begin,
+    earlier,
+)
 from spark_jobs.replay.alignment.explanation import UNEXPLAINED_COST
-from spark_jobs.replay.alignment.repairs import earlier
 from spark_jobs.replay.alignment.search import search
 from spark_jobs.replay.sensors.client_requests import ClientRequests
 
