@@ -44,6 +44,13 @@ class Placed(NamedTuple):
     status: Int64s  # of explanation.py
     starts_sample: Bools
 
+    def is_cut(self) -> Bools:
+        """Return True for each place by which no request waits for its turn.
+
+        Such as the second of rows 1, 0, 2: the first two recorded are the first two events.
+        """
+        return np.asarray(np.maximum.accumulate(self.order) == np.arange(len(self.order)))
+
 
 class Network(NamedTuple):
     """``t[v] - t[u] <= w``, arcs listed at both ends; unknowns are events, then known moments."""

@@ -91,8 +91,7 @@ def _fixed(placed: Placed, events: Events, window: Window) -> int:
     n = len(placed.order)
     lag_ms = 2 * window.expire_age_ms + _LAG_WINDOWS * window.window_ms
     until_ms = placed.recorded_at_ms[-1] - lag_ms
-    # Nothing before may be waiting for its turn: the first k recorded are the first k events.
-    is_cut = np.maximum.accumulate(placed.order) == np.arange(n)
+    is_cut = placed.is_cut()
     is_past = placed.recorded_at_ms < until_ms
     cuts = np.flatnonzero(is_cut & is_past)
     if len(cuts):

@@ -315,21 +315,25 @@ class ProduceFixing(Fixing):
         new = align_window(events, _samples(states), window, is_last=is_last)
         if not (new.placed.status == UNEXPLAINED).any():
             return new, NOT_HELD
-        known_for_ms = rows.known_for_ms[start : start + len(events.amount)]
+        part = slice(start, start + len(events.amount))
+        at_ms, known_for_ms = rows.at_ms[part], rows.known_for_ms[part]
+        logged_ms, thrown_ms = _throttles(rows, start, new.placed, states)
+        off = _off(logged_ms, thrown_ms)
         if not start and not states.count[0] and known_for_ms[0] < window.window_ms:
-            held = self._held(rows, states, events, start, known_for_ms, new, is_last=is_last)
+            held = self._held(rows, states, events, start, known_for_ms, off, is_last=is_last)
             if held is not None:
                 return held
-        at_ms = rows.at_ms[start : start + len(events.amount)]
-        untold_ms = self._first_told_ms(rows, start, new.placed, states) - self._remembered_ms
+        first_told = int(self.told(logged_ms, thrown_ms).argmax())
+        untold_ms = int(new.placed.recorded_at_ms[first_told]) - self._remembered_ms
         before = int(np.searchsorted(at_ms, untold_ms, side="right")) - 1
-        if (untold := _first_recorded(new.placed, before)) > 0:
+        cuts = np.flatnonzero(new.placed.is_cut()[: max(before, 0)])
+        if len(cuts):
             # Nothing tells of these. Those that throttles tell of are aligned anew, for themselves.
-            return replace(new, fixed=min(untold, new.fixed)), NOT_HELD
+            return replace(new, fixed=min(int(cuts[-1]) + 1, new.fixed)), NOT_HELD
         held = None
         if before >= 0:
             known_for_ms = at_ms - at_ms[0]
-            held = self._held(rows, states, events, start, known_for_ms, new, is_last=is_last)
+            held = self._held(rows, states, events, start, known_for_ms, off, is_last=is_last)
         return (new, NOT_HELD) if held is None else held
 
     @property
@@ -343,13 +347,13 @@ class ProduceFixing(Fixing):
         events: Events,
         start: int,
         known_for_ms: Int64s,
-        new: Aligned,
+        off: int,
         *,
         is_last: bool,
     ) -> tuple[Aligned, int] | None:
         """Return the aligned events after a sample of which nothing is known, and when it began.
 
-        None where that leaves no fewer throttles wrong than ``new``; else ``states`` hold it alone.
+        None where that leaves no fewer throttles wrong than ``off``; else ``states`` hold it alone.
         """
         window = self.window
         amid = after_unknown_begin(events, known_for_ms >= self._remembered_ms, window)
@@ -362,27 +366,10 @@ class ProduceFixing(Fixing):
         with_held = states.take(np.array([0]))
         with_held.hold(0, held_ms)
         # Lies leave throttles unexplained, too: those that are right tell what it held.
-        if _off(rows, start, new.placed, states) <= _off(rows, start, held.placed, with_held):
+        if off <= _off(*_throttles(rows, start, held.placed, with_held)):
             return None
         states.hold(0, held_ms)
         return held, held_ms
-
-    def _first_told_ms(
-        self, rows: SensorRows, start: int, placed: Placed, states: SensorStates
-    ) -> int:
-        """Return when the first placed row was recorded that was throttled, or due to be."""
-        order = start + placed.order
-        trial = states.take(np.array([0]))
-        tried = replayed(rows, order, placed.recorded_at_ms, trial)
-        told = self.told(rows.logged_ms[order], tried.throttle_time_ms)
-        return int(placed.recorded_at_ms[told.argmax()])
-
-
-def _first_recorded(placed: Placed, most: int) -> int:
-    """Return how many of the first events, at most ``most``, were recorded before all others."""
-    most = max(most, 0)
-    is_cut = np.maximum.accumulate(placed.order[:most]) == np.arange(most)
-    return int(np.flatnonzero(is_cut)[-1]) + 1 if is_cut.any() else 0
 
 
 def _begin_told(
@@ -413,11 +400,18 @@ def _begin_told(
     return found
 
 
-def _off(rows: SensorRows, start: int, placed: Placed, states: SensorStates) -> int:
-    """Return the number of throttles from row ``start`` on, such as 93, off by over PROVES_MS."""
+def _throttles(
+    rows: SensorRows, start: int, placed: Placed, states: SensorStates
+) -> tuple[Int64s, Int64s]:
+    """Return the throttles (ms) that were logged and those replayed, from row ``start`` on."""
     trial, order = states.take(np.array([0])), start + placed.order
     replay = replayed(rows, order, placed.recorded_at_ms, trial)
-    return int((np.abs(rows.logged_ms[order] - replay.throttle_time_ms) > PROVES_MS).sum())
+    return rows.logged_ms[order], replay.throttle_time_ms
+
+
+def _off(logged_ms: Int64s, replayed_ms: Int64s) -> int:
+    """Return the number of throttles, such as 93, off by over PROVES_MS."""
+    return int((np.abs(logged_ms - replayed_ms) > PROVES_MS).sum())
 
 
 def _before(at_ms: np.ndarray, until_ms: int | None) -> int:

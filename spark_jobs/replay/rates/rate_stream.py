@@ -262,8 +262,8 @@ class RateStream:
         parts = [Fixed.plainly(rows.at_ms, 0, 0, 0)]
         groups = len(runs.start)
         # A part that begins with another state than the one before left is replayed for itself.
-        run_of = np.arange(groups).tolist()
-        last, held_ms, state_of = list(run_of), [], [0]
+        run_of, last = list(range(groups)), list(range(groups))
+        held_ms, state_of = [], [0]
         for k in told.tolist():
             first, stop = int(runs.start[k]), int(runs.start[k] + length[k])
             state = begun.take(np.array([k]))

@@ -92,9 +92,8 @@ class _Trials:
                 if other != change and (trial := self.of(other, found_ms, begins_late=begins_late)):
                     found_ms = trial.best(may_push=False)
             trial = self.of(change, found_ms, begins_late=begins_late)
-            if found_ms[change] != moment or trial is None:
-                continue
-            if trial.explains(moment, cost_max=cost_max):
+            is_there = found_ms[change] == moment
+            if is_there and trial and trial.explains(moment, cost_max=cost_max):
                 return found_ms
         return at_ms
 
