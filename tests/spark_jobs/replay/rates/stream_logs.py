@@ -34,12 +34,22 @@ Row = dict[str, Any]
 
 
 def opened(
-    fixing: Fixing = PRODUCES, carried: dict[SensorKey, CarriedState] | None = None
+    fixing: Fixing = PRODUCES,
+    carried: dict[SensorKey, CarriedState] | None = None,
+    rules: BrokerRules = RULES,
 ) -> RateStream:
     quota_type = CONSUMER if isinstance(fixing, FetchFixing) else PRODUCER
-    held = StreamStates(RULES, quota_type)
+    held = StreamStates(rules, quota_type)
     is_fetch = quota_type == CONSUMER
     return RateStream(1, SensorCodes(), held, fixing, TOLERANCES, carried or {}, unrecords=is_fetch)
+
+
+def produces_of(
+    rules: BrokerRules, carried: dict[SensorKey, CarriedState] | None = None
+) -> RateStream:
+    """Return a stream of produces on a broker with these rules, such as three samples."""
+    window = Window(rules.samples, rules.window_ms, rules.profile.keeps_overlapping_sample)
+    return opened(ProduceFixing.of(window), carried, rules)
 
 
 def produce(at_ms: int, size: float, **columns: Any) -> Row:

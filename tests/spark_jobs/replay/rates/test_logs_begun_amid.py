@@ -11,13 +11,9 @@ from spark_jobs.quota.codes import WRONG_VERDICTS
 from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import remembered_ms
-from spark_jobs.replay.alignment.events import Window
 from spark_jobs.replay.rates.fixed_times import ProduceFixing
-from spark_jobs.replay.rates.rate_stream import RateStream
-from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
-from tests.spark_jobs.replay.rates.stream_logs import PRODUCER, TOLERANCES, Row, decided, produce
+from tests.spark_jobs.replay.rates.stream_logs import Row, decided, produce, produces_of
 
 BOUND = 100_000.0
 
@@ -56,11 +52,7 @@ def decided_from(
         for row in told
         for at_ms in [row["recorded_at_ms"]]
     ]
-    window = Window(rules.samples, rules.window_ms, rules.profile.keeps_overlapping_sample)
-    held = StreamStates(rules, PRODUCER)
-    fixing = ProduceFixing.of(window)
-    stream = RateStream(1, SensorCodes(), held, fixing, TOLERANCES, {}, unrecords=False)
-    return decided(stream, told)
+    return decided(produces_of(rules), told)
 
 
 @pytest.mark.parametrize("profile", [RateProfile.RATE_3_3, RateProfile.RATE_3_8])

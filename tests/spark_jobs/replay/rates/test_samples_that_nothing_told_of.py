@@ -10,14 +10,9 @@ from spark_jobs.quota.rate import Rate
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.sensor_key import SensorKey
 from spark_jobs.quota.throttle_time import throttle_time_ms
-from spark_jobs.replay.alignment.events import Window
-from spark_jobs.replay.rates.fixed_times import ProduceFixing
-from spark_jobs.replay.rates.rate_stream import RateStream
-from spark_jobs.replay.rates.sensor_codes import SensorCodes
-from spark_jobs.replay.rates.stream_states import StreamStates
 from spark_jobs.replay.sensors.sensor_states import BrokerRules, CarriedState
 from tests.builders.tables_builder import NOON_MS
-from tests.spark_jobs.replay.rates.stream_logs import PRODUCER, TOLERANCES, Row, decided, produce
+from tests.spark_jobs.replay.rates.stream_logs import PRODUCER, Row, decided, produce, produces_of
 
 BOUND = 100_000.0
 CLIENTS, LOUD_MS, UNTIL_MS = 20, 15_000, 25_000
@@ -59,12 +54,7 @@ def test_samples_of_long_before_the_first_throttle_begin_as_throttles_tell(
         rows[i]["logged_throttle_time_ms"] += 500
     key = SensorKey(1, PRODUCER, rows[0]["quota_user"], rows[0]["quota_client_id"])
     held = CarriedState(0, 40, 0, ((NOON_MS - 996, NOON_MS - 17, 5_000.0),))
-    window = Window(rules.samples, rules.window_ms, profile.keeps_overlapping_sample)
-    stream = RateStream(
-        1, SensorCodes(), StreamStates(rules, PRODUCER), ProduceFixing.of(window), TOLERANCES,
-        {key: held}, unrecords=False,
-    )  # fmt: skip
-    found = decided(stream, rows)
+    found = decided(produces_of(rules, {key: held}), rows)
     wrong = {row["source_line"] for row in found if row["verdict"] in WRONG_VERDICTS}
     assert wrong == {rows[i]["source_line"] for i in lying}
     # One comes just as a sample leaves: its line does not tell which was first.
