@@ -140,7 +140,8 @@ def _let_through(
         first, row = int(placed.order[begun[oldest[0]]]), int(placed.order[k])
         over_ms = int(elapsed_ms[oldest[0]]) // window.window_ms * window.window_ms
         until_ms = min(int(events.latest_ms[row]), int(events.latest_ms[first]) + over_ms - 1)
-        if elapsed_ms[oldest[0]] < window.expire_age_ms and until_ms >= events.earliest_ms[row]:
+        is_over = 0 < over_ms < window.expire_age_ms
+        if is_over and until_ms >= events.earliest_ms[row]:
             from_ms = until_ms - over_ms + 1
             yield _limited(events, events.earliest_ms, row, until_ms, first, from_ms)
         if events.line_lag_max_ms[first] > 0:
