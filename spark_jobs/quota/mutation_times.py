@@ -146,7 +146,7 @@ def _best_of_topics(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
         one = stretch.requests[wrong]
         if one.parts == 1:
             continue
-        own = [i for i, each in enumerate(stretch.requests) if each.request == one.request]
+        own = _topics(stretch.requests, wrong)
         at_ms = dict(zip(run.order, run.times_ms, strict=True))
         first_ms = min(at_ms[i] for i in own)
         for time in range(first_ms - 1, max(one.earliest_ms, first_ms - ANCHOR_TIMES_MAX) - 1, -1):
@@ -275,10 +275,12 @@ def _best_anchored_later(run: Run, stretch: Stretch, bucket: Bucket) -> Run:
         before_ms = {i: at_ms for i, at_ms in early_ms.items() if i < later}
         for late_ms in (0, LINE_LAG_MAX_MS) if is_likely else (0,):
             times_ms = _anchor_times(stretch.requests[later], bucket, late_ms)
-            best = _best_at(run.cost, stretch, bucket, later, times_ms, before_ms)
             gain_min = LATE_GAIN_MIN if late_ms or not is_likely else 1
-            if best and best.cost + gain_min <= run.cost:
-                run = best
+            # With its later topics it may have come before the bucket was full again.
+            for place in dict.fromkeys((later, _topics(stretch.requests, later)[-1])):
+                best = _best_at(run.cost, stretch, bucket, place, times_ms, before_ms)
+                if best and best.cost + gain_min <= run.cost:
+                    run = best
         in_turn = _best_in_turn(run, stretch, bucket, later, before_ms)
         if in_turn.cost + (1 if is_likely else LATE_GAIN_MIN) <= run.cost:
             run = in_turn
@@ -362,10 +364,15 @@ def _best_at(
     return best
 
 
+def _topics(requests: Sequence[MutationRequest], place: int) -> list[int]:
+    """Return the places of all topics of the request at ``place``, such as [7, 8, 9]."""
+    number = requests[place].request
+    return [i for i, one in enumerate(requests) if one.request == number]
+
+
 def _until(requests: Sequence[MutationRequest], place: int) -> list[int]:
     """Return the places of the request's topics, such as [7, 8], until that at ``place``."""
-    number = requests[place].request
-    return [i for i, one in enumerate(requests[: place + 1]) if one.request == number]
+    return [i for i in _topics(requests, place) if i <= place]
 
 
 def _anchor_times(one: MutationRequest, bucket: Bucket, late_ms: int) -> range:

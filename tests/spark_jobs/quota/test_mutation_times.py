@@ -179,6 +179,21 @@ def test_those_before_a_bucket_that_was_full_again_may_have_met_it_full_and_earl
     assert times_ms[2:] == [pytest.approx(1_700, abs=2), 2_500, 2_800, 3_100, 3_500]
 
 
+def test_all_topics_of_a_request_may_have_come_before_the_bucket_was_full_again() -> None:
+    # Full at 2,000 ms. A controller that stood still for 4 s recorded both before, or after it.
+    topics = [
+        replace(
+            request(5_500, (amount, True), early_ms=4_500), request=1, parts=2, is_first=not number
+        )
+        for number, amount in enumerate((1.0, 4.0))
+    ]
+    spent = request(6_000, (8.8, True))  # of 9 tokens, of 6.5 were only the first topic before
+    admitted = request(6_010, (1.0, True))
+    times_ms = chosen(request(0, (2.0, True)), *topics, spent, admitted)
+    assert times_ms[1] == times_ms[2] <= 2_200
+    assert times_ms[3:] == [6_000, 6_010]
+
+
 def test_an_admission_against_a_debt_may_have_been_spent_all_the_same() -> None:
     bucket = Bucket(BURST_S, most=-1.0, least=-1.0, last_update_ms=T0)
     assert record(request(0, (3.0, True)), bucket, T0, {}) == WRONG
