@@ -44,6 +44,7 @@ from spark_jobs.judge.causes.stretches import (
     losses_before,
     losses_between,
 )
+from spark_jobs.judge.causes.throttle_steps import explain_by_steps
 from spark_jobs.judge.decision_counts import decisions_by_sensor, sensors_at_a_time
 from spark_jobs.judge.log_span import brokers_of
 from spark_jobs.quota.codes import (
@@ -72,9 +73,9 @@ from spark_jobs.warehouse.read import read_table, sensor_filter
 from spark_jobs.warehouse.scope import RunScope
 
 HISTORY_COLUMNS = (
-    *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "connection", "user",
-    "client_id", "quota_level", "amount", "is_unrecorded", "answered_bytes", "bound", "rate",
-    "window_size_ms", "logged_throttle_time_ms", "verdict",
+    *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "log_time_ms", "connection",
+    "user", "client_id", "quota_level", "amount", "is_unrecorded", "answered_bytes", "bound",
+    "rate", "window_size_ms", "logged_throttle_time_ms", "verdict",
 )  # fmt: skip
 
 
@@ -200,6 +201,7 @@ class _Day:
         rules, tolerance_ms = self.rules[key.broker_id], self.settings.tolerance_ms
         memory_ms = remembered_ms(rules.samples, rules.window_ms)
         min_decisions = self.settings.finding_min_decisions
+        told_until = 0
         for found in find_stretches(history, tolerance_ms, min_decisions):
             losses = (
                 losses_before(history, found, tolerance_ms, memory_ms)
@@ -214,14 +216,18 @@ class _Day:
             lost = [] if first is None else [lost_state(history, stretch, rules, first)]
             rows = decisions.slice(stretch.first, stretch.end - stretch.first)
             at_ms = history.recorded_at_ms[stretch.rows]
+            quotas = other_quotas(self.changes, rows, int(at_ms[0]), int(at_ms[-1]))
             explanation = explain_stretch(
                 history,
                 stretch,
-                other_quotas(self.changes, rows, int(at_ms[0]), int(at_ms[-1])),
+                quotas,
                 [*profiles, *lost],
                 is_loss_known=known is not None,
                 sample_ms=rules.window_ms,
             )
+            if explanation is None and known is None and stretch.first >= told_until:
+                explanation = explain_by_steps(history, stretch, quotas)
+                told_until = explanation.stretch.end if explanation else told_until
             if explanation is None:
                 continue
             is_lost = explanation.winner.hypothesis == STATE_LOST
@@ -279,6 +285,7 @@ def sensor_decisions(
     return history_of(
         sensor_epoch=decisions["sensor_epoch"].to_numpy(),
         recorded_at_ms=at_ms,
+        log_time_ms=decisions["log_time_ms"].to_numpy(),
         connection=decisions["connection"].dictionary_encode().indices.to_numpy(),
         amount=floats(decisions["amount"]),
         is_unrecorded=bools(decisions["is_unrecorded"]),

@@ -8,7 +8,7 @@ broker throttled, or either the configured bound or the hypothesis says that it 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,7 +58,7 @@ _MARGIN_MIN = 0.1
 # Where no single decision is wrong, only what explains nearly all of them is told, or so many
 # throttles to the millisecond that most of them speak against any other.
 SHARE_MIN_UNACCUSED = 0.9
-THROTTLES_MIN_UNACCUSED, _MARGIN_MIN_UNACCUSED = 50, 0.4
+THROTTLES_MIN_UNACCUSED, MARGIN_MIN_UNACCUSED = 50, 0.4
 # Throttles of 0 fit many hypotheses: so many others must be told to the millisecond.
 THROTTLES_MIN = 5
 _THROTTLED_SHARE_MAX = 0.1
@@ -66,7 +66,7 @@ _THROTTLED_SHARE_MAX = 0.1
 # where nothing is throttled for longer than so many samples, a broker throttles nothing.
 _FREE_SAMPLES = 2
 # What a client was given fits any bound while it is always as much.
-_SIZES_MIN = 3
+SIZES_MIN = 3
 _SAME_BOUND = 0.01
 _SPREAD_MAX = 0.02
 _DIGITS_MAX = 6
@@ -156,9 +156,10 @@ def explain_stretch(
     scores = [configured, trial.score(NOT_ENFORCED, np.zeros(len(trial), np.int64))]
     scores += [trial.of_bound(q.hypothesis, q.bound, q.level) for q in quotas]
     scores += [trial.of_replay(replay) for replay in replays]
-    scores += _unknown_quota(trial, estimate)
+    if estimate is not None and estimate.spread <= _SPREAD_MAX:
+        scores += unknown_quota(trial.of_bound, estimate.bound, history.bound[stretch.first])
     scores += trial.of_intervals()
-    ranked = sorted(_distinct(scores), key=lambda s: -s.weight)
+    ranked = sorted(distinct(scores), key=lambda s: -s.weight)
     winner = next(s for s in ranked if trial.has_evidence(s))
     others = [s for s in ranked if s.hypothesis != winner.hypothesis]
     runner_up = others[0]
@@ -216,7 +217,7 @@ def explained_since_loss(
 def _is_told_unaccused(winner: Score, rival: Score) -> bool:
     """Return True if a hypothesis is clear enough to be told where no single decision is wrong."""
     is_sure = winner.throttles >= THROTTLES_MIN_UNACCUSED
-    is_sure &= winner.share - rival.share >= _MARGIN_MIN_UNACCUSED
+    is_sure &= winner.share - rival.share >= MARGIN_MIN_UNACCUSED
     return is_sure or winner.share >= SHARE_MIN_UNACCUSED
 
 
@@ -280,7 +281,7 @@ class _Trial:
         is_tried = self.history.is_unrecorded[rows] & self._throttled
         if score.bound is None or not is_tried.any():
             return True
-        return len(np.unique(self.history.amount[rows][is_tried])) >= _SIZES_MIN
+        return len(np.unique(self.history.amount[rows][is_tried])) >= SIZES_MIN
 
     def score(
         self,
@@ -370,22 +371,24 @@ def is_explained(logged_ms: Int64s, expected_ms: Int64s) -> Bools:
     )
 
 
-def _unknown_quota(trial: _Trial, estimate: BoundEstimate | None) -> list[Score]:
-    """Return the score of the estimated bound, as round as the throttles allow."""
-    if estimate is None or estimate.spread > _SPREAD_MAX:
+def unknown_quota(
+    score: Callable[[str, float], Score], bound: float, configured: float
+) -> list[Score]:
+    """Return the score of a bound that throttles tell, as round as they allow.
+
+    None where it is about the configured one.
+    """
+    if abs(bound / configured - 1) < _SAME_BOUND:
         return []
-    configured = trial.history.bound[trial.stretch.first]
-    if abs(estimate.bound / configured - 1) < _SAME_BOUND:
-        return []
-    best = trial.of_bound(UNKNOWN_QUOTA, estimate.bound)
+    best = score(UNKNOWN_QUOTA, bound)
     for digits in range(1, _DIGITS_MAX):
-        plain = trial.of_bound(UNKNOWN_QUOTA, rounded(estimate.bound, digits))
+        plain = score(UNKNOWN_QUOTA, rounded(bound, digits))
         if plain.share >= best.share - _ROUNDING_SHARE:
             return [plain]
     return [best]
 
 
-def _distinct(scores: Iterable[Score]) -> list[Score]:
+def distinct(scores: Iterable[Score]) -> list[Score]:
     """Leave out bounds that are the same as a likelier hypothesis': they say the same."""
     kept: list[Score] = []
     for score in sorted(scores, key=lambda s: -s.weight):

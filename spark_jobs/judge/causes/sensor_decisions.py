@@ -21,6 +21,7 @@ class SensorDecisions:
 
     sensor_epoch: Int64s
     recorded_at_ms: Int64s
+    log_time_ms: Int64s
     connection: Int64s  # a code per connection
     amount: Floats
     is_unrecorded: Bools
@@ -101,6 +102,7 @@ def fields_of(history: SensorDecisions) -> dict[str, Any]:
 _OTHERWISE: dict[str, tuple[type, Any]] = {
     "sensor_epoch": (np.int64, 0),
     "recorded_at_ms": (np.int64, 0),
+    "log_time_ms": (np.int64, 0),
     "connection": (np.int64, 0),
     "amount": (np.float64, np.nan),
     "is_unrecorded": (np.bool_, False),
@@ -116,7 +118,11 @@ _OTHERWISE: dict[str, tuple[type, Any]] = {
 
 
 def history_of(**columns: npt.ArrayLike) -> SensorDecisions:
-    """Return a history of ``columns``; single values stand for all rows, others are left out."""
+    """Return a history of ``columns``; single values stand for all rows, others are left out.
+
+    Lines are written when their requests were recorded, where no times of lines are given.
+    """
+    columns = {"log_time_ms": columns.get("recorded_at_ms", 0), **columns}
     unknown = sorted(set(columns) - set(_OTHERWISE))
     assert not unknown, f"a sensor's history has no {unknown}"
     n = max((np.size(values) for values in columns.values()), default=0)
