@@ -101,7 +101,7 @@ def explain_stretches(scope: RunScope, settings: JudgeSettings) -> list[Explaine
     others = {k: n for k, n in suspects.items() if k.broker_id in losses and k not in told}
     for decisions in _decisions_of(scope, others):
         found += day.explain(decisions, losses)[0]
-    otherwise = counted_otherwise(trials)
+    otherwise = counted_otherwise(trials, found)
     return [one for one in found if one.key not in otherwise] + [*otherwise.values()]
 
 

@@ -201,12 +201,16 @@ def _explanation(stretch: Stretch, counts: Counts, replay: OtherReplay) -> Expla
     return Explanation(stretch, winner, configured, configured, counts.decisions, None)
 
 
-def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, ExplainedStretch]:
+def counted_otherwise(
+    trials: Iterable[CountingTrial], stretches: Iterable[ExplainedStretch] = ()
+) -> dict[SensorKey, ExplainedStretch]:
     """Return the sensors that were counted otherwise, each with what is told of it.
 
-    ``trials`` hold, for each sensor, the likelier of two alike ways first.
+    ``trials`` hold, for each sensor, the likelier of two alike ways first; ``stretches`` are what
+    explains parts of a sensor's day.
     """
     listed = list(trials)
+    in_part = {(one.key, one.hypothesis, one.evidence["detail"]) for one in stretches}
     pools: defaultdict[tuple[object, ...], Counts] = defaultdict(Counts)
     for trial in listed:
         for pool in _pools(trial):
@@ -215,12 +219,16 @@ def counted_otherwise(trials: Iterable[CountingTrial]) -> dict[SensorKey, Explai
     best: dict[SensorKey, int] = {}
     for trial in listed:
         counts, told = trial.counts, trial.told
+        is_told_in_part = (trial.key, trial.hypothesis, trial.tried) in in_part
         # Whatever others say, what deviates here does so in this way.
         clear = [
             pools[pool].explained
             for pool in _pools(trial)
             if _is_clear(trial, pools[pool])
-            and (counts.is_own or (pools[pool] != counts and counts.is_own_of_many))
+            and (
+                counts.is_own
+                or (pools[pool] != counts and (counts.is_own_of_many or is_told_in_part))
+            )
         ]
         if told is None or not clear or max(clear) <= best.get(trial.key, 0):
             continue

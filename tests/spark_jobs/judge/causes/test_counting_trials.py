@@ -87,6 +87,19 @@ def test_throttles_of_a_rate_that_others_tell_are_of_it_where_most_were_placed_e
     assert (sensor("a") in pooled) == is_told
 
 
+def test_a_sensor_told_in_part_of_a_rate_that_others_tell_is_told_for_as_long_as_it_lived() -> None:
+    # Placed by its broker's own rate, few of its throttles are where the other one has them.
+    mine = trial(Counts(250, 90, 60, 190, 30, 4))
+    part = mine.told
+    assert part is not None
+    in_part = [replace(part, key=sensor("a"))]
+    others = [trial(CLEAR, name) for name in "bcdefg"]
+    assert counted_otherwise([mine], in_part) == {}
+    assert sensor("a") in counted_otherwise([mine, *others], in_part)
+    of_another = [replace(part, key=sensor("a"), evidence=part.evidence | {"detail": "y"})]
+    assert set(counted_otherwise([mine, *others], of_another)) == {sensor(n) for n in "bcdefg"}
+
+
 @pytest.mark.parametrize(("throttles", "is_told"), [(50, True), (49, False)])
 def test_so_many_throttles_of_another_rate_are_told_with_three_in_five_of_all(
     throttles: int, *, is_told: bool
