@@ -138,6 +138,10 @@ def rate_verdicts(rows: RateRows, tolerances: Tolerances) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         boundary_ms = rows.boundary_amount / rows.bound * 1000.0
         lost_ms = rows.lost_amount_max / rows.bound * 1000.0
+    # A sample began at most a window before its first request here, so the oldest one leaves no
+    # sooner: until then a throttle is shorter only by what its window is longer.
+    may_have_left = rows.purge_margin_ms <= rows.window_ms + rows.line_lag_max_ms
+    boundary_ms = np.where((difference > 0) | may_have_left, boundary_ms, 0.0)
     # What is missing was counted, and may have begun a sample: a throttle is longer by no more.
     lost_ms = lost_ms + rows.window_ms + tolerances.throttle_ms
     may_be_lost = np.where(rows.is_proven, (difference > 0) & (difference <= lost_ms), True)

@@ -187,6 +187,15 @@ def verdict_of(**overrides: object) -> tuple[str, str | None]:
             {"replayed_ms": 2506, "keeps_overlapping": True, "known_for_ms": 12_999},
             ("under_throttled", None),
         ),
+        # Its first sample has not left yet, whenever that began.
+        (
+            {"replayed_ms": 1505, "known_for_ms": 12_999, "purge_margin_ms": 1_011},
+            ("under_throttled", None),
+        ),
+        (
+            {"replayed_ms": 1005, "known_for_ms": 12_999, "purge_margin_ms": 1_011},
+            ("indeterminate", "state_unknown"),
+        ),
         # The throttles after it prove nothing of what has left by then.
         (
             {"logged_ms": 90, "is_proven": True, "known_for_ms": 12_999},
