@@ -14,7 +14,13 @@ from spark_jobs.settings import JudgeSettings
 from spark_jobs.warehouse.read import read_table
 from spark_jobs.warehouse.scope import RunScope
 from tests.builders.tables_builder import row, scope_in, write_rows
-from tests.spark_jobs.judge.causes.sensor_builder import START_MS, changing, constant, history
+from tests.spark_jobs.judge.causes.sensor_builder import (
+    START_MS,
+    changing,
+    constant,
+    history,
+    misplaced,
+)
 
 HOUR_MS = 3_600_000
 
@@ -30,6 +36,7 @@ def decisions(of: SensorDecisions, **columns: Any) -> list[dict[str, Any]]:
             correlation_id=i,
             connection=f"connection-{of.connection[i]}",
             recorded_at_ms=int(of.recorded_at_ms[i]),
+            log_time_ms=int(of.log_time_ms[i]),
             amount=float(of.amount[i]),
             is_unrecorded=bool(of.is_unrecorded[i]),
             bound=float(of.bound[i]),
@@ -95,6 +102,18 @@ def test_honest_brokers_have_no_stretches(tmp_path: Path) -> None:
         change(START_MS - HOUR_MS, None, 50_000.0, quota_type="consumer_byte_rate"),
     )
     assert explain_stretches(scope, JudgeSettings()) == []
+
+
+@pytest.mark.parametrize(("enforced", "bounds"), [(54_000.0, [54_000.0]), (50_000.0, [])])
+def test_a_quota_that_only_steps_between_throttles_tell_is_one_stretch(
+    tmp_path: Path, enforced: float, bounds: list[float]
+) -> None:
+    of = misplaced(history(constant(enforced), constant(50_000.0)))
+    scope = warehouse(tmp_path, decisions(of), change(START_MS - HOUR_MS, None, 50_000.0))
+    stretches = explain_stretches(scope, JudgeSettings())
+    found = [one for one in stretches if one.kind == "wrong_quota"]
+    assert [one.estimated_bound for one in found] == bounds
+    assert all(one.until_ms - one.from_ms > 40_000 for one in found)
 
 
 def test_what_a_broker_held_before_its_log_began_accuses_nobody(tmp_path: Path) -> None:

@@ -121,6 +121,11 @@ def with_columns(of: SensorDecisions, **columns: object) -> SensorDecisions:
     return replace(of, **columns)  # type: ignore[arg-type]
 
 
+def misplaced(of: SensorDecisions, seed: int = 1) -> SensorDecisions:
+    """Return the history as where samples began at other times than replayed: rates are off."""
+    return with_columns(of, rate=of.rate * np.random.default_rng(seed).uniform(0.8, 1.2, len(of)))
+
+
 def rows_between(of: SensorDecisions, from_ms: int, until_ms: int) -> Sequence[int]:
     """Return the rows in [from_ms, until_ms) after the start."""
     at_ms = of.recorded_at_ms - START_MS

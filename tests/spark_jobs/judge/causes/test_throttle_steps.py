@@ -18,17 +18,15 @@ from tests.spark_jobs.judge.causes.sensor_builder import (
     changing,
     constant,
     history,
+    misplaced,
     with_columns,
 )
 
 CONFIGURED = 50_000.0
 
 
-def misplaced(enforced: Bound, seed: int = 1, *, is_fetch: bool = False) -> SensorDecisions:
-    """Return a history whose samples began at other times than replayed: its rates are off."""
-    of = history(enforced, constant(CONFIGURED), seed=seed, is_fetch=is_fetch)
-    off = np.random.default_rng(seed).uniform(0.8, 1.2, len(of))
-    return with_columns(of, rate=of.rate * off)
+def audited(enforced: Bound, seed: int = 1, *, is_fetch: bool = False) -> SensorDecisions:
+    return misplaced(history(enforced, constant(CONFIGURED), seed=seed, is_fetch=is_fetch), seed)
 
 
 def whole(of: SensorDecisions) -> Stretch:
@@ -46,7 +44,7 @@ def told(of: SensorDecisions, *quotas: OtherQuota) -> Explanation:
 def test_steps_tell_the_quota_of_throttles_that_no_replay_explains(
     factor: float, seed: int
 ) -> None:
-    of = misplaced(constant(CONFIGURED * factor), seed)
+    of = audited(constant(CONFIGURED * factor), seed)
     assert not any(explain_stretch(of, found) for found in find_stretches(of, 5, 10))
     explanation = told(of)
     assert explanation.winner.hypothesis == UNKNOWN_QUOTA
@@ -58,19 +56,19 @@ def test_steps_tell_the_quota_of_throttles_that_no_replay_explains(
 @settings(max_examples=20)
 @given(st.integers(0, 10_000))
 def test_steps_of_a_sound_broker_are_of_the_configured_quota(seed: int) -> None:
-    of = misplaced(constant(CONFIGURED), seed)
+    of = audited(constant(CONFIGURED), seed)
     assert find_stretches(of, 5, 10)
     assert explain_by_steps(of, whole(of), ()) is None
 
 
 def test_a_known_value_is_told_as_such() -> None:
     former = OtherQuota(PREVIOUS_QUOTA, 54_000.0, "user", START_MS, START_MS + 20_000)
-    winner = told(misplaced(constant(54_000.0)), former).winner
+    winner = told(audited(constant(54_000.0)), former).winner
     assert (winner.hypothesis, winner.bound, winner.detail) == (PREVIOUS_QUOTA, 54_000.0, "user")
 
 
 def test_a_stretch_is_told_until_the_broker_goes_by_the_configured_quota() -> None:
-    of = misplaced(changing(54_000.0, 30_000, CONFIGURED))
+    of = audited(changing(54_000.0, 30_000, CONFIGURED))
     first = Stretch(50, 90, 0, len(of))
     explanation = explain_by_steps(of, first, ())
     assert explanation is not None
@@ -80,7 +78,7 @@ def test_a_stretch_is_told_until_the_broker_goes_by_the_configured_quota() -> No
 
 
 def test_requests_of_one_size_fit_any_quota() -> None:
-    of = misplaced(constant(54_000.0))
+    of = audited(constant(54_000.0))
     steps = throttle_steps(of, slice(0, len(of)))
     # Of 10,000 B each, and as far apart as at 54,000 B/s: a constant delay says the same.
     amount = np.full(len(of), 10_000.0)
@@ -93,15 +91,15 @@ def test_requests_of_one_size_fit_any_quota() -> None:
 
 
 def test_few_steps_tell_nothing() -> None:
-    of = misplaced(constant(54_000.0))
+    of = audited(constant(54_000.0))
     steps = throttle_steps(of, slice(0, len(of)))
     few = Stretch(0, int(steps.row[8]) + 1, 0, len(of))
     assert explain_by_steps(of, few, ()) is None
 
 
 def test_neither_un_recorded_fetches_nor_throttles_of_two_quotas_make_steps() -> None:
-    fetched = misplaced(constant(54_000.0), is_fetch=True)
-    shared = misplaced(constant(54_000.0))
+    fetched = audited(constant(54_000.0), is_fetch=True)
+    shared = audited(constant(54_000.0))
     shared = with_columns(shared, request_throttle_max_ms=np.full(len(shared), 1_000))
     for of in (fetched, shared):
         assert (of.logged_ms > 0).any()
@@ -109,7 +107,7 @@ def test_neither_un_recorded_fetches_nor_throttles_of_two_quotas_make_steps() ->
 
 
 def test_steps_are_in_the_order_of_lines() -> None:
-    of = misplaced(constant(54_000.0))
+    of = audited(constant(54_000.0))
     expected = told(of)
     # Placed far from their lines, and so in another order.
     moved_ms = np.random.default_rng(1).permutation(of.recorded_at_ms)
