@@ -90,19 +90,25 @@ def explain_by_steps(
     configured = float(history.bound[stretch.first])
     steps = throttle_steps(history, slice(stretch.group_first, stretch.group_end))
     inside = steps.taken((steps.row >= stretch.first) & (steps.row < stretch.end))
-    estimate = _estimate(inside, configured)
+    estimate = _estimate(inside)
     if estimate is None:
         return None
 
     def score(hypothesis: str, bound: float, detail: str | None = None) -> Score:
-        return _score(inside, configured, hypothesis, bound, detail)
+        told = _informative(inside, bound, configured)
+        explained = int(np.count_nonzero(told.fits(bound)))
+        share = explained / max(len(told.row), 1)
+        return Score(hypothesis, share, explained, explained, bound, detail)
 
     known = [score(q.hypothesis, q.bound, q.level) for q in quotas if q.bound != configured]
-    found = unknown_quota(score, estimate.bound, configured)
-    winner, *others = distinct([*known, *found]) or [score(CONFIGURED, configured)]
-    if winner.bound is None or not _is_told(inside, winner, configured):
+    ranked = distinct([*known, *unknown_quota(score, estimate.bound, configured)])
+    if not ranked:
         return None
+    winner, *others = ranked
+    assert winner.bound is not None
     told = _informative(inside, winner.bound, configured)
+    if not _is_told(told, winner):
+        return None
     fitting = int(np.count_nonzero(told.fits(configured)))
     rival = Score(CONFIGURED, fitting / len(told.row), fitting, 0)
     if winner.share - rival.share < MARGIN_MIN_UNACCUSED:
@@ -113,29 +119,20 @@ def explain_by_steps(
 
 
 def _informative(steps: ThrottleSteps, bound: float, configured: float) -> ThrottleSteps:
+    """Return the steps that are another one at the configured quota."""
     apart_ms = np.abs(steps.due_ms(bound) - steps.due_ms(configured))
     return steps.taken(apart_ms > 2 * EXPLAINED_WITHIN_MS)
 
 
-def _score(
-    steps: ThrottleSteps, configured: float, hypothesis: str, bound: float, detail: str | None
-) -> Score:
-    told = _informative(steps, bound, configured)
-    explained = int(np.count_nonzero(told.fits(bound)))
-    share = explained / max(len(told.row), 1)
-    return Score(hypothesis, share, explained, explained, bound, detail)
-
-
-def _is_told(steps: ThrottleSteps, winner: Score, configured: float) -> bool:
+def _is_told(told: ThrottleSteps, winner: Score) -> bool:
     """Return True if enough steps of several sizes are of the winner's quota."""
     assert winner.bound is not None
-    told = _informative(steps, winner.bound, configured)
     sizes = np.unique(told.amount[told.fits(winner.bound)])
     is_many = winner.explained >= STEPS_MIN and len(sizes) >= SIZES_MIN
     return is_many and winner.share >= SHARE_MIN
 
 
-def _estimate(steps: ThrottleSteps, configured: float) -> BoundEstimate | None:
+def _estimate(steps: ThrottleSteps) -> BoundEstimate | None:
     """Return the quota of the middle step, of those that tell it to a hundredth."""
     told = steps.taken((steps.step_ms >= _PRECISE_MS) & (steps.amount > 0))
     if len(told.row) < STEPS_MIN:
