@@ -65,6 +65,7 @@ from spark_jobs.replay.sensors.lost_requests import LostRequests
 from spark_jobs.replay.sensors.resolution_table import ClientIndex, ResolutionTable
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
 from spark_jobs.replay.unknown_brokers import unknown_brokers
+from spark_jobs.replay.verdicts.verdicts import UNLOGGED_CHANGE
 from spark_jobs.resolve.resolve_quotas import read_timeline
 from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
 from spark_jobs.resolve.timeline.resolution import QuotaInterval
@@ -75,7 +76,7 @@ from spark_jobs.warehouse.scope import RunScope
 HISTORY_COLUMNS = (
     *SENSOR_COLUMNS, "sensor_epoch", "sensor_seq", "recorded_at_ms", "log_time_ms", "connection",
     "user", "client_id", "quota_level", "amount", "is_unrecorded", "answered_bytes", "bound",
-    "rate", "window_size_ms", "logged_throttle_time_ms", "verdict",
+    "rate", "window_size_ms", "logged_throttle_time_ms", "verdict", "reason",
 )  # fmt: skip
 
 
@@ -266,7 +267,7 @@ def sensor_decisions(
 
     For ``warm_up_ms`` after the log began, or the quota was set that sent its clients to it, or
     after the first amount of a sensor that began anew, the state is not known: the rate is NaN, and
-    such decisions are no evidence.
+    such decisions are no evidence. Neither are those that an unlogged change explains.
     """
     at_ms = decisions["recorded_at_ms"].to_numpy()
     key = SensorKey(*(decisions[name][0].as_py() for name in SENSOR_COLUMNS))
@@ -281,6 +282,7 @@ def sensor_decisions(
     window_size_ms = pc.fill_null(decisions["window_size_ms"], 0).to_numpy()
     rate = floats(decisions["rate"])
     is_known = _known_for_ms(decisions, resolutions) >= warm_up_ms
+    is_known &= ~bools(pc.fill_null(pc.equal(decisions["reason"], UNLOGGED_CHANGE), False))
     has_request_bound = resolutions.has_request_bound(ClientIndex.of(decisions), at_ms)
     return history_of(
         sensor_epoch=decisions["sensor_epoch"].to_numpy(),

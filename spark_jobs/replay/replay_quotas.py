@@ -37,6 +37,7 @@ from spark_jobs.replay.sensors.sensor_states import DECISION, STATE, CarriedStat
 from spark_jobs.replay.shared_throttles import put_shared_throttles, read_times_us
 from spark_jobs.replay.survey_requests import Survey, survey_requests
 from spark_jobs.replay.unknown_brokers import leave_unjudged, unknown_brokers
+from spark_jobs.replay.unlogged_changes import leave_unlogged_open, unlogged_changes
 from spark_jobs.replay.verdicts.verdicts import Tolerances
 from spark_jobs.resolve.broker_log import read_broker_log
 from spark_jobs.resolve.resolve_quotas import read_timeline
@@ -99,6 +100,10 @@ def replay_quotas(
             found = put_shared_throttles(spark, task, tolerance_ms, mutations.rows)
             verdicts = Counter(found)
         verdicts += _stage_mutations(mutations.rows, task)
+        taken_back, unlogged = leave_unlogged_open(
+            folder / "decisions", scope, settings.tolerance_ms
+        )
+        verdicts.update(taken_back)
         verdicts.update(leave_unjudged(folder / "decisions", unknown_brokers(scope)))
         for table in TABLES_OF_REPLAY:
             put_files(sorted((folder / table).glob("*.parquet")), table, scope)
@@ -109,7 +114,7 @@ def replay_quotas(
     total = sum(verdicts.values())
     parts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(verdicts.items()) if n)
     replayed = f"replayed {total:,} decisions ({parts or 'no quota was ever set'})"
-    return f"{replayed}{late_changes(located)}{_missing(scope)}"
+    return f"{replayed}{late_changes(located)}{unlogged_changes(unlogged)}{_missing(scope)}"
 
 
 def _handed_on_by(before: RunScope) -> str | None:

@@ -36,6 +36,8 @@ REASONS = {
     "state_unknown": "what the broker had already counted when the log began is not known",
     "partitions_unknown": "the number of partitions of the topic is not known",
     "quota_change_in_flight": "the quota was being changed at that moment",
+    "unlogged_change": "the quota seems to have been changed as a broker went down, which its log "
+    "does not hold",
     "sample_timing": "a millisecond in the record time, which the log does not give, decides it",
     "broker_not_known": "the broker is newer than what is known here",
     "attempt_not_logged": "the size of the fetch that was throttled is not in the log",

@@ -126,6 +126,16 @@ def test_what_a_broker_held_before_its_log_began_accuses_nobody(tmp_path: Path) 
     assert [s.hypothesis for s in explain_stretches(scope, JudgeSettings())] == ["unknown_quota"]
 
 
+def test_what_an_unlogged_change_explains_is_no_evidence(tmp_path: Path) -> None:
+    of = history(changing(50_000.0, 30_000, 40_000.0), constant(50_000.0), seconds=70)
+    quota = change(START_MS - HOUR_MS, None, 50_000.0)
+    told = [row | {"reason": "unlogged_change"} for row in decisions(of)]
+    scope = warehouse(tmp_path, decisions(of), quota)
+    assert [s.hypothesis for s in explain_stretches(scope, JudgeSettings())] == ["unknown_quota"]
+    write_rows(scope, "decisions", told)
+    assert explain_stretches(scope, JudgeSettings()) == []
+
+
 @pytest.mark.parametrize(("before_ms", "is_told"), [(HOUR_MS, True), (1_000, False)])
 def test_a_client_that_sent_nothing_while_its_broker_logged_others_has_no_past(
     tmp_path: Path, before_ms: int, *, is_told: bool
