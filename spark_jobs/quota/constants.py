@@ -36,6 +36,12 @@ CHANGE_LATEST_MS = 3_000
 follow is 1,184 ms, just started on a busy machine.
 """
 
+ZOOKEEPER_RECONNECT_MS = 13_000
+"""A broker that keeps its quotas in ZooKeeper takes a connection that brings nothing for dead after
+two thirds of the session's time (18 s where ``zookeeper.session.timeout.ms`` is not set), and waits
+up to a second before it connects again (``ClientCnxn``): only then it is told of a change.
+"""
+
 TIME_BITS = 42
 """A number and a time are one number (number << TIME_BITS | ms): they hold times until 2109."""
 

@@ -43,6 +43,7 @@ class _Around:
     timeline: QuotaTimeline
     rules: Mapping[int, BrokerRules]
     controller_listeners: frozenset[str]
+    uses_zookeeper: bool
 
 
 def locate_changes(
@@ -64,7 +65,13 @@ def locate_changes(
     stretches = list(_merged(answered_ms, reach_ms))
     earliest_ms = _earliest_ms(scope, answered_ms)
     around = _Around(
-        stretches, answered_ms, earliest_ms, timeline, rules, survey.controller_listeners
+        stretches,
+        answered_ms,
+        earliest_ms,
+        timeline,
+        rules,
+        survey.controller_listeners,
+        survey.uses_zookeeper,
     )
     locate = partial(_locate, around=around)
     folder = scope.partition_dir("requests")
@@ -135,6 +142,7 @@ def _locate(broker: tuple[int, Sequence[RowGroup]], around: _Around) -> pa.Table
         around.earliest_ms,
         lines_ms,
         stops(groups, broker_id),
+        uses_zookeeper=around.uses_zookeeper,
     )
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.quota.codes import QuotaType
-from spark_jobs.quota.constants import CHANGE_LATEST_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS, ZOOKEEPER_RECONNECT_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import EXACT, UP_TO, Events, Window, likely_from_ms
 from spark_jobs.replay.sensors.amounts import connections_in_turn, encoded, floats
@@ -45,6 +45,8 @@ def located_changes(
     earliest_ms: Sequence[int],
     written_ms: Int64s,
     stops: Stops = NO_STOPS,
+    *,
+    uses_zookeeper: bool = False,
 ) -> pa.Table:
     """Return the times when changes answered at ``answered_ms`` were in force (LOCATED_CHANGES).
 
@@ -60,6 +62,8 @@ def located_changes(
     clients = _clients(requests, timeline, nominal_ms.tolist(), stops)
     restarts_ms = timeline.restarts_of(broker_id)
     latest_ms = latest_in_force_ms(nominal_ms, written_ms)
+    if uses_zookeeper:
+        latest_ms = latest_reconnected_ms(nominal_ms, latest_ms, stops)
     first_ms = np.array(earliest_ms, np.int64)
     in_force_ms = locate_changes(clients, nominal_ms, (first_ms, latest_ms), window, restarts_ms)
     return pa.table(
@@ -84,6 +88,25 @@ def latest_in_force_ms(nominal_ms: Int64s, written_ms: Int64s) -> Int64s:
     until = np.searchsorted(ran_ms, np.interp(nominal_ms, written_ms, ran_ms) + CHANGE_LATEST_MS)
     until_ms: Int64s = written_ms[np.minimum(until, len(written_ms) - 1)]
     return np.maximum(until_ms, nominal_ms + CHANGE_LATEST_MS)
+
+
+def latest_reconnected_ms(nominal_ms: Int64s, latest_ms: Int64s, stops: Stops) -> Int64s:
+    """Return ``latest_ms``, or later where a stop may have broken the connection to ZooKeeper.
+
+    That is a stop of the process between a change's answer and the latest time without it.
+
+    >>> at_ms, stop = np.array([1_000]), Stops(np.array([[500, 2_000]]))
+    >>> latest_reconnected_ms(at_ms, np.array([4_000]), stop).tolist()
+    [18000]
+    >>> latest_reconnected_ms(at_ms + 1_500, np.array([5_500]), stop).tolist()
+    [5500]
+    """
+    latest_ms = latest_ms.copy()
+    for stopped_ms, ran_ms in stops.silent_ms.tolist():
+        is_stopped = (stopped_ms <= latest_ms) & (ran_ms >= nominal_ms)
+        told_ms = ran_ms + ZOOKEEPER_RECONNECT_MS + CHANGE_LATEST_MS
+        latest_ms = np.where(is_stopped, np.maximum(latest_ms, told_ms), latest_ms)
+    return latest_ms
 
 
 def _clients(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.quota.constants import CHANGE_LATEST_MS
+from spark_jobs.quota.constants import CHANGE_LATEST_MS, ZOOKEEPER_RECONNECT_MS
 from spark_jobs.quota.states import Int64s
 from spark_jobs.replay.alignment.events import Events, Window
 from spark_jobs.replay.locate_changes import late_changes
@@ -20,7 +20,8 @@ from spark_jobs.replay.sensors import change_trial
 from spark_jobs.replay.sensors.change_moments import locate_changes
 from spark_jobs.replay.sensors.change_trial import LATER_MS
 from spark_jobs.replay.sensors.client_requests import NO_SENSOR, ClientRequests
-from spark_jobs.replay.sensors.located_changes import latest_in_force_ms
+from spark_jobs.replay.sensors.line_lags import NO_STOPS, Stops
+from spark_jobs.replay.sensors.located_changes import latest_in_force_ms, latest_reconnected_ms
 from spark_jobs.warehouse.tables import LOCATED_CHANGES
 from tests.builders.synthetic_broker import (
     EPOCH_MS,
@@ -154,6 +155,17 @@ def test_a_broker_has_as_long_to_follow_as_its_log_was_silent(
     later = [gaps_ms[0] + answered_ms, *gaps_ms[1:]]
     stopped = [later[0], later[1] + more_ms, *later[2:]]
     assert until_ms(later) <= until_ms(stopped) <= until_ms(later) + more_ms
+
+
+def test_a_stopped_broker_has_as_long_to_follow_as_it_takes_to_reach_zookeeper_again() -> None:
+    """A broker of Kafka 2.8.2, stopped from 22.0 to 23.95 s, followed one of 23.35 s at 29.4 s."""
+    answered_ms = np.array([15_742, 23_350, 41_922])
+    latest_ms = answered_ms + CHANGE_LATEST_MS
+    stopped = Stops(np.array([[22_000, 23_950]]))
+    found = latest_reconnected_ms(answered_ms, latest_ms, stopped)
+    assert found.tolist() == [18_742, 23_950 + ZOOKEEPER_RECONNECT_MS + 3_000, 44_922]
+    assert found[1] > 29_396
+    assert latest_reconnected_ms(answered_ms, latest_ms, NO_STOPS).tolist() == latest_ms.tolist()
 
 
 @pytest.mark.parametrize("is_known", [True, False])
