@@ -42,7 +42,7 @@ class QuotaDecisions:
     def differs(self, tolerance_ms: int) -> Bools:
         """Return True where the throttle is not the known value's."""
         is_off = np.abs(self.logged_ms - self.replayed_ms) > tolerance_ms
-        return is_off | ((self.logged_ms > 0) != (self.replayed_ms > 0))
+        return np.asarray(is_off | ((self.logged_ms > 0) != (self.replayed_ms > 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +97,4 @@ def _explained_share(
     throttle_ms = decisions.throttle_ms(bound)
     told = rows & (np.abs(throttle_ms - decisions.replayed_ms) > 2 * tolerance_ms)
     explained = told & (np.abs(throttle_ms - decisions.logged_ms) <= tolerance_ms)
-    return np.count_nonzero(explained) / max(np.count_nonzero(told), 1)
+    return int(np.count_nonzero(explained)) / max(int(np.count_nonzero(told)), 1)
