@@ -148,8 +148,9 @@ def _requests(rows: pa.RecordBatch, unit: np.ndarray, change_ms: int) -> list[Mu
         MutationRequest(
             **{name: row[name] for name in _COLUMNS},
             mutations=tuple(told[start:stop]),
-            may_be_before_change=row["change_distance_ms"] < change_ms,
-            may_be_after_change=row["change_distance_ms"] <= LATE_LINE_MS,
+            may_be_before_change=row["since_change_ms"] < change_ms,
+            may_be_after_change=row["change_distance_ms"]
+            <= min(LATE_LINE_MS, row["since_change_ms"] - 1),
             logged_ms=None if row["has_request_bound"] else row["logged_throttle_time_ms"],
             request=int(request[start]),
             parts=int(parts[request[start]]),

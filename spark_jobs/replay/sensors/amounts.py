@@ -44,7 +44,8 @@ AMOUNTS = pa.schema(
         ("has_joined", BOOL),  # that change sent its client's mutations here from another sensor
         ("bound_left", F64),  # the quota there
         ("known_for_ms", I64),
-        ("change_distance_ms", I64),
+        ("since_change_ms", I64),  # of its quota, the last one before it
+        ("change_distance_ms", I64),  # and from the nearest, before or after it
         ("has_request_bound", BOOL),
         ("logged_throttle_time_ms", I32),
         ("logged_admitted", BOOL),

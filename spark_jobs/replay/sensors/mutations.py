@@ -232,6 +232,7 @@ def _resolve(
         "has_joined": pa.array(found.has_joined),
         "bound_left": pa.array(found.bound_left),
         "known_for_ms": pa.array(epochs.known_for_ms(at_ms, found.known_from_ms)),
+        "since_change_ms": pa.array(at_ms - found.changed_at_ms),
         "change_distance_ms": pa.array(
             np.minimum(at_ms - found.changed_at_ms, found.changes_at_ms - at_ms)
         ),

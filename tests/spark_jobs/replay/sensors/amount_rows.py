@@ -36,6 +36,7 @@ def amount(at_ms: int, value: float, **columns: Any) -> dict[str, Any]:
         "is_strict": False,
         "bound": 1000.0,
         "known_for_ms": 100_000,
+        "since_change_ms": 100_000,
         "change_distance_ms": 100_000,
         "has_request_bound": False,
         "logged_throttle_time_ms": 0,

@@ -134,11 +134,13 @@ def test_one_that_another_sensor_recorded_spends_nothing_and_met_no_quota(
     """
     own = {
         "quota_type": "controller_mutation_rate", "bound": 1.0, "bound_until": math.nan,
-        "bound_left": math.nan, "is_strict": True, "change_distance_ms": 90_000,
+        "bound_left": math.nan, "is_strict": True, "since_change_ms": 90_000,
+        "change_distance_ms": 90_000,
     }  # fmt: skip
+    first = {"has_joined": True, "since_change_ms": 3, "change_distance_ms": 3}
     rows = [
         amount(0, 11.5, **own),
-        amount(2_000, 1.0, **(own | {"has_joined": True, "change_distance_ms": 3})),
+        amount(2_000, 1.0, **(own | first)),
         amount(3_500, 3.5, **own),
         amount(3_600, 1.0, logged_admitted=False, logged_throttle_time_ms=debt_ms - 100, **own),
     ]
@@ -150,6 +152,26 @@ def test_one_that_another_sensor_recorded_spends_nothing_and_met_no_quota(
     decided = replay_mutations(aligned, RULES, {}, Tolerances(5, 0, 1_000)).to_pylist()
     assert [each["verdict"] for each in decided[:4]] == ["agree", verdict, "agree", "agree"]
     assert decided[3]["tokens"] == pytest.approx(-debt_ms / 1_000 + 0.1)
+
+
+def test_one_just_before_the_next_change_was_not_met_before_the_last_one() -> None:
+    """A change long ago sent its client here: what comes 527 ms before the next one stays here."""
+    own = {
+        "quota_type": "controller_mutation_rate", "bound": 1.0, "bound_until": math.nan,
+        "bound_left": math.nan, "has_joined": True, "since_change_ms": 30_000,
+        "change_distance_ms": 30_000,
+    }  # fmt: skip
+    rows = [
+        amount(0, 11.0, **own),
+        amount(1_000, 3.0, logged_throttle_time_ms=1_000, **(own | {"change_distance_ms": 527})),
+        amount(2_000, 1.0, logged_throttle_time_ms=500, **(own | {"bound": 2.0})),
+    ]
+    for number, each in enumerate(rows):
+        at_ms = each["recorded_at_ms"]
+        each |= {"correlation_id": number, "source_line": number, "earliest_ms": at_ms}
+        each |= {"latest_ms": at_ms, "response_earliest_ms": at_ms, "response_latest_ms": at_ms}
+    aligned, _ = align_mutations(batch_of(rows), RULES, {}, 1_000)
+    assert aligned.column("bound").to_pylist() == [1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("column", IDENTITY)
