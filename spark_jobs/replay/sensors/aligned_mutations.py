@@ -81,11 +81,25 @@ def align_mutations(
 
 
 def sensor_runs(rows: pa.RecordBatch) -> tuple[list[int], np.ndarray]:
-    """Return the first row of each run of one sensor's one epoch, and each row's run."""
-    changed = changes(rows, SENSOR_COLUMNS)
-    changed[1:] |= np.diff(rows["restart_ms"].to_numpy()) != 0
-    changed[1:] |= np.diff(rows["recorded_at_ms"].to_numpy()) > EXPIRED_AFTER_MS
-    return np.flatnonzero(changed).tolist(), np.cumsum(changed) - 1
+    """Return the first row of each run of one sensor's one epoch, and each row's run.
+
+    A sensor that has recorded nothing, such as where all went to another one, forgets nothing.
+    """
+    if not len(rows):
+        return [], np.zeros(0, np.int64)
+    of_sensor = changes(rows, SENSOR_COLUMNS)
+    number = np.arange(len(rows))
+    is_own = bools(pc.fill_null(pc.not_equal(rows["bucket_gap"], OTHER_SENSOR), True))
+    own = np.maximum.accumulate(np.where(is_own, number, -1))
+    before = np.append(-1, own[:-1])  # the last one that was recorded before each row
+    has_recorded = before >= np.maximum.accumulate(np.where(of_sensor, number, 0))
+    restart_ms, at_ms = rows["restart_ms"].to_numpy(), rows["recorded_at_ms"].to_numpy()
+    forgets = has_recorded & (restart_ms != restart_ms[before])
+    forgets |= has_recorded & (at_ms - at_ms[before] > EXPIRED_AFTER_MS)
+    # Once, until it records again.
+    is_first = np.append(True, ~forgets[:-1] | (before[1:] != before[:-1]))
+    begins = of_sensor | (forgets & is_first)
+    return np.flatnonzero(begins).tolist(), np.cumsum(begins) - 1
 
 
 def request_numbers(rows: pa.RecordBatch) -> np.ndarray:

@@ -9,12 +9,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, SAME_BUCKET
+from spark_jobs.quota.kernels import CHARGES_MISSING, OTHER_BUCKET, OTHER_SENSOR, SAME_BUCKET
 from spark_jobs.quota.mutation_bucket import Bucket
 from spark_jobs.quota.rate_profile import RateProfile
 from spark_jobs.quota.states import BucketState
 from spark_jobs.replay.sensors import aligned_mutations
-from spark_jobs.replay.sensors.aligned_mutations import align_mutations, request_numbers
+from spark_jobs.replay.sensors.aligned_mutations import (
+    align_mutations,
+    request_numbers,
+    sensor_runs,
+)
 from spark_jobs.replay.sensors.amounts import AMOUNTS
 from spark_jobs.replay.sensors.replayed_mutations import replay_mutations
 from spark_jobs.replay.sensors.sensor_states import BrokerRules
@@ -172,6 +176,31 @@ def test_one_just_before_the_next_change_was_not_met_before_the_last_one() -> No
         each |= {"latest_ms": at_ms, "response_earliest_ms": at_ms, "response_latest_ms": at_ms}
     aligned, _ = align_mutations(batch_of(rows), RULES, {}, 1_000)
     assert aligned.column("bound").to_pylist() == [1.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("at_min", "elsewhere", "starts"),
+    [
+        ([0, 50, 70], [], [0]),
+        ([0, 61], [], [0, 1]),
+        # The sensor has recorded nothing by then, so it can forget nothing.
+        ([0, 61], [0], [0]),
+        # Nor does what another sensor records keep it from expiring; it does so once.
+        ([0, 50, 70], [1], [0, 2]),
+        ([0, 61, 70], [1], [0, 1]),
+        ([0, 61, 70, 140], [1], [0, 1, 3]),
+    ],
+)
+def test_an_epoch_ends_an_hour_after_the_sensor_itself_recorded(
+    at_min: list[int], elsewhere: list[int], starts: list[int]
+) -> None:
+    rows = [
+        amount(60_000 * minute, 1.0, bucket_gap=OTHER_SENSOR if i in elsewhere else 0)
+        for i, minute in enumerate(at_min)
+    ]
+    found, run = sensor_runs(batch_of(rows))
+    assert found == starts
+    assert run.tolist() == [sum(s <= i for s in starts) - 1 for i in range(len(rows))]
 
 
 @pytest.mark.parametrize("column", IDENTITY)
