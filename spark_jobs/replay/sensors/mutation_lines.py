@@ -5,7 +5,9 @@ the broker logs a twin of it. Topics that a broker creates on its own come witho
 its own name, but on the controller's listener, and are decided and charged there as well (Kafka:
 ``AutoTopicCreationManager.sendCreateTopicRequest`` without a request context, for the internal
 topics of FIND_COORDINATOR; ``ControllerApis.handleCreateTopics``). With ZooKeeper the broker that
-is the controller decides what reaches it, and the others answer NOT_CONTROLLER.
+is the controller decides what reaches it, and the others answer NOT_CONTROLLER. There a topic that
+timed out was charged and carried out: only its leaders were not known yet
+(``ZkAdminManager.createTopics``, ``DelayedCreatePartitions``, ``DelayedDeleteTopics``).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from spark_jobs.quota.partition_inventory import DECIDED_ERRORS
+from spark_jobs.quota.partition_inventory import DECIDED_ERRORS, NO_ERROR, REQUEST_TIMED_OUT
 
 TWIN_APART_MAX_MS = 30_000
 """Two machines' clocks, and what a broker tries before it gives up, are less apart than this."""
@@ -28,15 +30,28 @@ def decided_lines(
     """Return the lines that mutations were decided on, and those that only tell of it.
 
     The latter are brokers' lines of mutations for which no line of the controller is there: after a
-    failover, or where hours of its log are missing.
+    failover, or where hours of its log are missing. What timed out with ZooKeeper has no error.
     """
     if uses_zookeeper:
-        return list(rows), []
+        return [_as_carried_out(row) for row in rows], []
     listed = list(rows)
     listeners = controller_listeners | {r["listener"] for r in listed if r["is_forwarded"]}
     at_controller = [r for r in listed if r["is_forwarded"] or r["listener"] in listeners]
     twins = [r for r in listed if not r["is_forwarded"] and r["listener"] not in listeners]
     return at_controller, _without_original(twins, at_controller)
+
+
+def _as_carried_out(row: Row) -> Row:
+    mutations = row["mutations"] or ()
+    if all(mutation["error_code"] != REQUEST_TIMED_OUT for mutation in mutations):
+        return row
+    carried_out = [
+        mutation | {"error_code": NO_ERROR}
+        if mutation["error_code"] == REQUEST_TIMED_OUT
+        else mutation
+        for mutation in mutations
+    ]
+    return {**row, "mutations": carried_out}
 
 
 def _without_original(twins: Sequence[Row], originals: Sequence[Row]) -> list[Row]:

@@ -57,6 +57,13 @@ def test_a_line_of_another_mutation_is_no_original(other: dict[str, Any]) -> Non
     assert split(twin, controllers) == ([controllers], [twin])
 
 
+def test_what_timed_out_with_zookeeper_was_carried_out() -> None:
+    """Its leaders were not known in time; a KRaft controller gives up before it carries it out."""
+    timed_out, refused = line(error=7), line(9, error=89)
+    assert split(timed_out, refused, zookeeper=True) == ([line(error=0), refused], [])
+    assert split(line(9, forwarded=True, error=7)) == ([line(9, forwarded=True, error=7)], [])
+
+
 def test_one_line_of_the_controller_is_the_original_of_one_twin() -> None:
     first, again = line(), line(20)
     assert split(first, again, line(5, forwarded=True))[1] == [again]
