@@ -22,7 +22,7 @@ from spark_jobs.replay.taken_back import rewrite_decisions, without_verdicts
 from spark_jobs.replay.verdicts.unlogged_changes import QuotaDecisions, unlogged_change
 from spark_jobs.replay.verdicts.verdicts import UNLOGGED_CHANGE
 from spark_jobs.resolve.broker_log import read_starts
-from spark_jobs.resolve.timeline.default_quota_callback import candidate_entities, quota_level
+from spark_jobs.resolve.timeline.default_quota_callback import entity_of_level, quota_level
 from spark_jobs.resolve.timeline.enabled_levels import END_MS
 from spark_jobs.warehouse.parquet import parquet_file
 from spark_jobs.warehouse.read import read_batches, read_table
@@ -152,12 +152,8 @@ def _suspects(path: Path, from_ms: int) -> Iterator[Quota]:
         rows = opened.read(columns=list(_OF_QUOTA)).filter(is_suspect)
     for row in rows.group_by(list(_OF_QUOTA)).aggregate([]).to_pylist():
         if row["quota_type"] in BANDWIDTH_TYPES and row["bound"] is not None:
-            entity = _entity(row["user"], row["client_id"], row["quota_level"])
+            entity = entity_of_level(row["quota_level"], row["user"], row["client_id"] or "")
             yield Quota(row["quota_type"], entity, row["bound"])
-
-
-def _entity(user: str, client_id: str | None, level: str) -> QuotaEntity:
-    return next(e for e in candidate_entities(user, client_id or "") if quota_level(e) == level)
 
 
 def _known_again_ms(quota: Quota, downtime: Downtime, events: Iterable[QuotaEvent]) -> int:

@@ -68,6 +68,15 @@ def quota_level(entity: QuotaEntity) -> str:
     return level
 
 
+def entity_of_level(level: str, user: str, client_id: str) -> QuotaEntity:
+    """Return the entity of ``level`` that a client falls under.
+
+    >>> entity_of_level("default-user+client-id", "alice", "etl")
+    ('<default>', 'etl')
+    """
+    return next(e for e in candidate_entities(user, client_id) if quota_level(e) == level)
+
+
 def quota_metric_tags(
     enabled: EnabledLevels, user: str, client_id: str, quotas: Container[QuotaEntity]
 ) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from spark_jobs.resolve.timeline.default_quota_callback import (
     EnabledLevels,
     candidate_entities,
     enabled_level,
+    entity_of_level,
     quota_level,
     quota_limit,
     quota_metric_tags,
@@ -243,11 +244,7 @@ def which_quota(
     )
     if resolution.quota_level is None:
         return QuotaInForce(resolution)
-    entity = next(
-        entity
-        for entity in candidate_entities(user, client_id)
-        if quota_level(entity) == resolution.quota_level
-    )
+    entity = entity_of_level(resolution.quota_level, user, client_id)
     interval = timeline.interval_of(quota_type, entity, broker_id, at_ms)
     assert interval is not None, (entity, at_ms)
     return QuotaInForce(
