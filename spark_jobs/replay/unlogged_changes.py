@@ -17,6 +17,7 @@ from spark_jobs.ingest.quota_sources.restarts import RESTART_MAX_MS
 from spark_jobs.quota.codes import BANDWIDTH_TYPES, DEFAULT, WRONG_VERDICTS
 from spark_jobs.quota.constants import CHANGE_LATEST_MS
 from spark_jobs.quota.states import Int64s
+from spark_jobs.replay.day_edges import interval_of
 from spark_jobs.replay.sensors.amounts import bools, floats
 from spark_jobs.replay.taken_back import rewrite_decisions, without_verdicts
 from spark_jobs.replay.verdicts.unlogged_changes import QuotaDecisions, unlogged_change
@@ -129,8 +130,11 @@ def _changed(one: ToldChange) -> str:
 
 def _downtimes(scope: RunScope) -> list[Downtime]:
     """Return when the day's brokers were down, in order; a silence of hours may be a lost file."""
-    found = []
+    day, found = interval_of(scope), []
     for row in read_starts(scope):
+        # No line of this day is near any other.
+        if not day.from_ms <= row["started_ms"] <= day.until_ms + RESTART_MAX_MS:
+            continue
         is_before = (pc.field("broker_id") == row["broker_id"]) & (
             pc.field("log_time_ms") < row["started_ms"]
         )

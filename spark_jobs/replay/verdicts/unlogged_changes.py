@@ -16,6 +16,7 @@ from spark_jobs.quota.states import Bools, Floats, Int64s
 EXPLAINED_SHARE_MIN = 0.9
 """The other value has to explain so much of what it says something else of than the known one."""
 _SHARE_BEFORE = 0.5
+"""A value that explains so much of what was before, too, was in force then."""
 _VALUES_MAX = 64
 """So many values are tried at most: of the right one most throttles tell."""
 
